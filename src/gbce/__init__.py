@@ -1,0 +1,64 @@
+"""Counterfactual explanations as a posterior distribution, and decisions whose risk is stated.
+
+The counterfactual of a row is not one point but a Gibbs posterior,
+``p(x | row, target) ∝ exp(-eta * loss(f(x), target)) * prior(x | row)``. :class:`Explainer` draws from it and
+applies decision rules; :class:`Explanation` holds the draws, the decisions and their figures.
+"""
+
+from gbce.calibration import noise_scale
+from gbce.decisions import (
+    MAP,
+    ChanceConstrained,
+    CVaR,
+    DirectOpt,
+    DiverseSet,
+    GeometricMedian,
+    Mean,
+    Medoid,
+    ModelNeededError,
+    RandomDraw,
+)
+from gbce.explain import Explainer
+from gbce.explanation import Explanation
+from gbce.io import load
+from gbce.metrics import Evaluation
+from gbce.posterior import weights_from_risk
+from gbce.predictors import PredictionError
+from gbce.priors import DistancePrior, Gaussian, Laplace
+from gbce.samplers import Importance
+from gbce.space import Feature, Space
+from gbce.targets import AtLeast, AtMost, Class, Loss, Range, Value
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "MAP",
+    "AtLeast",
+    "AtMost",
+    "CVaR",
+    "ChanceConstrained",
+    "Class",
+    "DirectOpt",
+    "DistancePrior",
+    "DiverseSet",
+    "Evaluation",
+    "Explainer",
+    "Explanation",
+    "Feature",
+    "Gaussian",
+    "GeometricMedian",
+    "Importance",
+    "Laplace",
+    "Loss",
+    "Mean",
+    "Medoid",
+    "ModelNeededError",
+    "PredictionError",
+    "RandomDraw",
+    "Range",
+    "Space",
+    "Value",
+    "load",
+    "noise_scale",
+    "weights_from_risk",
+]

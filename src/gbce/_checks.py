@@ -1,0 +1,29 @@
+"""Checks of option values that many objects share, each failing with a sentence."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+__all__ = ["is_number", "require_counts", "require_finite"]
+
+
+def is_number(value: Any) -> bool:
+    """Whether ``value`` is a plain number (a bool is not)."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def require_counts(owner: Any, *names: str) -> None:
+    """Require the named attributes of ``owner`` to be whole numbers of at least one."""
+    for name in names:
+        value = getattr(owner, name)
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{type(owner).__name__}: {name} must be a whole number of at least 1, not {value!r}")
+
+
+def require_finite(owner: Any, *names: str) -> None:
+    """Require the named attributes of ``owner`` to be finite numbers."""
+    for name in names:
+        value = getattr(owner, name)
+        if not is_number(value) or not math.isfinite(value):
+            raise ValueError(f"{type(owner).__name__}: {name} must be a finite number, not {value!r}")

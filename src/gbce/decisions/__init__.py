@@ -1,0 +1,24 @@
+"""Decision rules: frozen objects that turn draws into one point, or a set of them."""
+
+from gbce.decisions._bayes import GeometricMedian, Mean, Medoid
+from gbce.decisions._direct import DirectOpt
+from gbce.decisions._mode import MAP
+from gbce.decisions._risk import ChanceConstrained, CVaR
+from gbce.decisions._rule import Choice, ModelNeededError, Rule, Scene
+from gbce.decisions._sets import DiverseSet, RandomDraw
+
+__all__ = [
+    "MAP",
+    "CVaR",
+    "ChanceConstrained",
+    "Choice",
+    "DirectOpt",
+    "DiverseSet",
+    "GeometricMedian",
+    "Mean",
+    "Medoid",
+    "ModelNeededError",
+    "RandomDraw",
+    "Rule",
+    "Scene",
+]

@@ -1,0 +1,73 @@
+"""Direct optimisation: conventional distance minimisation, the paper's baseline (Eq. 1)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gbce._checks import require_counts
+from gbce._weights import Array
+from gbce.decisions._nelder_mead import nelder_mead
+from gbce.decisions._rule import Choice, Rule, Scene, best
+
+__all__ = ["DirectOpt"]
+
+
+@dataclass(frozen=True)
+class DirectOpt(Rule):
+    """Minimise ``eta * loss + d(row, x)`` by Nelder-Mead from the row and from draws of the prior.
+
+    All starts advance together, with one model call per iteration for all of them. Coordinates are the free
+    features in units of their scales.
+
+    Parameters
+    ----------
+    n_starts : int
+        The row, and one draw of the prior for each further start.
+    max_iterations : int
+        Of each start.
+
+    Examples
+    --------
+    >>> DirectOpt().label
+    'DirectOpt'
+    """
+
+    n_starts: int = 20
+    max_iterations: int = 3_000
+
+    def __post_init__(self) -> None:
+        require_counts(self, "n_starts", "max_iterations")
+
+    def choose(self, scene: Scene) -> Choice:
+        """Choose the best end point; ties go to the smaller distance from the row."""
+        posterior = scene.model(self)
+        free, unit = scene.free, scene.space.scale[scene.free]
+
+        def rows(u: Array) -> Array:
+            x = np.tile(scene.x0, (len(u), 1))
+            x[:, free] = u * unit
+            return scene.space.project(x, scene.x0)
+
+        def objective(u: Array) -> Array:
+            x = rows(u)
+            return posterior.objective(x, posterior.evaluate(x).loss)
+
+        z = scene.rng.standard_normal((self.n_starts - 1, posterior.prior.dimension))
+        starts = np.vstack([scene.x0[None, :], posterior.prior.place(z).x])
+        low, high = scene.space.limits(scene.x0)
+        minima = nelder_mead(
+            objective,
+            scene.units(starts),
+            low[free] / unit,
+            high[free] / unit,
+            max_iterations=self.max_iterations,
+        )
+        x = rows(minima.x)
+        winner = best(minima.value, scene.distance(x))
+        unfinished = int((~minima.converged).sum())
+        note = (
+            f"{self.label}: {unfinished} of {self.n_starts} starts stopped at {self.max_iterations} iterations."
+            if unfinished
+            else ""
+        )
+        return Choice(x[winner][None, :], note=note)

@@ -1,0 +1,92 @@
+"""The mode of the posterior: conventional counterfactual explanation (the paper's proposition)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from gbce._checks import require_counts
+from gbce._weights import Array
+from gbce.decisions._rule import Choice, Rule, Scene, best, pick
+
+__all__ = ["MAP"]
+
+
+@dataclass(frozen=True)
+class MAP(Rule):
+    """The most probable point.
+
+    Parameters
+    ----------
+    method : {"objective", "kde", "knn"}
+        ``objective`` compares the known density, ``potential + d(row, x)``, of every evaluated point and of the row
+        itself. ``kde`` and ``knn`` are the paper's approximations: the draw with the highest Gaussian kernel
+        density (Scott's bandwidth), or with the highest score ``r_k**-d``, where ``r_k`` is the distance to its
+        ``k``-th neighbour among the draws.
+    k : int
+        Neighbours for ``knn``.
+
+    Notes
+    -----
+    Ties go to the smaller objective, then to the smaller distance from the row. Draws that leave no density to
+    estimate (all in one point, or on a line) give the draw that was picked most often.
+
+    Examples
+    --------
+    >>> MAP(method="kde").label
+    'MAP(method=kde)'
+    """
+
+    method: Literal["objective", "kde", "knn"] = "objective"
+    k: int = 40
+
+    def __post_init__(self) -> None:
+        if self.method not in ("objective", "kde", "knn"):
+            raise ValueError(f"MAP: method must be 'objective', 'kde' or 'knn', not {self.method!r}")
+        require_counts(self, "k")
+
+    def choose(self, scene: Scene) -> Choice:
+        """Choose the mode."""
+        if self.method == "objective":
+            return _by_objective(scene)
+        where, weight = scene.draws.distinct
+        score = -_kernel_density(scene, where) if self.method == "kde" else _neighbour_radius(scene, where, self.k)
+        chosen = scene.draws.pool.take(where)
+        return pick(scene, where[best(score, -weight, scene.objective(chosen), scene.distance(chosen.x))])
+
+
+def _by_objective(scene: Scene) -> Choice:
+    pool = scene.draws.pool
+    objective = scene.objective(pool)
+    winner = best(objective, scene.distance(pool.x)) if np.isfinite(objective).any() else 0
+    if scene.objective(scene.row)[0] <= objective[winner]:
+        return Choice(scene.x0[None, :], note="The most probable point is the row itself: no change pays.")
+    return pick(scene, np.array(winner))
+
+
+def _kernel_density(scene: Scene, where: Array) -> Array:
+    """Density of the distinct draws under a kernel estimate from all draws; equal if there is none."""
+    from scipy.stats import gaussian_kde  # slow to import
+
+    everything = scene.units(scene.draws.x).T
+    at = scene.units(scene.draws.pool.x[where]).T
+    if len(where) <= len(scene.free):
+        return np.zeros(len(where))
+    try:
+        return gaussian_kde(everything, weights=scene.draws.weights)(at)
+    except np.linalg.LinAlgError:
+        return np.zeros(len(where))
+
+
+def _neighbour_radius(scene: Scene, where: Array, k: int) -> Array:
+    """Distance ``r_k`` of each distinct draw to its k-th neighbour among all draws, itself left out.
+
+    The score ``r_k**-d`` falls as ``r_k`` grows, so comparing radii is enough.
+    """
+    everything = scene.units(scene.draws.x)
+    k = min(k, len(everything) - 1)
+    if k == 0:
+        return np.zeros(len(where))
+    radius, _ = cKDTree(everything).query(scene.units(scene.draws.pool.x[where]), k=[k + 1])
+    return radius[:, 0]

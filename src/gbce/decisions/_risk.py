@@ -1,0 +1,139 @@
+"""Decisions for a recommendation that is carried out only approximately (Section 2.5.1 c of the paper)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gbce._checks import require_counts
+from gbce._weights import Array
+from gbce.decisions._rule import Choice, Rule, Scene, best, pick
+from gbce.noise import Noise, offsets, under_noise
+
+__all__ = ["CVaR", "ChanceConstrained"]
+
+
+@dataclass(frozen=True)
+class CVaR(Rule):
+    """The draw whose loss under execution noise is least in its worst cases.
+
+    For each candidate the mean of the losses at or above their ``tau``-quantile is taken over perturbed copies, the
+    same perturbations for every candidate. With several models the loss is the one their combination stands for,
+    ``potential / eta``.
+
+    Parameters
+    ----------
+    tau : float
+        The upper ``1 - tau`` share counts.
+    noise : number, sequence, mapping or function, optional
+        Execution noise D_r, see :class:`gbce.Evaluation`, whose noise is used when left open.
+    n_perturb : int
+        Perturbed copies of each candidate.
+    max_candidates : int
+        Distinct draws that are tried, picked at random.
+
+    Examples
+    --------
+    >>> CVaR(tau=0.95).label
+    'CVaR(tau=0.95)'
+    """
+
+    tau: float = 0.9
+    noise: Noise | None = None
+    n_perturb: int = 64
+    max_candidates: int = 800
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tau < 1:
+            raise ValueError(f"CVaR: tau must be at least 0 and below 1, not {self.tau!r}")
+        require_counts(self, "n_perturb", "max_candidates")
+
+    def choose(self, scene: Scene) -> Choice:
+        """Choose; ties go to the smaller distance from the row."""
+        posterior = scene.model(self)
+        candidates = some_draws(scene, self.max_candidates)
+        x = scene.draws.pool.x[candidates]
+        shifts = offsets(scene.noise if self.noise is None else self.noise, scene.space, scene.rng, self.n_perturb)
+        loss = under_noise(posterior, scene.space, x, shifts).loss
+        combined = scene.mixture.effective_loss(loss.reshape(-1, loss.shape[2])).reshape(loss.shape[:2])
+        return pick(scene, candidates[best(tail_mean(combined, self.tau), scene.distance(x))])
+
+
+@dataclass(frozen=True)
+class ChanceConstrained(Rule):
+    """The draw nearest to the row that still succeeds with the given probability under execution noise.
+
+    Parameters
+    ----------
+    probability : float
+        Least share of perturbed copies that must reach the target, under the first model.
+    noise : number, sequence, mapping or function, optional
+        Execution noise, as in :class:`CVaR`.
+    n_perturb : int
+        Perturbed copies of each candidate.
+    max_candidates : int
+        Distinct draws that are tried, picked at random and gone through from the nearest outwards.
+
+    Notes
+    -----
+    If no candidate succeeds often enough, the one that does so most often is chosen, and a note says so.
+
+    Examples
+    --------
+    >>> ChanceConstrained(0.8).label
+    'ChanceConstrained(probability=0.8)'
+    """
+
+    probability: float = 0.9
+    noise: Noise | None = None
+    n_perturb: int = 64
+    max_candidates: int = 800
+
+    def __post_init__(self) -> None:
+        if not 0 < self.probability <= 1:
+            raise ValueError(f"ChanceConstrained: probability must be above 0, at most 1, not {self.probability!r}")
+        require_counts(self, "n_perturb", "max_candidates")
+
+    def choose(self, scene: Scene) -> Choice:
+        """Choose, asking the model about the nearest candidates first and stopping at the first that will do."""
+        posterior = scene.model(self)
+        candidates = some_draws(scene, self.max_candidates)
+        candidates = candidates[np.argsort(scene.distance(scene.draws.pool.x[candidates]), kind="stable")]
+        shifts = offsets(scene.noise if self.noise is None else self.noise, scene.space, scene.rng, self.n_perturb)
+        success = np.zeros(0)
+        block = 50
+        while len(success) < len(candidates):
+            x = scene.draws.pool.x[candidates[len(success) : len(success) + block]]
+            reached = under_noise(posterior, scene.space, x, shifts, first_only=True).reached[:, :, 0]
+            success = np.concatenate([success, reached.mean(axis=1)])
+            enough = np.flatnonzero(success >= self.probability)
+            if len(enough):
+                return pick(scene, candidates[enough[0]])
+            block *= 2
+        winner = int(success.argmax())  # the first of equals is the nearest
+        note = (
+            f"{self.label}: none of {len(candidates)} draws succeeds under noise with probability "
+            f"{self.probability:g}; the best one, {success[winner]:.2f}, was taken."
+        )
+        return pick(scene, candidates[winner], note)
+
+
+def tail_mean(loss: Array, tau: float) -> Array:
+    """Mean of the losses at or above their tau-quantile: ``(k, n)`` to ``(k,)``.
+
+    The quantile is the smallest loss with at least a share ``tau`` of losses at or below it.
+    """
+    n = loss.shape[1]
+    ordered = np.sort(loss, axis=1)
+    var = ordered[:, max(int(np.ceil(tau * n - 1e-9)) - 1, 0)]
+    tail = ordered >= var[:, None]
+    return np.where(tail, ordered, 0.0).sum(axis=1) / tail.sum(axis=1)
+
+
+def some_draws(scene: Scene, most: int) -> Array:
+    """Pool positions of at most ``most`` distinct draws, picked at random, the likelier ones first."""
+    where, weight = scene.draws.distinct
+    if len(where) <= most:
+        return where
+    # Efraimidis and Spirakis: sampling without replacement in proportion to the weights
+    keys = np.log(scene.rng.random(len(where))) / weight
+    return np.sort(where[np.argsort(-keys, kind="stable")[:most]])

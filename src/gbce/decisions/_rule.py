@@ -1,0 +1,133 @@
+"""The contract of a decision rule: a scene in, a choice of one or more points out."""
+
+from abc import ABC, abstractmethod
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from gbce._weights import Array
+from gbce.draws import Draws, Points
+from gbce.noise import Noise
+from gbce.posterior import GibbsPosterior, Mixture
+from gbce.space import Space
+
+__all__ = ["Choice", "ModelNeededError", "Rule", "Scene"]
+
+
+class ModelNeededError(RuntimeError):
+    """A rule has to ask the model, but an explanation does not carry one: use ``explainer.decide``."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Everything a rule may look at.
+
+    Parameters
+    ----------
+    draws : Draws
+        From the posterior.
+    mixture : Mixture
+        How losses combine, and eta.
+    space : Space
+        For units and limits.
+    x0 : array of shape (d,)
+        The row.
+    free : int array of shape (m,)
+        Features that can move.
+    row : Points
+        The row itself as one evaluated point.
+    noise : Noise
+        Execution noise for rules that leave theirs open.
+    rng : Generator
+        The same stream for every rule, whatever the order of rules.
+    posterior : GibbsPosterior, optional
+        For rules that ask the model; ``None`` when there is only an explanation.
+    """
+
+    draws: Draws
+    mixture: Mixture
+    space: Space
+    x0: Array
+    free: Array
+    row: Points
+    noise: Noise
+    rng: np.random.Generator
+    posterior: GibbsPosterior | None = None
+
+    def units(self, x: Array) -> Array:
+        """The free features of ``(n, d)`` in units of their scales: ``(n, m)``."""
+        return x[:, self.free] / self.space.scale[self.free]
+
+    def distance(self, x: Array) -> Array:
+        """Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
+        return np.linalg.norm(self.units(x - self.x0), axis=1)
+
+    def objective(self, points: Points) -> Array:
+        """Minus the log posterior density ``(n,)``, up to a constant."""
+        return self.mixture.potential(points.loss) + points.cost
+
+    def model(self, rule: "Rule") -> GibbsPosterior:
+        """Return the posterior with its models, or say how to get at them."""
+        if self.posterior is None:
+            raise ModelNeededError(
+                f"{rule.label} asks the model, which an explanation does not carry: call "
+                "explainer.decide(explanation, rule), or give the rule to explainer.explain(..., rules=[...])"
+            )
+        return self.posterior
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The points a rule chose.
+
+    Parameters
+    ----------
+    x : array of shape (k, d)
+        Encoded.
+    index : int array of shape (k,), optional
+        Their places in the pool, if they are evaluated points.
+    note : str
+        A sentence for the user, if something about the choice must be said.
+    """
+
+    x: Array
+    index: Array | None = None
+    note: str = ""
+
+
+class Rule(ABC):
+    """Base of all decision rules: frozen dataclasses with their options inside."""
+
+    @abstractmethod
+    def choose(self, scene: Scene) -> Choice:
+        """Choose."""
+
+    @property
+    def label(self) -> str:
+        """Name in tables: the class, with the options that differ from their defaults."""
+        changed = [
+            f"{f.name}={_short(getattr(self, f.name))}"
+            for f in fields(self)  # type: ignore[arg-type]
+            if f.default is not MISSING and not _same(getattr(self, f.name), f.default)
+        ]
+        return type(self).__name__ + (f"({', '.join(changed)})" if changed else "")
+
+
+def pick(scene: Scene, index: Array, note: str = "") -> Choice:
+    """Choose pool points by position."""
+    index = np.atleast_1d(index)
+    return Choice(scene.draws.pool.x[index], index, note)
+
+
+def best(values: Array, *tie_breakers: Array) -> int:
+    """Position of the smallest value; ties go to the smallest tie breaker, then to the first."""
+    return int(np.lexsort((*reversed(tie_breakers), values))[0])
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or (isinstance(a, (str, int, float)) and a == b)
+
+
+def _short(value: Any) -> str:
+    return str(value) if isinstance(value, (str, int, float)) else "given"

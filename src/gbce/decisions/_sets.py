@@ -1,0 +1,89 @@
+"""Several points at once: a diverse set out of the highest-density region, and plain draws."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from gbce._checks import require_counts
+from gbce._weights import Array, resample, weighted_quantile
+from gbce.decisions._rule import Choice, Rule, Scene, pick
+
+__all__ = ["DiverseSet", "RandomDraw"]
+
+_MAX_POINTS = 4_000  # distinct draws among which representatives are sought: 128 MB of distances
+
+
+@dataclass(frozen=True)
+class DiverseSet(Rule):
+    """``k`` representatives of the region of highest density that holds ``mass`` of the posterior.
+
+    The region is a level set of the known density. The first representative is the region's medoid; each further one
+    is the draw that most reduces the expected distance of a draw to its nearest representative.
+
+    Parameters
+    ----------
+    k : int
+        Number of representatives; fewer if the region has fewer distinct draws.
+    mass : float
+        Posterior probability of the region.
+
+    Examples
+    --------
+    >>> DiverseSet(3).label
+    'DiverseSet'
+    """
+
+    k: int
+    mass: float = 0.9
+
+    def __post_init__(self) -> None:
+        require_counts(self, "k")
+        if not 0 < self.mass <= 1:
+            raise ValueError(f"DiverseSet: mass must be above 0 and at most 1, not {self.mass!r}")
+
+    def choose(self, scene: Scene) -> Choice:
+        """Choose representatives, the most central first."""
+        where, weight = scene.draws.distinct
+        objective = scene.objective(scene.draws.pool.take(where))
+        inside = objective <= weighted_quantile(objective, weight, self.mass)
+        where, weight, objective = where[inside], weight[inside], objective[inside]
+        if len(where) > _MAX_POINTS:
+            keep = np.sort(np.argsort(-weight, kind="stable")[:_MAX_POINTS])
+            where, weight = where[keep], weight[keep]
+        chosen = representatives(scene.units(scene.draws.pool.x[where]), weight, self.k)
+        note = "" if len(chosen) == self.k else f"{self.label}: the region has only {len(chosen)} distinct draws."
+        return pick(scene, where[chosen], note)
+
+
+@dataclass(frozen=True)
+class RandomDraw(Rule):
+    """``k`` draws at random: decide by sampling.
+
+    Examples
+    --------
+    >>> RandomDraw(k=5).label
+    'RandomDraw(k=5)'
+    """
+
+    k: int = 1
+
+    def __post_init__(self) -> None:
+        require_counts(self, "k")
+
+    def choose(self, scene: Scene) -> Choice:
+        """Choose at random, with replacement."""
+        return pick(scene, scene.draws.index[resample(scene.rng, scene.draws.weights, self.k)])
+
+
+def representatives(u: Array, weights: Array, k: int) -> Array:
+    """Greedy k-medians: positions of at most ``k`` points of ``u`` ``(n, m)`` that stand for the others."""
+    distance = cdist(u, u)
+    nearest = np.full(len(u), np.inf)
+    chosen: list[int] = []
+    for _ in range(min(k, len(u))):
+        score = np.minimum(distance, nearest[None, :]) @ weights
+        score[chosen] = np.inf
+        chosen.append(int(score.argmin()))
+        nearest = np.minimum(nearest, distance[chosen[-1]])
+    return np.array(chosen)

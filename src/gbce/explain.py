@@ -1,0 +1,303 @@
+"""The one call: from a fitted model and a row to an explanation. Assembly only; the mathematics lives elsewhere."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gbce._seeds import JUDGING, SAMPLING, seed_number, stream
+from gbce._weights import Array
+from gbce.decisions import MAP, ChanceConstrained, Choice, CVaR, Mean, Rule
+from gbce.draws import Points
+from gbce.explanation import Decision, Explanation, as_weights, numbered
+from gbce.metrics import Evaluation, Neighbours, robustness
+from gbce.noise import offsets
+from gbce.posterior import Combine, GibbsPosterior, Mixture
+from gbce.predictors import Predictor, as_classifier, as_predictor, follow_predict
+from gbce.priors import Gaussian, Prior
+from gbce.samplers import Importance, Sampler
+from gbce.space import Space
+from gbce.targets import Class, Target
+
+__all__ = ["DEFAULT_RULES", "Explainer"]
+
+DEFAULT_RULES: tuple[Rule, ...] = (MAP(), Mean(), CVaR(), ChanceConstrained())
+_MAX_REFERENCE_ROWS = 5_000  # of the data, to read the spread of outputs off
+
+
+class Explainer:
+    """Explains rows of a table to one or several fitted models.
+
+    Parameters
+    ----------
+    model : estimator, callable, or list of them
+        A fitted scikit-learn, LightGBM or XGBoost estimator or pipeline, or a function of rows. With several, put
+        the best one first: figures are reported for it, with the others' beside them.
+    data : DataFrame or array of shape (n, d)
+        Rows the model was fitted on, without the outcome: for units, for plausibility, for the spread of outputs.
+    space : Space, optional
+        What may change, how far and in which unit; read off the data when left out.
+    prior : Gaussian, Laplace or DistancePrior, optional
+        Law of candidates around the row; ``Gaussian()`` when left out.
+    eta : float
+        Weight of the loss against the prior.
+    sampler : Importance, optional
+        How to draw.
+    weights : sequence of K numbers, optional
+        Of the models; equal when left out. :func:`gbce.weights_from_risk` computes them from cross-validated losses.
+    combine : {"any", "all", "average"}
+        What several models must agree on: at least one (the paper's mixture), all (the worst case), or their mean.
+    evaluation : Evaluation, optional
+        Settings of the figures: execution noise, neighbours, tail.
+    batch_rows : int, optional
+        Largest number of rows in one model call.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> explainer = gbce.Explainer(LinearRegression().fit(X, y), X, space=gbce.Space.infer(X, immutable=["sex"]))
+    >>> explanation = explainer.explain(X.iloc[0], gbce.AtMost(150), rules=[gbce.MAP()], seed=0)
+    >>> explanation.counterfactuals.shape
+    (1, 10)
+    >>> bool(explanation.pointwise.loc["MAP", "reached"])
+    True
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        data: Any,
+        *,
+        space: Space | None = None,
+        prior: Prior | None = None,
+        eta: float = 1.0,
+        sampler: Sampler | None = None,
+        weights: Sequence[float] | Array | None = None,
+        combine: Combine = "any",
+        evaluation: Evaluation | None = None,
+        batch_rows: int | None = None,
+    ) -> None:
+        models = list(model) if isinstance(model, (list, tuple)) else [model]
+        if not models:
+            raise ValueError("model is an empty list; give at least one fitted model")
+        self.space = Space.infer(data) if space is None else space.adopt(data)
+        self.data = self.space.encode(data, what="data")
+        self.prior: Prior = Gaussian() if prior is None else prior
+        self.sampler: Sampler = Importance() if sampler is None else sampler
+        self.evaluation = Evaluation() if evaluation is None else evaluation
+        self.mixture = Mixture(eta, as_weights(weights, len(models)), combine)
+        _require(self.prior, "at", "prior", "gbce.Gaussian(), gbce.Laplace() or gbce.DistancePrior(...)")
+        _require(self.sampler, "sample", "sampler", "gbce.Importance()")
+        if batch_rows is not None and (not isinstance(batch_rows, (int, np.integer)) or batch_rows < 1):
+            raise ValueError(f"batch_rows must be a whole number of at least 1, not {batch_rows!r}")
+        predictors = [as_predictor(one, self.space, batch_rows=batch_rows) for one in models]
+        self.predictors = _with_distinct_names(predictors)
+        self._neighbours = Neighbours.of(self.data, self.space.scale)
+        step = max(1, len(self.data) // _MAX_REFERENCE_ROWS)
+        self._reference = self.data[::step]
+        self._spread: float | None = None
+        self._classifiers: tuple[Predictor, ...] | None = None
+
+    def explain(
+        self, row: Any, target: Target, *, rules: Sequence[Rule] | Rule | None = None, seed: Any = None
+    ) -> Explanation:
+        """Explain one row.
+
+        Parameters
+        ----------
+        row : Series, mapping, one-row DataFrame or array of shape (d,)
+            The row, x_b.
+        target : Value, Range, AtLeast, AtMost, Class or Loss
+            What is wanted of the model's output, y*.
+        rules : Rule or sequence of Rule, optional
+            Which decisions to take; MAP, Mean, CVaR and ChanceConstrained when left out.
+        seed : int, Generator or SeedSequence, optional
+            The same seed gives the same bits.
+
+        Returns
+        -------
+        Explanation
+            Plain data; it can be saved, plotted and sent without the model.
+        """
+        chosen_rules = _as_rules(rules)
+        x0 = self.space.encode_row(row)
+        posterior = self._posterior(x0, target)
+        number = seed_number(seed)
+        said = posterior.evaluate(x0[None, :], own_decision=True)
+        zero = np.zeros((1, posterior.prior.dimension))
+        at_row = Points(zero, x0[None, :], *said, cost=posterior.prior.cost(x0[None, :]), extra=np.zeros(1))
+        draws = self.sampler.sample(posterior, stream(number, SAMPLING))
+        status, note = _status(at_row, draws.pool, posterior.target)
+        explanation = Explanation(
+            space=self.space,
+            target=posterior.target,
+            models=tuple(predictor.name for predictor in posterior.predictors),
+            mixture=posterior.mixture,
+            evaluation=self.evaluation,
+            rules=chosen_rules,
+            seed=number,
+            row=at_row,
+            draws=draws,
+            decisions=(),
+            status=status,
+            notes=(),
+            n_model_calls=0,
+            n_model_rows=0,
+        )
+        choices = {rule.label: rule.choose(explanation.scene(posterior)) for rule in chosen_rules}
+        notes = [note, *(choice.note for choice in choices.values())]
+        return replace(
+            explanation,
+            decisions=self._judged(posterior, explanation, choices),
+            notes=tuple(sentence for sentence in notes if sentence),
+            n_model_calls=posterior.n_calls,
+            n_model_rows=posterior.n_rows,
+        )
+
+    def decide(self, explanation: Explanation, rule: Rule) -> pd.DataFrame:
+        """Apply a rule that may ask the model to an explanation of this explainer.
+
+        Returns
+        -------
+        DataFrame
+            The chosen points in the user's columns, one line each.
+        """
+        posterior = self._posterior_of(explanation)
+        choice = rule.choose(explanation.scene(posterior))
+        return self.space.frame(choice.x).set_axis(pd.Index(numbered(rule.label, len(choice.x)), name="rule"))
+
+    def assess(self, explanation: Explanation, rows: Any) -> pd.DataFrame:
+        """Judge any rows as if a rule had chosen them: what if one does this instead?
+
+        Parameters
+        ----------
+        explanation : Explanation
+            Of this explainer.
+        rows : DataFrame or array of shape (k, d)
+            Alternatives; the index of a frame names them in the result.
+
+        Returns
+        -------
+        DataFrame
+            The columns of ``explanation.pointwise``.
+        """
+        posterior = self._posterior_of(explanation)
+        x = self.space.encode(rows)
+        named = isinstance(rows, pd.DataFrame) and not isinstance(rows.index, pd.RangeIndex)
+        labels = [str(label) for label in rows.index] if named else [f"row {i}" for i in range(len(x))]
+        choices = {label: Choice(x[[i]]) for i, label in enumerate(labels)}
+        return replace(explanation, decisions=self._judged(posterior, explanation, choices)).pointwise
+
+    # --- pieces ---------------------------------------------------------------------------------------------
+
+    def _posterior(self, x0: Array, target: Target) -> GibbsPosterior:
+        if not isinstance(target, Target):
+            raise TypeError(f"target must be a gbce target such as gbce.AtLeast(10), not {target!r}")
+        predictors = tuple(predictor.metered() for predictor in self.predictors)
+        if isinstance(target, Class):
+            predictors = self._as_classifiers(predictors)
+        if target.needs_spread:
+            target = target.resolved(self._output_spread(predictors[0]))
+        else:
+            target = target.resolved(1.0)
+        return GibbsPosterior(self.prior.at(self.space, x0), predictors, target, self.mixture)
+
+    def _posterior_of(self, explanation: Explanation) -> GibbsPosterior:
+        if explanation.space != self.space or len(explanation.models) != len(self.predictors):
+            raise ValueError("the explanation was made with another space or other models than this explainer has")
+        posterior = self._posterior(explanation.x0, explanation.target)
+        return replace(posterior, mixture=explanation.mixture)
+
+    def _as_classifiers(self, predictors: tuple[Predictor, ...]) -> tuple[Predictor, ...]:
+        if self._classifiers is None:
+            ready = [as_classifier(predictor, self._reference) for predictor in predictors]
+            self._classifiers = tuple(follow_predict(predictor, self._reference) for predictor in ready)
+            return self._classifiers
+        return tuple(predictor.metered() for predictor in self._classifiers)
+
+    def _output_spread(self, first: Predictor) -> float:
+        """Standard deviation of the first model's outputs on the data, asked for once."""
+        if self._spread is None:
+            values = first(self._reference).values
+            # several columns have no one spread; the target refuses them in its own words
+            self._spread = float(values.std()) if values.ndim == 1 else 1.0
+        return self._spread
+
+    def _judged(
+        self, posterior: GibbsPosterior, explanation: Explanation, choices: dict[str, Choice]
+    ) -> tuple[Decision, ...]:
+        """Figures of all chosen points: two model calls for all of them together."""
+        if not choices:
+            return ()
+        labels = [label for rule, choice in choices.items() for label in numbered(rule, len(choice.x))]
+        x = np.vstack([choice.x for choice in choices.values()])
+        pool = explanation.draws.pool
+        outputs, loss = np.empty((len(x), pool.loss.shape[1])), np.empty((len(x), pool.loss.shape[1]))
+        reached = np.empty(loss.shape, dtype=bool)
+        index = np.concatenate(
+            [np.full(len(c.x), -1) if c.index is None else c.index for c in choices.values()]
+        )
+        known = index >= 0
+        if posterior.predictors[0].classes is not None:
+            known[:] = False  # a classifier's own predict has the last word on every decision
+        outputs[known], loss[known], reached[known] = (
+            column[index[known]] for column in (pool.outputs, pool.loss, pool.reached)
+        )
+        if not known.all():
+            outputs[~known], loss[~known], reached[~known] = posterior.evaluate(x[~known], own_decision=True)
+        shifts = offsets(
+            self.evaluation.noise, self.space, stream(explanation.seed, JUDGING), self.evaluation.n_perturb
+        )
+        robust, robust_se = robustness(posterior, self.space, x, shifts)
+        near = self._neighbours.plausibility(x, self.evaluation.neighbours)
+        cost = posterior.prior.cost(x)
+        return tuple(
+            Decision(label, x[i], outputs[i], loss[i], reached[i], *map(float, (cost[i], robust[i], robust_se[i], near[i])))
+            for i, label in enumerate(labels)
+        )  # fmt: skip
+
+
+def _status(row: Points, pool: Points, target: Target) -> tuple[str, str]:
+    """Say whether there was anything to do, and whether any evaluated point does it."""
+    wish = target.describe()
+    if row.reached[0, 0]:
+        return "already reached", f"The row already reaches the target ({wish}): its output is {row.outputs[0, 0]:.4g}."
+    if pool.reached[:, 0].any():
+        return "attainable", ""
+    best = int(pool.loss[:, 0].argmin())
+    return "not attained", (
+        f"None of {len(pool):,} candidates reaches the target ({wish}); the best attainable is "
+        f"{pool.outputs[best, 0]:.4g}, against {row.outputs[0, 0]:.4g} now. Widen the prior or the bounds, or ask for less."
+    )
+
+
+def _as_rules(rules: Any) -> tuple[Rule, ...]:
+    if rules is None:
+        return DEFAULT_RULES
+    listed = (rules,) if isinstance(rules, Rule) else tuple(rules)
+    for rule in listed:
+        if not isinstance(rule, Rule):
+            raise TypeError(f"rules must be gbce rules such as gbce.MAP(), not {rule!r}")
+    labels = [rule.label for rule in listed]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise ValueError(f"rules: {', '.join(twice)} is listed twice")
+    return listed
+
+
+def _require(value: Any, method: str, what: str, example: str) -> None:
+    if isinstance(value, type) or not hasattr(value, method):
+        raise TypeError(f"{what} must be an object such as {example}, not {value!r}")
+
+
+def _with_distinct_names(predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:
+    names: list[str] = []
+    for predictor in predictors:
+        same = sum(name.split(" #")[0] == predictor.name for name in names)
+        names.append(predictor.name if same == 0 else f"{predictor.name} #{same + 1}")
+    return tuple(replace(predictor, name=name) for predictor, name in zip(predictors, names, strict=True))

@@ -1,0 +1,354 @@
+"""The result: plain data about one row, with its tables. No model inside, nothing executable."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gbce._seeds import DECIDING, stream
+from gbce._weights import Array, weighted_quantile
+from gbce.decisions import ModelNeededError, Rule, Scene
+from gbce.draws import Draws, Points
+from gbce.metrics import Evaluation, diagnose, figures, importance
+from gbce.metrics._diagnostics import MIN_ESS, verdict
+from gbce.posterior import Combine, GibbsPosterior, Mixture
+from gbce.space import Space
+from gbce.targets import Target
+
+if TYPE_CHECKING:
+    from gbce.plots import Plots
+
+__all__ = ["Decision", "Explanation"]
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """One chosen point and its figures; a figure that was not computed is NaN.
+
+    Parameters
+    ----------
+    label : str
+        The rule that chose it, numbered if it chose several.
+    x : array of shape (d,)
+        Encoded.
+    outputs, loss, reached : array of shape (K,)
+        Under each model.
+    cost : float
+        The prior's distance d(row, x).
+    robustness, robustness_se, plausibility : float
+        Rb with its Monte Carlo error, and Plu.
+    """
+
+    label: str
+    x: Array
+    outputs: Array
+    loss: Array
+    reached: Array
+    cost: float
+    robustness: float = float("nan")
+    robustness_se: float = float("nan")
+    plausibility: float = float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What would have to change for the models to reach the target, as a distribution and as decisions.
+
+    Made by :meth:`gbce.Explainer.explain`; read through its tables.
+
+    Parameters
+    ----------
+    space, target, models, mixture, evaluation, rules, seed
+        What was asked: the features, the target with its numbers filled in, the models' names, eta with weights and
+        combination, the settings of the figures, the rules, and the number that reproduces the draws.
+    row : Points
+        The row itself, evaluated.
+    draws : Draws
+        The posterior: ``.z (n, m)``, ``.x (n, d)``, ``.weights (n,)``, ``.outputs (n, K)``, ``.loss (n, K)``.
+    decisions : tuple of Decision
+        What the rules chose.
+    status : {"attainable", "already reached", "not attained"}
+        Whether there was anything to do, and whether any evaluated point does it.
+    notes : tuple of str
+        Sentences the user should read.
+    n_model_calls, n_model_rows : int
+        What it cost.
+
+    Examples
+    --------
+    >>> import gbce, numpy as np
+    >>> data = np.random.default_rng(0).normal(size=(200, 2))
+    >>> explainer = gbce.Explainer(lambda x: x[:, 0] + x[:, 1], data, space=gbce.Space.real(2))
+    >>> explanation = explainer.explain([0.0, 0.0], gbce.Value(1.0, scale=1, tolerance=0.5), seed=1)
+    >>> explanation.status, explanation.draws.x.shape
+    ('attainable', (2000, 2))
+    >>> explanation.importance.loc["x1", "change"] < 1.0
+    np.True_
+    """
+
+    space: Space
+    target: Target
+    models: tuple[str, ...]
+    mixture: Mixture
+    evaluation: Evaluation
+    rules: tuple[Rule, ...]
+    seed: int
+    row: Points
+    draws: Draws
+    decisions: tuple[Decision, ...]
+    status: str
+    notes: tuple[str, ...]
+    n_model_calls: int
+    n_model_rows: int
+
+    # --- tables ---------------------------------------------------------------------------------------------
+
+    @property
+    def eta(self) -> float:
+        """Weight of the loss against the prior."""
+        return float(self.mixture.eta)
+
+    @property
+    def x0(self) -> Array:
+        """The row, encoded: ``(d,)``."""
+        return self.row.x[0]
+
+    @cached_property
+    def counterfactuals(self) -> pd.DataFrame:
+        """One line per decision in the user's columns and dtypes, with the rule as the index."""
+        labels = pd.Index([decision.label for decision in self.decisions], name="rule", dtype=object)
+        if not self.decisions:
+            return self.space.frame(self.row.x).iloc[:0].set_axis(labels)
+        return self.space.frame(np.vstack([decision.x for decision in self.decisions])).set_axis(labels)
+
+    def changes(self) -> pd.DataFrame:
+        """Only what changes, tidy: one line per rule and changed feature, with ``from``, ``to`` and ``change``."""
+        lines = [
+            (decision.label, name, before, after, after - before)
+            for decision in self.decisions
+            for name, before, after, unit in zip(
+                self.space.names, self.x0.tolist(), decision.x.tolist(), self.space.scale, strict=True
+            )
+            if abs(after - before) > 1e-12 * unit
+        ]
+        return pd.DataFrame(lines, columns=["rule", "feature", "from", "to", "change"])
+
+    @cached_property
+    def pointwise(self) -> pd.DataFrame:
+        """Figures of each decision: rule by loss, distance, robustness, plausibility, reached, and more.
+
+        ``loss`` (L_pt), ``reached`` and ``output`` are those of the first model; with several models
+        ``combined_loss`` is the one their combination stands for, and each model's own follow with its name in
+        brackets. ``distance`` (D_pt) is Euclidean in units of each feature's scale; ``robustness`` (Rb) and
+        ``plausibility`` (Plu) as in the paper; ``objective`` is what MAP minimises.
+        """
+        decided = self.decisions
+        labels = pd.Index([decision.label for decision in decided], name="rule", dtype=object)
+        loss = np.array([decision.loss for decision in decided]).reshape(-1, len(self.models))
+        offset = np.array([decision.x - self.x0 for decision in decided]).reshape(-1, len(self.space))
+        cost = np.array([decision.cost for decision in decided])
+        table: dict[str, Any] = {
+            "loss": loss[:, 0],
+            "distance": np.linalg.norm(offset / self.space.scale, axis=1),
+            "robustness": [decision.robustness for decision in decided],
+            "plausibility": [decision.plausibility for decision in decided],
+            "reached": np.array([decision.reached[0] for decision in decided], dtype=bool),
+            "output": [decision.outputs[0] for decision in decided],
+            "objective": self.mixture.potential(loss) + cost,
+            "robustness_se": [decision.robustness_se for decision in decided],
+        }
+        if len(self.models) > 1:
+            table["combined_loss"] = self.mixture.effective_loss(loss)
+            for k, name in enumerate(self.models):
+                table[f"loss[{name}]"] = loss[:, k]
+                table[f"reached[{name}]"] = np.array([bool(decision.reached[k]) for decision in decided], dtype=bool)
+        return pd.DataFrame(table, index=labels)
+
+    @cached_property
+    def distribution(self) -> pd.Series:
+        """Figures of the whole posterior, each followed by its Monte Carlo error under the same name plus ``_se``.
+
+        ``success_probability`` (SP), ``tail`` (Tail), ``stability`` (Stability, in units of each feature's scale),
+        ``expected_loss`` and ``expected_distance``. With several models these are the first one's; each model's own,
+        and success under all and under at least half of them, follow in brackets.
+        """
+        table: dict[str, float] = {}
+        for name, figure in figures(
+            self.draws, self.space.scale, self.x0, self.evaluation.alpha, self.models
+        ).items():
+            table[name], table[f"{name}_se"] = figure
+        return pd.Series(table, name="value")
+
+    @cached_property
+    def importance(self) -> pd.DataFrame:
+        """By feature: ``change`` = E|x_j - row_j| (VarImp), its error ``se``, the ``prior``'s own value, and ``ratio``.
+
+        A feature that does not matter to the model moves as far as the prior lets it: a ratio near one.
+        """
+        return importance(self.draws, self.x0, self.space.names)
+
+    def intervals(self, mass: float = 0.9) -> pd.DataFrame:
+        """Central interval of each feature's value under the posterior, in its own units, beside the row's value.
+
+        Parameters
+        ----------
+        mass : float
+            Probability of the interval.
+        """
+        if not 0 < mass < 1:
+            raise ValueError(f"mass must lie between 0 and 1, not {mass!r}")
+        levels = {"low": (1 - mass) / 2, "median": 0.5, "high": (1 + mass) / 2}
+        columns: dict[str, Any] = {"row": self.x0}
+        for name, q in levels.items():
+            columns[name] = [weighted_quantile(column, self.draws.weights, q) for column in self.draws.x.T]
+        return pd.DataFrame(columns, index=pd.Index(self.space.names, name="feature"))
+
+    @cached_property
+    def diagnostics(self) -> dict[str, Any]:
+        """How it was sampled: ess, pareto_k, log_evidence and its error, cost, verdict, notes."""
+        numbers = diagnose(self.draws, self.mixture)
+        return numbers | {
+            "n_model_calls": self.n_model_calls,
+            "n_model_rows": self.n_model_rows,
+            "verdict": verdict(numbers),
+            "notes": list(self.notes),
+        }
+
+    # --- other questions to the same draws ------------------------------------------------------------------
+
+    def at(
+        self, eta: float | None = None, *, weights: Sequence[float] | None = None, combine: Combine | None = None
+    ) -> "Explanation":
+        """Return the same draws at another eta, other model weights or another combination, by reweighting.
+
+        Rules that choose among evaluated points are applied again; figures that need the model are left NaN.
+
+        Parameters
+        ----------
+        eta : float, optional
+            The new eta.
+        weights : sequence of K numbers, optional
+            New weights of the models.
+        combine : {"any", "all", "average"}, optional
+            New combination.
+
+        Raises
+        ------
+        ValueError
+            Where fewer than 100 effective draws would be left: then the draws cannot carry the question.
+        """
+        mixture = Mixture(
+            self.eta if eta is None else eta,
+            self.mixture.weights if weights is None else as_weights(weights, len(self.models)),
+            self.mixture.combine if combine is None else combine,
+        )
+        draws = Draws.weighed(self.draws.pool, mixture, self.x0)
+        if draws.ess < min(MIN_ESS, self.draws.ess):
+            raise ValueError(
+                f"the draws cannot carry eta = {mixture.eta:g}: {draws.ess:.0f} effective draws would be left of "
+                f"{len(draws.pool)}. Run explain again with that eta and more candidates."
+            )
+        bare = replace(self, mixture=mixture, draws=draws, decisions=(), notes=())
+        decisions: list[Decision] = []
+        undecided: list[str] = []
+        for rule in self.rules:
+            try:
+                choice = rule.choose(bare.scene())
+            except ModelNeededError:
+                undecided.append(rule.label)
+                continue
+            if choice.index is None:
+                undecided.append(rule.label)
+                continue
+            decisions += [
+                Decision(label, point.x[0], point.outputs[0], point.loss[0], point.reached[0], float(point.cost[0]))
+                for label, point in zip(
+                    numbered(rule.label, len(choice.index)),
+                    (draws.pool.take(choice.index[[i]]) for i in range(len(choice.index))),
+                    strict=True,
+                )
+            ]
+        note = f"Reweighted from eta = {self.eta:g}: robustness and plausibility were not computed again."
+        if undecided:
+            note += f" {', '.join(undecided)} must ask the model: use explainer.decide(explanation, rule)."
+        return replace(bare, decisions=tuple(decisions), notes=(note,))
+
+    def decide(self, rule: Rule) -> pd.DataFrame:
+        """Apply one more rule to the draws and return its choice in the user's columns, one line per point.
+
+        A rule that must ask the model (CVaR, ChanceConstrained, DirectOpt) needs ``explainer.decide`` instead.
+        """
+        choice = rule.choose(self.scene())
+        return self.space.frame(choice.x).set_axis(pd.Index(numbered(rule.label, len(choice.x)), name="rule"))
+
+    def scene(self, posterior: GibbsPosterior | None = None) -> Scene:
+        """Return what a rule looks at, with the models if they are at hand."""
+        low, high = self.space.limits(self.x0)
+        return Scene(
+            draws=self.draws,
+            mixture=self.mixture,
+            space=self.space,
+            x0=self.x0,
+            free=np.flatnonzero(high > low),
+            row=self.row,
+            noise=self.evaluation.noise,
+            rng=stream(self.seed, DECIDING),
+            posterior=posterior,
+        )
+
+    # --- for people -----------------------------------------------------------------------------------------
+    # The outer rooms (plots, report, io) are imported when asked for, so that this room does not depend on them.
+
+    def summary(self) -> str:
+        """Return a readable text: verdict, posterior, what changes, decisions, notes."""
+        from gbce.report import as_text
+
+        return as_text(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Explanation: {self.target.describe()}, {self.status}, {len(self.draws)} draws, "
+            f"{len(self.decisions)} decisions; print(explanation.summary()) shows it>"
+        )
+
+    def _repr_html_(self) -> str:
+        from gbce.report import as_html
+
+        return as_html(self)
+
+    @property
+    def plot(self) -> "Plots":
+        """Pictures: ``explanation.plot.posterior()``, ``explanation.plot.changes()``."""
+        from gbce.plots import Plots
+
+        return Plots(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything to one file, whole or not at all; :func:`gbce.load` reads it back."""
+        from gbce.io import save
+
+        return save(self, path)
+
+
+def numbered(label: str, n: int) -> list[str]:
+    """Return the label, or the label with 1, 2, ... if there are several points."""
+    return [label] if n == 1 else [f"{label} {i + 1}" for i in range(n)]
+
+
+def as_weights(weights: Any, n_models: int) -> Array:
+    """Check the weights of ``n_models`` models, equal if ``None``, and make them sum to one."""
+    if weights is None:
+        return np.full(n_models, 1.0 / n_models)
+    try:
+        array = np.asarray(weights, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"weights must be numbers, one per model, not {weights!r}") from None
+    if array.shape != (n_models,):
+        raise ValueError(f"weights must have one number per model: {n_models} models, but weights {array.tolist()}")
+    if not np.isfinite(array).all() or (array < 0).any() or array.sum() == 0:
+        raise ValueError(f"weights must be zero or more and not all zero, not {array.tolist()}")
+    return array / array.sum()

@@ -1,0 +1,217 @@
+"""Explanations in files: one zip of arrays and JSON. Reading one never runs code from it."""
+
+import json
+import os
+import tempfile
+import zipfile
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gbce.decisions
+import gbce.targets
+from gbce._weights import Array
+from gbce.decisions import Rule
+from gbce.draws import Draws, Points
+from gbce.explanation import Decision, Explanation
+from gbce.metrics import Evaluation
+from gbce.posterior import Mixture
+from gbce.space import Feature, Space
+from gbce.targets import Target
+
+__all__ = ["load", "save"]
+
+FORMAT = 1
+_MANIFEST = "explanation.json"
+_TARGETS = ("AtLeast", "AtMost", "Class", "Loss", "Range", "Value")
+_RULES = (
+    "MAP", "CVaR", "ChanceConstrained", "DirectOpt", "DiverseSet", "GeometricMedian", "Mean", "Medoid", "RandomDraw",
+)  # fmt: skip
+_POINTS = tuple(f.name for f in fields(Points))
+_DECISION = tuple(f.name for f in fields(Decision) if f.name != "label")
+_DRAWS = ("pool_weights", "index", "weights", "prior_change")
+
+
+def save(explanation: Explanation, path: str | Path) -> Path:
+    """Write an explanation to ``path``, whole or not at all.
+
+    Functions are not kept: a :class:`gbce.Loss` comes back without its function, and a noise given as a function
+    comes back as one that says it is gone.
+    """
+    path = Path(path)
+    arrays = _arrays(explanation)
+    manifest = json.dumps(_manifest(explanation), default=_plain)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as box:
+            box.writestr(_MANIFEST, manifest)
+            for key, array in arrays.items():
+                with box.open(f"{key}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+    return path
+
+
+def load(path: str | Path) -> Explanation:
+    """Read an explanation that :meth:`gbce.Explanation.save` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    Explanation
+        With the same numbers to the last bit. It carries no model.
+
+    Examples
+    --------
+    >>> import gbce, numpy as np, os, tempfile
+    >>> data = np.random.default_rng(0).normal(size=(50, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+    >>> explanation = explainer.explain(data[0], gbce.AtLeast(2), rules=[gbce.MAP()], seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = gbce.load(explanation.save(os.path.join(folder, "row0.gbce")))
+    >>> again.counterfactuals.equals(explanation.counterfactuals)
+    True
+    """
+    try:
+        with zipfile.ZipFile(path) as box:
+            manifest = json.loads(box.read(_MANIFEST))
+            arrays = {}
+            for name in box.namelist():
+                if name.endswith(".npy"):
+                    with box.open(name) as member:
+                        arrays[name.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
+        raise ValueError(f"{path} is not an explanation written by gbce: {error}") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        found = manifest.get("format") if isinstance(manifest, dict) else None
+        raise ValueError(f"{path} has format {found!r}; this version of gbce reads format {FORMAT}")
+    try:
+        return _rebuilt(manifest, arrays)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged: {type(error).__name__} {error}") from None
+
+
+def _arrays(explanation: Explanation) -> dict[str, Array]:
+    draws = explanation.draws
+    arrays = {f"pool.{name}": getattr(draws.pool, name) for name in _POINTS}
+    arrays |= {f"row.{name}": getattr(explanation.row, name) for name in _POINTS}
+    arrays |= {f"draws.{name}": getattr(draws, name) for name in _DRAWS}
+    for name in _DECISION:
+        arrays[f"decisions.{name}"] = np.array([getattr(decision, name) for decision in explanation.decisions])
+    arrays["mixture.weights"] = explanation.mixture.weights
+    return arrays
+
+
+def _manifest(explanation: Explanation) -> dict[str, Any]:
+    draws, space = explanation.draws, explanation.space
+    evaluation = {f.name: getattr(explanation.evaluation, f.name) for f in fields(Evaluation)}
+    if callable(evaluation["noise"]):
+        evaluation["noise"] = None
+    return {
+        "format": FORMAT,
+        "space": {
+            "features": [asdict(feature) for feature in space.features],
+            "columns": space.columns,
+            "dtypes": space.dtypes,
+        },
+        "target": _described(explanation.target, drop=("function",)),
+        "models": explanation.models,
+        "mixture": {"eta": explanation.mixture.eta, "combine": explanation.mixture.combine},
+        "evaluation": evaluation,
+        "rules": [_described(rule) for rule in explanation.rules if not callable(getattr(rule, "noise", None))],
+        "seed": explanation.seed,
+        "draws": {
+            "resampled": draws.resampled,
+            "log_evidence": draws.log_evidence,
+            "log_evidence_se": draws.log_evidence_se,
+            "rungs": draws.rungs,
+        },
+        "labels": [decision.label for decision in explanation.decisions],
+        "status": explanation.status,
+        "notes": explanation.notes,
+        "n_model_calls": explanation.n_model_calls,
+        "n_model_rows": explanation.n_model_rows,
+    }
+
+
+def _described(thing: Target | Rule, drop: tuple[str, ...] = ()) -> dict[str, Any]:
+    options = {f.name: getattr(thing, f.name) for f in fields(thing) if f.name not in drop}  # type: ignore[arg-type]
+    return {"type": type(thing).__name__, "options": options}
+
+
+def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
+    space = manifest["space"]
+    columns = space["columns"]
+    evaluation = manifest["evaluation"]
+    if evaluation["noise"] is None:
+        evaluation["noise"] = _lost_noise
+    draws = Draws(
+        pool=_points(arrays, "pool"),
+        **{name: arrays[f"draws.{name}"] for name in _DRAWS},
+        **manifest["draws"] | {"rungs": tuple(manifest["draws"]["rungs"])},
+    )
+    return Explanation(
+        space=Space(
+            tuple(Feature(**feature) for feature in space["features"]),
+            None if columns is None else tuple(columns),
+            tuple(space["dtypes"]),
+        ),
+        target=_target(manifest["target"]),
+        models=tuple(manifest["models"]),
+        mixture=Mixture(manifest["mixture"]["eta"], arrays["mixture.weights"], manifest["mixture"]["combine"]),
+        evaluation=Evaluation(**evaluation),
+        rules=tuple(_rule(described) for described in manifest["rules"]),
+        seed=manifest["seed"],
+        row=_points(arrays, "row"),
+        draws=draws,
+        decisions=tuple(_decision(label, arrays, i) for i, label in enumerate(manifest["labels"])),
+        status=manifest["status"],
+        notes=tuple(manifest["notes"]),
+        n_model_calls=manifest["n_model_calls"],
+        n_model_rows=manifest["n_model_rows"],
+    )
+
+
+def _points(arrays: dict[str, Array], prefix: str) -> Points:
+    return Points(**{name: arrays[f"{prefix}.{name}"] for name in _POINTS})
+
+
+def _decision(label: str, arrays: dict[str, Array], i: int) -> Decision:
+    values = {name: arrays[f"decisions.{name}"][i] for name in _DECISION}
+    return Decision(label, **{name: v if v.ndim else float(v) for name, v in values.items()})
+
+
+def _target(described: dict[str, Any]) -> Target:
+    if described["type"] not in _TARGETS:
+        raise KeyError(f"unknown target {described['type']!r}")
+    missing = {"function": None} if described["type"] == "Loss" else {}
+    target: Target = getattr(gbce.targets, described["type"])(**missing, **described["options"])
+    return target
+
+
+def _rule(described: dict[str, Any]) -> Rule:
+    if described["type"] not in _RULES:
+        raise KeyError(f"unknown rule {described['type']!r}")
+    rule: Rule = getattr(gbce.decisions, described["type"])(**described["options"])
+    return rule
+
+
+def _lost_noise(rng: np.random.Generator, n: int) -> Array:
+    raise ValueError("the execution noise was a function, which a file does not keep; give the rule a noise of its own")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{value!r} of type {type(value).__name__} cannot be written to a file")

@@ -1,0 +1,94 @@
+"""Figures for the whole posterior, each with its Monte Carlo error (Section 2.5.3 of the paper).
+
+Each figure is read off the draws; its error follows from the figure's influence function on the pool the draws were
+picked from (the delta method), see :meth:`gbce.draws.Draws.standard_error`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from gbce._weights import Array, weighted_quantile
+from gbce.draws import Draws
+from gbce.metrics._pointwise import binomial
+
+__all__ = ["Figure", "figures", "importance", "stability", "success_probability", "tail"]
+
+
+class Figure(NamedTuple):
+    """A value and its Monte Carlo standard error."""
+
+    value: float
+    se: float
+
+
+def expectation(draws: Draws, values: Array) -> Figure:
+    """Posterior mean of ``values`` given for the pool, ``(N,)``."""
+    mean = float(draws.mean(values))
+    return Figure(mean, float(draws.standard_error(values - mean)))
+
+
+def success_probability(draws: Draws, reached: Array) -> Figure:
+    """SP: probability that a draw reaches the target, from verdicts ``(N,)`` on the pool."""
+    figure = expectation(draws, reached.astype(float))
+    if 0 < figure.value < 1:
+        return figure
+    n = draws.ess if not draws.resampled else 1.0 / (1.0 / draws.ess + 1.0 / len(draws))
+    return Figure(figure.value, float(binomial(np.array(figure.value), n)[1]))
+
+
+def tail(draws: Draws, loss: Array, alpha: float) -> Figure:
+    """Tail: the loss that a draw stays below with probability ``1 - alpha``, from losses ``(N,)`` on the pool.
+
+    Its error is that of the distribution function there, carried over to the loss by two more quantiles (Woodruff,
+    1952), so that no density has to be estimated.
+    """
+    own = loss[draws.index]
+    t = weighted_quantile(own, draws.weights, 1 - alpha)
+    below = float(draws.standard_error((loss <= t) - (1 - alpha)))
+    upper = weighted_quantile(own, draws.weights, min(1 - alpha + below, 1.0))
+    lower = weighted_quantile(own, draws.weights, max(1 - alpha - below, 0.0))
+    return Figure(t, 0.5 * (upper - lower))
+
+
+def stability(draws: Draws, u: Array) -> Figure:
+    """Stability: trace of the covariance of the draws, from the pool ``(N, d)`` in units of each feature's scale."""
+    mean = draws.mean(u)
+    squares = np.square(u - mean).sum(axis=1)
+    # n - 1 in the divisor when the weights are equal
+    correction = 1.0 / max(1.0 - float(np.square(draws.weights).sum()), 1e-300)
+    value = float(draws.mean(squares)) * correction
+    return Figure(value, float(draws.standard_error(squares - value)))
+
+
+def importance(draws: Draws, x0: Array, names: tuple[str, ...]) -> pd.DataFrame:
+    """VarImp: expected absolute change of each feature, with its error and the prior's own value beside it."""
+    size = np.abs(draws.pool.x - x0)
+    change = draws.mean(size)
+    se = draws.standard_error(size - change)
+    table = {"change": change, "se": se, "prior": draws.prior_change}
+    with np.errstate(invalid="ignore", divide="ignore"):
+        table["ratio"] = np.where(draws.prior_change > 0, change / draws.prior_change, 1.0)
+    return pd.DataFrame(table, index=pd.Index(names, name="feature"))
+
+
+def figures(draws: Draws, scale: Array, x0: Array, alpha: float, models: tuple[str, ...]) -> dict[str, Figure]:
+    """All figures of a posterior by name; those of one model out of several carry its name in brackets."""
+    pool = draws.pool
+    distance = np.linalg.norm((pool.x - x0) / scale, axis=1)
+    table = {
+        "success_probability": success_probability(draws, pool.reached[:, 0]),
+        "tail": tail(draws, pool.loss[:, 0], alpha),
+        "stability": stability(draws, pool.x / scale),
+        "expected_loss": expectation(draws, pool.loss[:, 0]),
+        "expected_distance": expectation(draws, distance),
+    }
+    if len(models) > 1:
+        for k, name in enumerate(models):
+            table[f"success_probability[{name}]"] = success_probability(draws, pool.reached[:, k])
+            table[f"tail[{name}]"] = tail(draws, pool.loss[:, k], alpha)
+        share = pool.reached.mean(axis=1)
+        table["success_probability[all]"] = success_probability(draws, share == 1)
+        table["success_probability[half]"] = success_probability(draws, share >= 0.5)
+    return table

@@ -1,0 +1,7 @@
+"""Pictures of an explanation: compute once, draw later."""
+
+from gbce.plots._accessor import Plots
+from gbce.plots._changes import plot_changes
+from gbce.plots._posterior import plot_posterior
+
+__all__ = ["Plots", "plot_changes", "plot_posterior"]

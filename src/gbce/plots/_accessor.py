@@ -1,0 +1,34 @@
+"""What ``explanation.plot`` offers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gbce.explanation import Explanation
+from gbce.plots._changes import plot_changes
+from gbce.plots._posterior import plot_posterior
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Plots"]
+
+
+@dataclass(frozen=True)
+class Plots:
+    """The pictures of one explanation; each takes ``ax`` and returns the axes it drew on.
+
+    Examples
+    --------
+    ``explanation.plot.posterior(features=("bmi", "bp"))`` and ``explanation.plot.changes()``.
+    """
+
+    explanation: Explanation
+
+    def posterior(self, features: Sequence[str] | None = None, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
+        """Draws and decisions over two features, see :func:`gbce.plots.plot_posterior`."""
+        return plot_posterior(self.explanation, features, ax=ax, **options)
+
+    def changes(self, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
+        """Change per feature with intervals, see :func:`gbce.plots.plot_changes`."""
+        return plot_changes(self.explanation, ax=ax, **options)

@@ -1,0 +1,87 @@
+"""Change per feature: the posterior's interval against the prior's, and what each rule does."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gbce._weights import normalise, weighted_quantile
+from gbce.explanation import Explanation
+from gbce.plots._style import DRAWS, PRIOR, mark
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_changes"]
+
+
+def plot_changes(
+    explanation: Explanation, *, mass: float = 0.9, max_features: int = 15, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw the interval of each feature's change in units of its scale, with the decisions as marks.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        What to draw.
+    mass : float
+        Probability of the intervals.
+    max_features : int
+        Show the features whose movement differs most from the prior's own.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure when left out.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> import gbce, matplotlib, numpy as np
+    >>> matplotlib.use("Agg")
+    >>> data = np.random.default_rng(0).normal(size=(100, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+    >>> explanation = explainer.explain(data[0], gbce.AtLeast(2), rules=[gbce.MAP()], seed=0)
+    >>> [tick.get_text().split()[0] for tick in explanation.plot.changes().get_yticklabels()]
+    ['x1', 'x2']
+    """
+    import matplotlib.pyplot as plt
+
+    table = explanation.importance
+    free = table.index[table["prior"] > 0]
+    strength = (table.loc[free, "ratio"] - 1.0).abs().sort_values(ascending=False, kind="stable")
+    kept = [name for name in explanation.space.names if name in set(strength.index[:max_features])]
+    columns = [explanation.space.names.index(name) for name in kept]
+    if ax is None:
+        _, ax = plt.subplots(figsize=(8.0, 1.6 + 0.5 * len(kept)), layout="constrained")
+    draws, x0, scale = explanation.draws, explanation.x0, explanation.space.scale
+    prior_weights = normalise(-draws.pool.extra)
+    edges = ((1 - mass) / 2, 0.5, (1 + mass) / 2)
+    intervals = explanation.intervals(mass)
+    labels = []
+    for y, j in enumerate(columns):
+        before = [weighted_quantile((draws.pool.x[:, j] - x0[j]) / scale[j], prior_weights, q) for q in edges]
+        low, middle, high = (
+            (intervals.iloc[j][name] - x0[j]) / scale[j] for name in ("low", "median", "high")
+        )
+        first = y == 0
+        ax.barh(y, before[2] - before[0], left=before[0], height=0.62, color=PRIOR, label="prior" if first else None)
+        ax.plot([low, high], [y, y], color=DRAWS, lw=5, solid_capstyle="butt", label="posterior" if first else None)
+        ax.plot([middle], [y], "|", color="white", ms=9, mew=2)
+        labels.append(f"{kept[y]}   {x0[j]:.4g}")
+    spread = np.linspace(-0.22, 0.22, max(len(explanation.decisions), 1)) if len(explanation.decisions) > 1 else [0.0]
+    for position, decision in enumerate(explanation.decisions):
+        at = (decision.x - x0)[columns] / scale[columns]
+        style = mark(decision.label, position)
+        size = 90 if style["marker"] == "*" else 38
+        rows = np.arange(len(columns)) + spread[position]
+        ax.scatter(at, rows, s=size, **style, edgecolors="white", linewidths=0.7, label=decision.label, zorder=5)
+    ax.axvline(0.0, color="#111111", lw=1)
+    ax.set_yticks(range(len(columns)), labels)
+    ax.invert_yaxis()
+    ax.set_xlabel("change, in units of each feature's scale")
+    ax.set_title(f"What changes for {explanation.target.describe()} ({mass:.0%} intervals)", loc="left", fontsize=11)
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    return ax

@@ -1,0 +1,97 @@
+"""The posterior over two features, with the decisions in it (the paper's Figure 1)."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gbce._seeds import JUDGING, stream
+from gbce._weights import resample
+from gbce.explanation import Explanation
+from gbce.plots._style import DRAWS, MISSED, ROW, mark
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_posterior"]
+
+
+def plot_posterior(
+    explanation: Explanation,
+    features: Sequence[str] | None = None,
+    *,
+    ax: "Axes | None" = None,
+    n_draws: int = 2_000,
+) -> "Axes":
+    """Scatter the draws over two features and mark the row and every decision.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        What to draw.
+    features : pair of str, optional
+        Horizontal and vertical axis; by default the two whose movement differs most from the prior's own.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure when left out.
+    n_draws : int
+        Largest number of draws shown.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> import gbce, matplotlib, numpy as np
+    >>> matplotlib.use("Agg")
+    >>> data = np.random.default_rng(0).normal(size=(100, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+    >>> explanation = explainer.explain(data[0], gbce.AtLeast(2), rules=[gbce.MAP()], seed=0)
+    >>> ax = explanation.plot.posterior()
+    >>> ax.get_xlabel()
+    'x1'
+    """
+    import matplotlib.pyplot as plt
+
+    names = explanation.space.names
+    first, second = _pair(explanation, features)
+    i, j = names.index(first), names.index(second)
+    if ax is None:
+        _, ax = plt.subplots(figsize=(7.0, 5.6), layout="constrained")
+    draws = explanation.draws
+    shown = np.arange(len(draws))
+    if len(shown) > n_draws or not draws.resampled:
+        shown = resample(stream(explanation.seed, JUDGING), draws.weights, min(n_draws, len(draws)))
+    x, reached = draws.x[shown], draws.reached[shown, 0]
+    for which, colour, label in ((~reached, MISSED, "draw, misses"), (reached, DRAWS, "draw, reaches the target")):
+        if which.any():
+            ax.scatter(x[which, i], x[which, j], s=9, color=colour, alpha=0.55, linewidths=0, label=label)
+    ax.scatter(*explanation.x0[[i, j]], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=4)
+    for position, decision in enumerate(explanation.decisions):
+        style = mark(decision.label, position)
+        size = 190 if style["marker"] == "*" else 75
+        ax.scatter(
+            *decision.x[[i, j]], s=size, **style, edgecolors="white", linewidths=1, label=decision.label, zorder=5
+        )
+    ax.set_xlabel(first)
+    ax.set_ylabel(second)
+    ax.set_title(f"Posterior for {explanation.target.describe()}", loc="left", fontsize=11)
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _pair(explanation: Explanation, features: Sequence[str] | None) -> tuple[str, str]:
+    names = explanation.space.names
+    if features is not None:
+        unknown = [name for name in features if name not in names]
+        if unknown or len(features) != 2:
+            raise ValueError(f"features must be two names out of {list(names)}, not {list(features)}")
+        return features[0], features[1]
+    if len(names) < 2:
+        raise ValueError("the posterior over two features needs two features; try explanation.plot.changes()")
+    table = explanation.importance
+    order = (table["ratio"] - 1.0).abs().where(table["prior"] > 0, -1.0).sort_values(ascending=False, kind="stable")
+    chosen = sorted(order.index[:2], key=names.index)
+    return chosen[0], chosen[1]

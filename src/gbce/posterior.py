@@ -1,0 +1,159 @@
+"""The Gibbs posterior ``exp(-potential(x)) * prior(x | row)``, and the only line that calls a model.
+
+The potential is written here once, for one model and for several. Losses are kept per model, ``(n, K)``, so that
+another temperature, other weights or another way of combining needs no further model call.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from scipy.special import logsumexp
+
+from gbce._weights import Array
+from gbce.predictors import Predictor
+from gbce.priors import LocatedPrior
+from gbce.targets import Target
+
+__all__ = ["Combine", "Evaluated", "GibbsPosterior", "Mixture", "weights_from_risk"]
+
+Combine = Literal["any", "all", "average"]
+
+
+class Evaluated(NamedTuple):
+    """What the models say about ``n`` rows, each array ``(n, K)``."""
+
+    outputs: Array
+    loss: Array
+    reached: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """How one or several models' losses become one potential, at one temperature.
+
+    Parameters
+    ----------
+    eta : float
+        Weight of the loss against the prior, the paper's η (its learning rate, an inverse temperature).
+    weights : array of shape (K,)
+        One weight per model; they sum to one.
+    combine : {"any", "all", "average"}
+        ``any`` is the paper's mixture (at least one model is satisfied), ``all`` its worst case, ``average`` the
+        weighted mean loss.
+
+    Examples
+    --------
+    >>> Mixture(2.0, np.array([1.0])).potential(np.array([[0.5], [3.0]]))
+    array([1., 6.])
+    """
+
+    eta: float
+    weights: Array
+    combine: Combine = "any"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.eta, (int, float, np.number)) or not (0 <= self.eta < np.inf):
+            raise ValueError(
+                f"eta must be zero or a positive number, not {self.eta!r}: it weighs the loss against the prior"
+            )
+        if self.combine not in get_args(Combine):
+            raise ValueError(f"combine must be one of {get_args(Combine)}, not {self.combine!r}")
+
+    def potential(self, loss: Array) -> Array:
+        """Return the potential ``(n,)`` of losses ``(n, K)``: what the posterior weighs points down by."""
+        if self.combine == "average":
+            return self.eta * self._average(loss)
+        if self.combine == "all" or loss.shape[1] == 1:
+            return self.eta * loss.max(axis=1)
+        # Eq. model-mixture: -log sum_k w_k exp(-eta loss_k)
+        with np.errstate(divide="ignore"):
+            return -logsumexp(-self.eta * loss + np.log(self.weights), axis=1)
+
+    def effective_loss(self, loss: Array) -> Array:
+        """Return potential over eta ``(n,)``: the one loss that stands for all models (Section 4 of the paper)."""
+        if self.eta == 0:
+            return loss.max(axis=1) if self.combine == "all" else self._average(loss)
+        return self.potential(loss) / self.eta
+
+    def _average(self, loss: Array) -> Array:
+        # a model of weight zero has no say, even where its loss is infinite
+        return np.where(self.weights > 0, loss, 0.0) @ self.weights
+
+
+@dataclass(frozen=True, eq=False)
+class GibbsPosterior:
+    """The posterior of one row: prior, models, target and how they combine.
+
+    Parameters
+    ----------
+    prior : LocatedPrior
+        The prior at the row.
+    predictors : tuple of Predictor
+        One per model; the first is the one figures are reported for.
+    target : Target
+        With its open numbers filled in.
+    mixture : Mixture
+        Temperature, weights and combination.
+    """
+
+    prior: LocatedPrior
+    predictors: tuple[Predictor, ...]
+    target: Target
+    mixture: Mixture
+
+    def evaluate(self, x: Array, *, own_decision: bool = False) -> Evaluated:
+        """Ask every model about ``x`` of shape ``(n, d)`` and read the answers against the target."""
+        return self._read(x, self.predictors, own_decision)
+
+    def evaluate_first(self, x: Array) -> Evaluated:
+        """Ask only the first model: arrays ``(n, 1)``."""
+        return self._read(x, self.predictors[:1], False)
+
+    def objective(self, x: Array, loss: Array) -> Array:
+        """Minus the log density up to a constant, ``potential + d(row, x)``: Eq. 1 and Eq. map of the paper."""
+        return self.mixture.potential(loss) + self.prior.cost(x)
+
+    def _read(self, x: Array, predictors: Sequence[Predictor], own_decision: bool) -> Evaluated:
+        readings = [self.target.read(ask(x, own_decision=own_decision)) for ask in predictors]
+        return Evaluated(*(np.column_stack(column) for column in zip(*readings, strict=True)))
+
+    @property
+    def n_calls(self) -> int:
+        """Number of model calls so far, over all models."""
+        return sum(predictor.meter.calls for predictor in self.predictors)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows given to models so far, over all models."""
+        return sum(predictor.meter.rows for predictor in self.predictors)
+
+
+def weights_from_risk(risk: Any, gamma: float) -> Array:
+    """Weigh models by their risk: ``w_k`` proportional to ``exp(-gamma * R_k)`` (Section 2.4 of the paper).
+
+    Parameters
+    ----------
+    risk : array of shape (K,)
+        Cross-validated loss R_k of each model.
+    gamma : float
+        How sharply to prefer the better ones; zero gives equal weights.
+
+    Returns
+    -------
+    array of shape (K,)
+        Weights that sum to one.
+
+    Examples
+    --------
+    >>> weights_from_risk([0.1, 0.2], gamma=0.0)
+    array([0.5, 0.5])
+    """
+    risk = np.asarray(risk, dtype=float)
+    if risk.ndim != 1 or len(risk) == 0 or not np.isfinite(risk).all():
+        raise ValueError(f"risk must be one finite number per model, not {risk!r}")
+    if not (np.isfinite(gamma) and gamma >= 0):
+        raise ValueError(f"gamma must be zero or a positive number, not {gamma!r}")
+    weights = np.exp(-gamma * (risk - risk.min()))
+    return weights / weights.sum()

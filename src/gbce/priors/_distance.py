@@ -1,0 +1,181 @@
+"""Any distance as a prior: ``exp(-distance(x, row))``, reached through a proposal and corrected by weights."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gbce._weights import Array, effective_sample_size, normalise
+from gbce.priors._laws import LAPLACE, NORMAL, STUDENT, Law
+from gbce.priors._located import LatentMap, LocatedPrior, Prior, free_features
+from gbce.space import Space
+
+__all__ = ["DistancePrior"]
+
+Distance = Callable[[Array, Array], Array]
+
+_PILOT_SEED = 20_000  # the proposal is part of the prior: the same for every seed the user gives
+_N_PILOT = 2_000
+_N_ROUNDS = 25
+_N_RAYS = 64
+_FAR = 2.0 ** np.arange(10, 46)  # where growth is judged, in units of each feature's scale
+
+
+@dataclass(frozen=True)
+class DistancePrior:
+    """The prior ``exp(-distance(x, row))`` for any distance, restricted to the space.
+
+    Rows are proposed by a map of its own, fitted to the distance without a single model call, and every point
+    carries the correction for it. A distance that stays bounded, or grows too slowly, in a direction without bounds
+    has no such prior (its mass is infinite), and is refused.
+
+    Parameters
+    ----------
+    distance : callable
+        ``distance(x, row)`` with ``x`` of shape ``(n, d)`` and ``row`` of shape ``(d,)``, in the features' own
+        units; returns ``(n,)`` numbers that are zero or more (infinity excludes a point).
+    proposal : Gaussian or Laplace, optional
+        Propose from this prior instead of a fitted map. Its tails must not be lighter than the distance's.
+
+    Examples
+    --------
+    >>> euclid = DistancePrior(lambda x, row: np.linalg.norm(x - row, axis=1))
+    >>> euclid.at(Space.real(3), np.zeros(3)).dimension
+    3
+    """
+
+    distance: Distance
+    proposal: Prior | None = None
+
+    def at(self, space: Space, x0: Array) -> LocatedPrior:
+        """Place the law at the row ``x0``, fitting the proposal to the distance there."""
+        free, low, high = free_features(space, x0)
+        unit = space.scale[free]
+
+        def cost(x: Array) -> Array:
+            return self._measured(x, x0, space)
+
+        if not np.isfinite(cost(x0[None, :])[0]):
+            raise ValueError("DistancePrior: the distance of the row to itself must be finite")
+        growth = _require_integrable(cost, x0, free, low, high, unit, space.names)
+        if self.proposal is not None:
+            base = self.proposal.at(space, x0)
+            if not base.exact:
+                raise ValueError("DistancePrior: a proposal must be a plain map, without a correction of its own")
+            latent = base.map
+        else:
+            start = LatentMap(STUDENT, x0, free, _reach(cost, x0, free, low, high, unit), low, high)
+            latent = max((_fitted(cost, start, law) for law in _safe_laws(growth)), key=lambda fit: fit[1])[0]
+        return LocatedPrior(latent, cost, exact=False)
+
+    def _measured(self, x: Array, x0: Array, space: Space) -> Array:
+        with np.errstate(over="ignore"):
+            d = np.asarray(self.distance(x, x0), dtype=float)
+        if d.shape != (len(x),):
+            raise ValueError(
+                f"DistancePrior: distance(x, row) must return one number per line of x, ({len(x)},), not {d.shape}"
+            )
+        bad = ~(d >= 0)
+        if bad.any():
+            i = int(np.flatnonzero(bad)[0])
+            where = dict(zip(space.names, x[i].tolist(), strict=True))
+            raise ValueError(f"DistancePrior: a distance must be zero or more, but it is {d[i]} at {where}")
+        return d
+
+
+def _require_integrable(
+    cost: Callable[[Array], Array], x0: Array, free: Array, low: Array, high: Array, unit: Array, names: tuple[str, ...]
+) -> float:
+    """Refuse a distance whose ``exp(-d)`` has infinite mass; return the slowest power at which it grows.
+
+    Along a ray the mass is the integral of ``r**(m-1) exp(-d(r))`` over the ``m`` features without bounds, finite
+    if ``d`` outgrows ``m log r``. A space with no such feature is compact: anything can be integrated.
+    """
+    up, down = ~np.isfinite(high), ~np.isfinite(low)
+    open_ = np.flatnonzero(up | down)
+    if len(open_) == 0:
+        return np.inf
+    rays = np.vstack([np.diag(up.astype(float)), -np.diag(down.astype(float))])
+    rng = np.random.default_rng(_PILOT_SEED)
+    sign = np.where(up & down, rng.choice([-1.0, 1.0], (_N_RAYS, len(free))), np.where(up, 1.0, -1.0))
+    rays = np.vstack([rays, sign * np.abs(rng.standard_normal((_N_RAYS, len(free)))) * (up | down)])
+    rays = rays[np.abs(rays).sum(axis=1) > 0]
+    x = np.tile(x0, (len(rays), len(_FAR), 1))
+    x[:, :, free] += _FAR[None, :, None] * (rays * unit)[:, None, :]
+    d = cost(x.reshape(-1, len(x0))).reshape(len(rays), len(_FAR))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        slope = np.diff(d, axis=1) / np.log(2.0)
+        power = np.log2(d[:, 1:] / d[:, :-1])
+    # an infinite distance is as far as can be
+    slope, power = np.where(np.isinf(d[:, 1:]), np.inf, slope), np.where(np.isinf(d[:, 1:]), np.inf, power)
+    slow = slope[:, -4:].min(axis=1) <= len(open_)
+    if slow.any():
+        first = int(np.flatnonzero(slow)[0])
+        along = [names[free[j]] for j in np.flatnonzero(rays[first])]
+        where = f"along {along[0]!r}" if len(along) == 1 else "in a direction without bounds"
+        raise ValueError(
+            f"DistancePrior: exp(-distance) cannot be integrated. {where.capitalize()} the distance reaches only "
+            f"{d[first, -1]:.4g} however far one goes (it must outgrow {len(open_)} x log of the way), so the prior "
+            "would have infinite mass there. Use a distance that grows, such as a norm, or bound those features in "
+            "the Space."
+        )
+    return float(power[:, -4:].min())
+
+
+def _safe_laws(growth: float) -> list[Law]:
+    """Laws whose tails are not lighter than ``exp(-r**growth)``."""
+    return [STUDENT] + [LAPLACE] * (growth >= 0.95) + [NORMAL] * (growth >= 1.95)
+
+
+def _reach(
+    cost: Callable[[Array], Array], x0: Array, free: Array, low: Array, high: Array, unit: Array
+) -> Array:
+    """How far each feature alone can move before the distance rises by one: a first guess of its scale."""
+    steps = 2.0 ** np.arange(-30.0, 31.0)
+    x = np.tile(x0, (len(free), 2, len(steps), 1))
+    for j, feature in enumerate(free):
+        for side, sign in enumerate((1.0, -1.0)):
+            x[j, side, :, feature] = np.clip(x0[feature] + sign * steps * unit[j], low[j], high[j])
+    d = cost(x.reshape(-1, len(x0))).reshape(len(free), 2, len(steps))
+    near = d <= d.min() + 1.0
+    reach = (near * steps).max(axis=(1, 2))
+    return unit * np.maximum(reach, steps[0])
+
+
+def _fitted(cost: Callable[[Array], Array], start: LatentMap, law: Law) -> tuple[LatentMap, float]:
+    """Match the map's second moments about the row to the prior's, by importance sampling that tempers itself."""
+    rng = np.random.default_rng(_PILOT_SEED)
+    spread = {"normal": 1.0, "laplace": np.sqrt(2.0), "student": 1.3}[law.name]  # SD, or best scale for a normal
+    latent, best = LatentMap(law, start.x0, start.free, start.factor, start.low, start.high), (start, -1.0)
+    for _ in range(_N_ROUNDS):
+        x, log_q = latent.transform(rng.standard_normal((_N_PILOT, len(start.free))))
+        log_weights = -cost(x) - log_q
+        if not np.isfinite(log_weights).any():
+            factor = 0.5 * latent.factor
+        else:
+            quality = effective_sample_size(normalise(log_weights))
+            if quality > best[1]:
+                best = (latent, quality)
+            weights = normalise(_tempered(log_weights))
+            offset = x[:, start.free] - start.x0[start.free]
+            factor = _factor(offset, weights, correlated=not start.bounded) / spread
+        latent = LatentMap(law, start.x0, start.free, factor, start.low, start.high)
+    return best
+
+
+def _tempered(log_weights: Array) -> Array:
+    """Flatten weights until a fifth of the points count, so that a bad first guess still points the right way."""
+    power = 1.0
+    while power > 1e-6 and effective_sample_size(normalise(power * log_weights)) < 0.2 * len(log_weights):
+        power *= 0.8
+    return power * log_weights
+
+
+def _factor(offset: Array, weights: Array, *, correlated: bool) -> Array:
+    moments = (offset * weights[:, None]).T @ offset
+    scale = np.sqrt(np.diag(moments))
+    if not correlated or len(scale) == 1:
+        return scale
+    shrunk = moments / np.outer(scale, scale)
+    shrunk = 0.95 * shrunk + 0.05 * np.eye(len(scale))
+    return scale[:, None] * np.linalg.cholesky(shrunk)

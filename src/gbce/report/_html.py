@@ -1,0 +1,31 @@
+"""A summary for a notebook."""
+
+from html import escape
+
+from gbce.explanation import Explanation
+from gbce.report._content import content, headline
+
+__all__ = ["as_html"]
+
+_STYLE = """
+.gbce { font: 13px/1.5 system-ui, sans-serif; max-width: 70em; overflow-x: auto; }
+.gbce h4 { margin: 1em 0 .3em; font-size: 1em; }
+.gbce dl { display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; margin: 0; }
+.gbce dt { opacity: .65; } .gbce dd { margin: 0; }
+.gbce table { border-collapse: collapse; }
+.gbce th, .gbce td { padding: .2em .7em; text-align: right; border-bottom: 1px solid #8884; white-space: nowrap; }
+.gbce th:first-child { text-align: left; }
+.gbce p { margin: .3em 0; opacity: .65; }
+"""
+
+
+def as_html(explanation: Explanation) -> str:
+    """Return the summary as one HTML fragment with its own style."""
+    facts = [*headline(explanation), *(("note", note) for note in explanation.notes)]
+    parts = [f"<dt>{escape(name)}</dt><dd>{escape(fact)}</dd>" for name, fact in facts]
+    html = [f"<style>{_STYLE}</style><div class='gbce'><dl>{''.join(parts)}</dl>"]
+    for section in content(explanation):
+        if len(section.table):
+            table = section.table.rename_axis(None).to_html(border=0, escape=True)
+            html.append(f"<h4>{escape(section.title)}</h4>{table}<p>{escape(section.legend)}</p>")
+    return "".join(html) + "</div>"

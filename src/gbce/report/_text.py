@@ -1,0 +1,46 @@
+"""A summary for the terminal."""
+
+import textwrap
+
+import pandas as pd
+
+from gbce.explanation import Explanation
+from gbce.report._content import content, headline
+
+__all__ = ["as_text"]
+
+_WIDTH = 110
+
+
+def as_text(explanation: Explanation) -> str:
+    """Return the summary as plain text, at most 110 characters wide where the columns allow it."""
+    lines = []
+    for name, fact in headline(explanation):
+        lines += textwrap.wrap(fact, _WIDTH, initial_indent=f"{name:<9}", subsequent_indent=" " * 9)
+    for note in explanation.notes:
+        lines += textwrap.wrap(note, _WIDTH, initial_indent=f"{'note':<9}", subsequent_indent=" " * 9)
+    for section in content(explanation):
+        if len(section.table):
+            lines += ["", section.title, *_table(section.table)]
+            lines += textwrap.wrap(section.legend, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    return "\n".join(lines)
+
+
+def _table(table: pd.DataFrame) -> list[str]:
+    """Columns aligned right, folded into several blocks when they would be too wide."""
+    index = [str(table.index.name or ""), *map(str, table.index)]
+    first = max(map(len, index))
+    columns = [[str(name), *map(str, table[name])] for name in table.columns]
+    blocks: list[list[list[str]]] = [[]]
+    used = first
+    for cells in columns:
+        width = max(map(len, cells)) + 2
+        if blocks[-1] and used + width > _WIDTH - 2:
+            blocks.append([])
+            used = first
+        blocks[-1].append([cell.rjust(width) for cell in cells])
+        used += width
+    lines = []
+    for block in blocks:
+        lines += ["  " + index[i].ljust(first) + "".join(cells[i] for cells in block) for i in range(len(index))]
+    return lines
