@@ -45,9 +45,7 @@ def _from_array(rows: Any, what: str, names: Sequence[str] | None) -> pd.DataFra
     if names is None:
         names = [f"x{j + 1}" for j in range(array.shape[1])]
     if array.shape[1] != len(names):
-        raise ValueError(
-            f"{what} has {array.shape[1]} columns, but the model's rows have {len(names)}: {list(names)}"
-        )
+        raise ValueError(f"{what} has {array.shape[1]} columns, but the model's rows have {len(names)}: {list(names)}")
     if array.dtype.kind in "OUS":
         array = np.asarray(rows, dtype=object).reshape(array.shape)
     return pd.DataFrame(array, columns=list(names))

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SAMPLING", "DECIDING", "JUDGING", "seed_number", "stream"]
+__all__ = ["DECIDING", "JUDGING", "REWEIGHTING", "SAMPLING", "seed_number", "stream"]
 
-SAMPLING, DECIDING, JUDGING = 0, 1, 2
+SAMPLING, DECIDING, JUDGING, REWEIGHTING = 0, 1, 2, 3
 
 
 def seed_number(seed: Any) -> int:

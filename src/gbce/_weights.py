@@ -65,7 +65,7 @@ def pareto_k(log_weights: Array) -> float:
     tail = np.partition(finite, len(finite) - n_tail - 1)[-n_tail - 1 :]
     if np.ptp(tail) < 1e-12:
         return -math.inf
-    from arviz_stats.base import array_stats  # slow to import (about a second), needed only here
+    from arviz_stats.base import array_stats  # type: ignore[attr-defined]  # slow to import, needed only here
 
     # psislw is written for log likelihoods of leave-one-out: it negates its argument.
     with np.errstate(all="ignore"):

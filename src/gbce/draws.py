@@ -4,12 +4,12 @@ A sampler evaluates a *pool* of points and weighs them; the draws are a selectio
 room needs the model: outputs, losses and verdicts of every point are kept, per model.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
 
-from gbce._weights import Array, effective_sample_size, log_mean_exp, normalise
+from gbce._weights import Array, effective_sample_size, log_mean_exp, normalise, resample
 from gbce.posterior import Mixture
 
 __all__ = ["Draws", "Points"]
@@ -109,6 +109,11 @@ class Draws:
             log_evidence_se=float(np.sqrt(np.square(weights - prior_weights).sum())),
             rungs=(float(mixture.eta),),
         )
+
+    def resample(self, rng: np.random.Generator, n: int) -> "Draws":
+        """Pick ``n`` draws of equal weight from the pool, with replacement."""
+        picks = resample(rng, self.pool_weights, n)
+        return replace(self, index=picks, weights=np.full(n, 1.0 / n), resampled=True)
 
     @cached_property
     def points(self) -> Points:

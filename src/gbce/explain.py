@@ -11,10 +11,10 @@ from gbce._seeds import JUDGING, SAMPLING, seed_number, stream
 from gbce._weights import Array
 from gbce.decisions import MAP, ChanceConstrained, Choice, CVaR, Mean, Rule
 from gbce.draws import Points
-from gbce.explanation import Decision, Explanation, as_weights, numbered
+from gbce.explanation import Decision, Explanation
 from gbce.metrics import Evaluation, Neighbours, robustness
 from gbce.noise import offsets
-from gbce.posterior import Combine, GibbsPosterior, Mixture
+from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, as_classifier, as_predictor, follow_predict
 from gbce.priors import Gaussian, Prior
 from gbce.samplers import Importance, Sampler
@@ -169,10 +169,10 @@ class Explainer:
         """
         posterior = self._posterior_of(explanation)
         choice = rule.choose(explanation.scene(posterior))
-        return self.space.frame(choice.x).set_axis(pd.Index(numbered(rule.label, len(choice.x)), name="rule"))
+        return self.space.frame(choice.x).set_axis(pd.Index(choice.labels(rule.label), name="rule"))
 
     def assess(self, explanation: Explanation, rows: Any) -> pd.DataFrame:
-        """Judge any rows as if a rule had chosen them: what if one does this instead?
+        """Judge any rows as if a rule had chosen them, to answer "what if one does this instead".
 
         Parameters
         ----------
@@ -201,11 +201,8 @@ class Explainer:
         predictors = tuple(predictor.metered() for predictor in self.predictors)
         if isinstance(target, Class):
             predictors = self._as_classifiers(predictors)
-        if target.needs_spread:
-            target = target.resolved(self._output_spread(predictors[0]))
-        else:
-            target = target.resolved(1.0)
-        return GibbsPosterior(self.prior.at(self.space, x0), predictors, target, self.mixture)
+        spread = self._output_spread(predictors[0]) if target.needs_spread else 1.0
+        return GibbsPosterior(self.prior.at(self.space, x0), predictors, target.resolved(spread), self.mixture)
 
     def _posterior_of(self, explanation: Explanation) -> GibbsPosterior:
         if explanation.space != self.space or len(explanation.models) != len(self.predictors):
@@ -221,7 +218,7 @@ class Explainer:
         return tuple(predictor.metered() for predictor in self._classifiers)
 
     def _output_spread(self, first: Predictor) -> float:
-        """Standard deviation of the first model's outputs on the data, asked for once."""
+        """Return the standard deviation of the first model's outputs on the data, asked for once."""
         if self._spread is None:
             values = first(self._reference).values
             # several columns have no one spread; the target refuses them in its own words
@@ -234,14 +231,12 @@ class Explainer:
         """Figures of all chosen points: two model calls for all of them together."""
         if not choices:
             return ()
-        labels = [label for rule, choice in choices.items() for label in numbered(rule, len(choice.x))]
+        labels = [label for rule, choice in choices.items() for label in choice.labels(rule)]
         x = np.vstack([choice.x for choice in choices.values()])
         pool = explanation.draws.pool
         outputs, loss = np.empty((len(x), pool.loss.shape[1])), np.empty((len(x), pool.loss.shape[1]))
         reached = np.empty(loss.shape, dtype=bool)
-        index = np.concatenate(
-            [np.full(len(c.x), -1) if c.index is None else c.index for c in choices.values()]
-        )
+        index = np.concatenate([np.full(len(c.x), -1) if c.index is None else c.index for c in choices.values()])
         known = index >= 0
         if posterior.predictors[0].classes is not None:
             known[:] = False  # a classifier's own predict has the last word on every decision
@@ -255,24 +250,28 @@ class Explainer:
         )
         robust, robust_se = robustness(posterior, self.space, x, shifts)
         near = self._neighbours.plausibility(x, self.evaluation.neighbours)
-        cost = posterior.prior.cost(x)
+        figures = np.column_stack([posterior.prior.cost(x), robust, robust_se, near])
         return tuple(
-            Decision(label, x[i], outputs[i], loss[i], reached[i], *map(float, (cost[i], robust[i], robust_se[i], near[i])))
+            Decision(label, x[i], outputs[i], loss[i], reached[i], *map(float, figures[i]))
             for i, label in enumerate(labels)
-        )  # fmt: skip
+        )
 
 
 def _status(row: Points, pool: Points, target: Target) -> tuple[str, str]:
     """Say whether there was anything to do, and whether any evaluated point does it."""
     wish = target.describe()
     if row.reached[0, 0]:
-        return "already reached", f"The row already reaches the target ({wish}): its output is {row.outputs[0, 0]:.4g}."
+        return (
+            "already reached",
+            f"The row already reaches the target ({wish}): its output is {row.outputs[0, 0]:.4g}.",
+        )
     if pool.reached[:, 0].any():
         return "attainable", ""
     best = int(pool.loss[:, 0].argmin())
     return "not attained", (
         f"None of {len(pool):,} candidates reaches the target ({wish}); the best attainable is "
-        f"{pool.outputs[best, 0]:.4g}, against {row.outputs[0, 0]:.4g} now. Widen the prior or the bounds, or ask for less."
+        f"{pool.outputs[best, 0]:.4g}, against {row.outputs[0, 0]:.4g} now. "
+        "Widen the prior or the bounds, or ask for less."
     )
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gbce._seeds import DECIDING, stream
+from gbce._seeds import DECIDING, REWEIGHTING, stream
 from gbce._weights import Array, weighted_quantile
-from gbce.decisions import ModelNeededError, Rule, Scene
+from gbce.decisions import Rule, Scene
 from gbce.draws import Draws, Points
 from gbce.metrics import Evaluation, diagnose, figures, importance
 from gbce.metrics._diagnostics import MIN_ESS, verdict
-from gbce.posterior import Combine, GibbsPosterior, Mixture
+from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.space import Space
 from gbce.targets import Target
 
@@ -177,9 +177,7 @@ class Explanation:
         and success under all and under at least half of them, follow in brackets.
         """
         table: dict[str, float] = {}
-        for name, figure in figures(
-            self.draws, self.space.scale, self.x0, self.evaluation.alpha, self.models
-        ).items():
+        for name, figure in figures(self.draws, self.space.scale, self.x0, self.evaluation.alpha, self.models).items():
             table[name], table[f"{name}_se"] = figure
         return pd.Series(table, name="value")
 
@@ -221,7 +219,11 @@ class Explanation:
     # --- other questions to the same draws ------------------------------------------------------------------
 
     def at(
-        self, eta: float | None = None, *, weights: Sequence[float] | None = None, combine: Combine | None = None
+        self,
+        eta: float | None = None,
+        *,
+        weights: Sequence[float] | None = None,
+        combine: Combine | None = None,
     ) -> "Explanation":
         """Return the same draws at another eta, other model weights or another combination, by reweighting.
 
@@ -246,32 +248,22 @@ class Explanation:
             self.mixture.weights if weights is None else as_weights(weights, len(self.models)),
             self.mixture.combine if combine is None else combine,
         )
-        draws = Draws.weighed(self.draws.pool, mixture, self.x0)
-        if draws.ess < min(MIN_ESS, self.draws.ess):
+        weighted = Draws.weighed(self.draws.pool, mixture, self.x0)
+        if weighted.ess < min(MIN_ESS, self.draws.ess):
             raise ValueError(
-                f"the draws cannot carry eta = {mixture.eta:g}: {draws.ess:.0f} effective draws would be left of "
-                f"{len(draws.pool)}. Run explain again with that eta and more candidates."
+                f"the draws cannot carry eta = {mixture.eta:g}: {weighted.ess:.0f} effective draws would be left of "
+                f"{len(weighted.pool)}. Run explain again with that eta and more candidates."
             )
+        draws = weighted.resample(stream(self.seed, REWEIGHTING), len(self.draws))
         bare = replace(self, mixture=mixture, draws=draws, decisions=(), notes=())
         decisions: list[Decision] = []
         undecided: list[str] = []
         for rule in self.rules:
-            try:
-                choice = rule.choose(bare.scene())
-            except ModelNeededError:
+            choice = None if rule.asks_model else rule.choose(bare.scene())
+            if choice is None or choice.index is None:
                 undecided.append(rule.label)
-                continue
-            if choice.index is None:
-                undecided.append(rule.label)
-                continue
-            decisions += [
-                Decision(label, point.x[0], point.outputs[0], point.loss[0], point.reached[0], float(point.cost[0]))
-                for label, point in zip(
-                    numbered(rule.label, len(choice.index)),
-                    (draws.pool.take(choice.index[[i]]) for i in range(len(choice.index))),
-                    strict=True,
-                )
-            ]
+            else:
+                decisions += _known(choice.labels(rule.label), draws.pool.take(choice.index))
         note = f"Reweighted from eta = {self.eta:g}: robustness and plausibility were not computed again."
         if undecided:
             note += f" {', '.join(undecided)} must ask the model: use explainer.decide(explanation, rule)."
@@ -283,7 +275,7 @@ class Explanation:
         A rule that must ask the model (CVaR, ChanceConstrained, DirectOpt) needs ``explainer.decide`` instead.
         """
         choice = rule.choose(self.scene())
-        return self.space.frame(choice.x).set_axis(pd.Index(numbered(rule.label, len(choice.x)), name="rule"))
+        return self.space.frame(choice.x).set_axis(pd.Index(choice.labels(rule.label), name="rule"))
 
     def scene(self, posterior: GibbsPosterior | None = None) -> Scene:
         """Return what a rule looks at, with the models if they are at hand."""
@@ -334,21 +326,9 @@ class Explanation:
         return save(self, path)
 
 
-def numbered(label: str, n: int) -> list[str]:
-    """Return the label, or the label with 1, 2, ... if there are several points."""
-    return [label] if n == 1 else [f"{label} {i + 1}" for i in range(n)]
-
-
-def as_weights(weights: Any, n_models: int) -> Array:
-    """Check the weights of ``n_models`` models, equal if ``None``, and make them sum to one."""
-    if weights is None:
-        return np.full(n_models, 1.0 / n_models)
-    try:
-        array = np.asarray(weights, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"weights must be numbers, one per model, not {weights!r}") from None
-    if array.shape != (n_models,):
-        raise ValueError(f"weights must have one number per model: {n_models} models, but weights {array.tolist()}")
-    if not np.isfinite(array).all() or (array < 0).any() or array.sum() == 0:
-        raise ValueError(f"weights must be zero or more and not all zero, not {array.tolist()}")
-    return array / array.sum()
+def _known(labels: Sequence[str], points: Points) -> list[Decision]:
+    """Decisions for evaluated points; what would have to be asked of the model is left open."""
+    return [
+        Decision(label, points.x[i], points.outputs[i], points.loss[i], points.reached[i], float(points.cost[i]))
+        for i, label in enumerate(labels)
+    ]

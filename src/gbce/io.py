@@ -6,7 +6,7 @@ import tempfile
 import zipfile
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -45,7 +45,10 @@ def save(explanation: Explanation, path: str | Path) -> Path:
     manifest = json.dumps(_manifest(explanation), default=_plain)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as box:
+        with (
+            os.fdopen(handle, "wb") as file,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as box,
+        ):
             box.writestr(_MANIFEST, manifest)
             for key, array in arrays.items():
                 with box.open(f"{key}.npy", "w", force_zip64=True) as member:
@@ -156,7 +159,7 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         evaluation["noise"] = _lost_noise
     draws = Draws(
         pool=_points(arrays, "pool"),
-        **{name: arrays[f"draws.{name}"] for name in _DRAWS},
+        **cast(dict[str, Any], {name: arrays[f"draws.{name}"] for name in _DRAWS}),
         **manifest["draws"] | {"rungs": tuple(manifest["draws"]["rungs"])},
     )
     return Explanation(
@@ -187,7 +190,8 @@ def _points(arrays: dict[str, Array], prefix: str) -> Points:
 
 def _decision(label: str, arrays: dict[str, Array], i: int) -> Decision:
     values = {name: arrays[f"decisions.{name}"][i] for name in _DECISION}
-    return Decision(label, **{name: v if v.ndim else float(v) for name, v in values.items()})
+    plain: dict[str, Any] = {name: value if value.ndim else float(value) for name, value in values.items()}
+    return Decision(label, **plain)
 
 
 def _target(described: dict[str, Any]) -> Target:

@@ -16,7 +16,7 @@ from gbce.predictors import Predictor
 from gbce.priors import LocatedPrior
 from gbce.targets import Target
 
-__all__ = ["Combine", "Evaluated", "GibbsPosterior", "Mixture", "weights_from_risk"]
+__all__ = ["Combine", "Evaluated", "GibbsPosterior", "Mixture", "as_weights", "weights_from_risk"]
 
 Combine = Literal["any", "all", "average"]
 
@@ -157,3 +157,18 @@ def weights_from_risk(risk: Any, gamma: float) -> Array:
         raise ValueError(f"gamma must be zero or a positive number, not {gamma!r}")
     weights = np.exp(-gamma * (risk - risk.min()))
     return weights / weights.sum()
+
+
+def as_weights(weights: Any, n_models: int) -> Array:
+    """Check the weights of ``n_models`` models, equal if ``None``, and make them sum to one."""
+    if weights is None:
+        return np.full(n_models, 1.0 / n_models)
+    try:
+        array = np.asarray(weights, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"weights must be numbers, one per model, not {weights!r}") from None
+    if array.shape != (n_models,):
+        raise ValueError(f"weights must have one number per model: {n_models} models, but weights {array.tolist()}")
+    if not np.isfinite(array).all() or (array < 0).any() or array.sum() == 0:
+        raise ValueError(f"weights must be zero or more and not all zero, not {array.tolist()}")
+    return array / array.sum()

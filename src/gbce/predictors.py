@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import joblib
@@ -174,7 +175,7 @@ def as_predictor(model: Any, space: Space, *, name: str | None = None, batch_row
     if hasattr(model, "predict"):
         predictor = _from_estimator(model, space, name or type(model).__name__)
     elif callable(model):
-        label = name or getattr(model, "__name__", type(model).__name__)
+        label = str(name or getattr(model, "__name__", type(model).__name__))
         label = "model" if label == "<lambda>" else label
         predictor = Predictor(label, lambda x: model(space.decode(x)), plain=True)
     else:
@@ -197,10 +198,9 @@ def follow_predict(predictor: Predictor, x: Array) -> Predictor:
     """
     if predictor.classes is None or predictor.decide is None:
         return predictor
-    by_predict = predictor(x, own_decision=True).decided
-    by_probability = predictor(x).decided
-    assert by_predict is not None and by_probability is not None
-    return replace(predictor, decide_always=bool((by_predict != by_probability).any()))
+    said = predictor(x, own_decision=True)
+    differs = said.decided != said.values.argmax(axis=1)
+    return replace(predictor, decide_always=bool(np.any(differs)))
 
 
 # --- estimators ---------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ def _forest_runner(forest: Any, method: str, prepare: Callable[[Array], Any]) ->
         if n_jobs == 1 or len(x) < MANY_ROWS:
             return ask(rows)
         edges = np.linspace(0, len(x), n_jobs + 1).astype(int)
-        slices = [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
+        slices = [slice(a, b) for a, b in pairwise(edges) if b > a]
         parts = [rows.iloc[s] if hasattr(rows, "iloc") else rows[s] for s in slices]
         with ThreadPoolExecutor(n_jobs) as pool:
             return np.concatenate(list(pool.map(ask, parts)))

@@ -74,8 +74,7 @@ class Feature:
             )
         if self.direction not in get_args(Direction):
             raise ValueError(
-                f"feature {self.name!r}: direction must be 'any', 'increase' or 'decrease', "
-                f"not {self.direction!r}"
+                f"feature {self.name!r}: direction must be 'any', 'increase' or 'decrease', not {self.direction!r}"
             )
         for side in ("low", "high"):
             value = getattr(self, side)

@@ -102,9 +102,11 @@ class _Numeric(Target):
 
     @property
     def needs_spread(self) -> bool:
+        """Whether scale or tolerance was left open."""
         return self.scale is None or (self.tolerance is None and self._tolerance_share > 0)
 
     def resolved(self, spread: float) -> "Target":
+        """Return the target with scale and tolerance filled in."""
         if self.needs_spread and not spread > 0:
             raise ValueError(
                 f"{type(self).__name__}: the model gives the same output for every row of the data, so scale and "
@@ -115,6 +117,7 @@ class _Numeric(Target):
         return replace(self, scale=scale, tolerance=tolerance)
 
     def read(self, outputs: Outputs) -> Reading:
+        """Return output, loss and reached for each row."""
         name = type(self).__name__
         if outputs.classes is not None:
             raise TypeError(
@@ -166,9 +169,11 @@ class Value(_Numeric):
         super().__post_init__()
 
     def deviation(self, f: Array) -> Array:
+        """How far outputs are from the wish."""
         return np.abs(f - self.y)
 
     def describe(self) -> str:
+        """Return the wish as a few words."""
         tolerance = "" if self.tolerance is None else f" ± {self.tolerance:.4g}"
         return f"{self.y:.4g}{tolerance}"
 
@@ -197,9 +202,11 @@ class Range(_Numeric):
         super().__post_init__()
 
     def deviation(self, f: Array) -> Array:
+        """How far outputs are from the wish."""
         return np.maximum(np.maximum(self.low - f, f - self.high), 0.0)
 
     def describe(self) -> str:
+        """Return the wish as a few words."""
         return f"between {self.low:.4g} and {self.high:.4g}"
 
 
@@ -221,9 +228,11 @@ class AtLeast(_Numeric):
         super().__post_init__()
 
     def deviation(self, f: Array) -> Array:
+        """How far outputs are from the wish."""
         return np.maximum(self.y - f, 0.0)
 
     def describe(self) -> str:
+        """Return the wish as a few words."""
         return f"at least {self.y:.4g}"
 
 
@@ -245,9 +254,11 @@ class AtMost(_Numeric):
         super().__post_init__()
 
     def deviation(self, f: Array) -> Array:
+        """How far outputs are from the wish."""
         return np.maximum(f - self.y, 0.0)
 
     def describe(self) -> str:
+        """Return the wish as a few words."""
         return f"at most {self.y:.4g}"
 
 
@@ -282,6 +293,7 @@ class Class(Target):
             raise ValueError(f"Class: probability must be above 0 and at most 1, not {self.probability!r}")
 
     def read(self, outputs: Outputs) -> Reading:
+        """Return output, loss and reached for each row."""
         values, decided, column = self._columns(outputs)
         p = values[:, column]
         loss = -np.log(np.clip(p, _SMALLEST_PROBABILITY, 1.0))
@@ -300,11 +312,11 @@ class Class(Target):
         near = difflib.get_close_matches(str(self.label), list(map(str, outputs.classes)), n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(
-            f"Class: {outputs.model} never saw the label {self.label!r}; its classes are "
-            f"{list(outputs.classes)}.{hint}"
+            f"Class: {outputs.model} never saw the label {self.label!r}; its classes are {list(outputs.classes)}.{hint}"
         )
 
     def describe(self) -> str:
+        """Return the wish as a few words."""
         sure = "" if self.probability == 0.5 else f" with probability {self.probability:g} or more"
         return f"class {self.label!r}{sure}"
 
@@ -338,6 +350,7 @@ class Loss(Target):
         require_finite(self, "threshold")
 
     def read(self, outputs: Outputs) -> Reading:
+        """Return output, loss and reached for each row."""
         if self.function is None:
             raise ValueError("this Loss came from a file, which keeps no code; build it again with its function")
         loss = np.asarray(self.function(outputs.values), dtype=float)
@@ -351,4 +364,5 @@ class Loss(Target):
         return Reading(output, loss, loss <= self.threshold)
 
     def describe(self) -> str:
+        """Return the wish as a few words."""
         return f"{getattr(self.function, '__name__', 'loss')} at most {self.threshold:.4g}"

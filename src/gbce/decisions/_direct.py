@@ -1,6 +1,7 @@
 """Direct optimisation: conventional distance minimisation, the paper's baseline (Eq. 1)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,6 +32,8 @@ class DirectOpt(Rule):
     >>> DirectOpt().label
     'DirectOpt'
     """
+
+    asks_model: ClassVar[bool] = True
 
     n_starts: int = 20
     max_iterations: int = 3_000

@@ -14,7 +14,12 @@ from gbce._weights import Array
 
 __all__ = ["Minima", "nelder_mead"]
 
-_REFLECT, _EXPAND, _OUTSIDE, _INSIDE = 1.0, 2.0, 0.5, -0.5  # steps from the centroid, away from the worst vertex
+_REFLECT, _EXPAND, _OUTSIDE, _INSIDE = (
+    1.0,
+    2.0,
+    0.5,
+    -0.5,
+)  # steps from the centroid, away from the worst vertex
 _SHRINK = 0.5
 _RELATIVE_STEP, _ABSOLUTE_STEP = 0.05, 0.00025  # of the first simplex, as in scipy
 
@@ -60,8 +65,8 @@ def nelder_mead(
 
 
 def _first_simplex(starts: Array, low: Array, high: Array) -> Array:
-    """The start, and the start with one coordinate moved a little, for each coordinate."""
-    s, m = starts.shape
+    """Return the start, and the start with one coordinate moved a little, for each coordinate."""
+    m = starts.shape[1]
     simplex = np.repeat(np.clip(starts, low, high)[:, None, :], m + 1, axis=1)
     each = np.arange(m)
     here = simplex[:, 1 + each, each]

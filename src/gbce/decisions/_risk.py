@@ -1,6 +1,7 @@
 """Decisions for a recommendation that is carried out only approximately (Section 2.5.1 c of the paper)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,6 +37,8 @@ class CVaR(Rule):
     >>> CVaR(tau=0.95).label
     'CVaR(tau=0.95)'
     """
+
+    asks_model: ClassVar[bool] = True
 
     tau: float = 0.9
     noise: Noise | None = None
@@ -82,6 +85,8 @@ class ChanceConstrained(Rule):
     >>> ChanceConstrained(0.8).label
     'ChanceConstrained(probability=0.8)'
     """
+
+    asks_model: ClassVar[bool] = True
 
     probability: float = 0.9
     noise: Noise | None = None

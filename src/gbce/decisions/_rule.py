@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -56,15 +56,15 @@ class Scene:
     posterior: GibbsPosterior | None = None
 
     def units(self, x: Array) -> Array:
-        """The free features of ``(n, d)`` in units of their scales: ``(n, m)``."""
+        """Return the free features of ``(n, d)`` in units of their scales: ``(n, m)``."""
         return x[:, self.free] / self.space.scale[self.free]
 
     def distance(self, x: Array) -> Array:
-        """Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
+        """Return the Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
         return np.linalg.norm(self.units(x - self.x0), axis=1)
 
     def objective(self, points: Points) -> Array:
-        """Minus the log posterior density ``(n,)``, up to a constant."""
+        """Return minus the log posterior density ``(n,)``, up to a constant."""
         return self.mixture.potential(points.loss) + points.cost
 
     def model(self, rule: "Rule") -> GibbsPosterior:
@@ -95,9 +95,15 @@ class Choice:
     index: Array | None = None
     note: str = ""
 
+    def labels(self, rule: str) -> list[str]:
+        """Return the rule's label, or the label with 1, 2, ... if there are several points."""
+        return [rule] if len(self.x) == 1 else [f"{rule} {i + 1}" for i in range(len(self.x))]
+
 
 class Rule(ABC):
     """Base of all decision rules: frozen dataclasses with their options inside."""
+
+    asks_model: ClassVar[bool] = False
 
     @abstractmethod
     def choose(self, scene: Scene) -> Choice:

@@ -61,12 +61,24 @@ def plot_changes(
     labels = []
     for y, j in enumerate(columns):
         before = [weighted_quantile((draws.pool.x[:, j] - x0[j]) / scale[j], prior_weights, q) for q in edges]
-        low, middle, high = (
-            (intervals.iloc[j][name] - x0[j]) / scale[j] for name in ("low", "median", "high")
-        )
+        low, middle, high = ((intervals.iloc[j][name] - x0[j]) / scale[j] for name in ("low", "median", "high"))
         first = y == 0
-        ax.barh(y, before[2] - before[0], left=before[0], height=0.62, color=PRIOR, label="prior" if first else None)
-        ax.plot([low, high], [y, y], color=DRAWS, lw=5, solid_capstyle="butt", label="posterior" if first else None)
+        ax.barh(
+            y,
+            before[2] - before[0],
+            left=before[0],
+            height=0.62,
+            color=PRIOR,
+            label="prior" if first else None,
+        )
+        ax.plot(
+            [low, high],
+            [y, y],
+            color=DRAWS,
+            lw=5,
+            solid_capstyle="butt",
+            label="posterior" if first else None,
+        )
         ax.plot([middle], [y], "|", color="white", ms=9, mew=2)
         labels.append(f"{kept[y]}   {x0[j]:.4g}")
     spread = np.linspace(-0.22, 0.22, max(len(explanation.decisions), 1)) if len(explanation.decisions) > 1 else [0.0]

@@ -3,10 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from gbce._seeds import JUDGING, stream
-from gbce._weights import resample
 from gbce.explanation import Explanation
 from gbce.plots._style import DRAWS, MISSED, ROW, mark
 
@@ -60,19 +56,26 @@ def plot_posterior(
     if ax is None:
         _, ax = plt.subplots(figsize=(7.0, 5.6), layout="constrained")
     draws = explanation.draws
-    shown = np.arange(len(draws))
-    if len(shown) > n_draws or not draws.resampled:
-        shown = resample(stream(explanation.seed, JUDGING), draws.weights, min(n_draws, len(draws)))
-    x, reached = draws.x[shown], draws.reached[shown, 0]
-    for which, colour, label in ((~reached, MISSED, "draw, misses"), (reached, DRAWS, "draw, reaches the target")):
+    x, reached = draws.x[:n_draws], draws.reached[:n_draws, 0]
+    for which, colour, label in (
+        (~reached, MISSED, "draw, misses"),
+        (reached, DRAWS, "draw, reaches the target"),
+    ):
         if which.any():
             ax.scatter(x[which, i], x[which, j], s=9, color=colour, alpha=0.55, linewidths=0, label=label)
-    ax.scatter(*explanation.x0[[i, j]], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=4)
+    ax.scatter(explanation.x0[i], explanation.x0[j], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=4)
     for position, decision in enumerate(explanation.decisions):
         style = mark(decision.label, position)
         size = 190 if style["marker"] == "*" else 75
         ax.scatter(
-            *decision.x[[i, j]], s=size, **style, edgecolors="white", linewidths=1, label=decision.label, zorder=5
+            decision.x[i],
+            decision.x[j],
+            s=size,
+            **style,
+            edgecolors="white",
+            linewidths=1,
+            label=decision.label,
+            zorder=5,
         )
     ax.set_xlabel(first)
     ax.set_ylabel(second)

@@ -84,7 +84,13 @@ class DistancePrior:
 
 
 def _require_integrable(
-    cost: Callable[[Array], Array], x0: Array, free: Array, low: Array, high: Array, unit: Array, names: tuple[str, ...]
+    cost: Callable[[Array], Array],
+    x0: Array,
+    free: Array,
+    low: Array,
+    high: Array,
+    unit: Array,
+    names: tuple[str, ...],
 ) -> float:
     """Refuse a distance whose ``exp(-d)`` has infinite mass; return the slowest power at which it grows.
 
@@ -127,9 +133,7 @@ def _safe_laws(growth: float) -> list[Law]:
     return [STUDENT] + [LAPLACE] * (growth >= 0.95) + [NORMAL] * (growth >= 1.95)
 
 
-def _reach(
-    cost: Callable[[Array], Array], x0: Array, free: Array, low: Array, high: Array, unit: Array
-) -> Array:
+def _reach(cost: Callable[[Array], Array], x0: Array, free: Array, low: Array, high: Array, unit: Array) -> Array:
     """How far each feature alone can move before the distance rises by one: a first guess of its scale."""
     steps = 2.0 ** np.arange(-30.0, 31.0)
     x = np.tile(x0, (len(free), 2, len(steps), 1))

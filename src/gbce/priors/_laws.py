@@ -48,9 +48,7 @@ def _student_quantile(u: Array) -> Array:
 
 
 NORMAL = Law("normal", ndtr, ndtri, lambda t: -0.5 * np.square(t) - 0.5 * math.log(2.0 * math.pi), lambda z: z)
-LAPLACE = Law(
-    "laplace", _laplace_cdf, _laplace_quantile, lambda t: -np.abs(t) - math.log(2.0), _laplace_from_normal
-)
+LAPLACE = Law("laplace", _laplace_cdf, _laplace_quantile, lambda t: -np.abs(t) - math.log(2.0), _laplace_from_normal)
 STUDENT = Law(
     "student",
     lambda t: stdtr(4.0, t),

@@ -88,16 +88,18 @@ def _features(explanation: Explanation) -> Section:
     names = _most_moved(explanation)
     intervals = explanation.intervals().loc[names]
     importance = explanation.importance.loc[names]
+    span = [f"{number(a)} to {number(b)}" for a, b in zip(intervals["low"], intervals["high"], strict=True)]
+    size = [f"{number(c)} ± {number(2 * s)}" for c, s in zip(importance["change"], importance["se"], strict=True)]
     shown = pd.DataFrame(
         {
             "now": intervals["row"].map(number),
             "median": intervals["median"].map(number),
-            "90% of draws": [f"{number(a)} to {number(b)}" for a, b in zip(intervals["low"], intervals["high"], strict=True)],
-            "mean change": [f"{number(c)} ± {number(2 * s)}" for c, s in zip(importance["change"], importance["se"], strict=True)],
+            "90% of draws": span,
+            "mean change": size,
             "vs prior": importance["ratio"].map(lambda ratio: f"x {ratio:.2f}"),
         },
         index=importance.index,
-    )  # fmt: skip
+    )
     hidden = len(explanation.space) - len(names)
     legend = "mean change: E|x - row| with twice its error; vs prior: near x 1.00 the model does not care."
     return Section("What changes", shown, legend + (f" {hidden} more features not shown." if hidden else ""))
@@ -111,12 +113,15 @@ def _posterior(explanation: Explanation) -> Section:
         value, se = figures[name], figures[f"{name}_se"]
         base, _, model = name.partition("[")
         low, high = value - 1.96 * se, value + 1.96 * se
-        if base == "success_probability":
-            low, high = max(low, 0.0), min(high, 1.0)
+        low = max(low, 0.0) if base != "expected_loss" else low  # only a user's own loss can be negative
+        high = min(high, 1.0) if base == "success_probability" else high
         label = _NAMES[base] + (f" [{model}" if model else "")
         lines[label] = (number(value), f"{number(low)} to {number(high)}")
     evidence, se = explanation.draws.log_evidence, explanation.draws.log_evidence_se
-    lines["log evidence"] = (number(evidence), f"{number(evidence - 1.96 * se)} to {number(evidence + 1.96 * se)}")
+    lines["log evidence"] = (
+        number(evidence),
+        f"{number(evidence - 1.96 * se)} to {number(evidence + 1.96 * se)}",
+    )
     table = pd.DataFrame.from_dict(lines, orient="index", columns=["value", "95% interval"])
     table.index.name = "figure"
     share = 100 * (1 - explanation.evaluation.alpha)
@@ -125,7 +130,7 @@ def _posterior(explanation: Explanation) -> Section:
 
 
 def _most_moved(explanation: Explanation) -> list[str]:
-    """The features whose movement differs most from the prior's own, in column order; immutable ones left out."""
+    """Return the free features whose movement differs most from the prior's own, in column order."""
     table = explanation.importance
     free = table.index[table["prior"] > 0]
     score = (table.loc[free, "ratio"] - 1.0).abs().sort_values(ascending=False, kind="stable")

@@ -1,12 +1,11 @@
 """Importance sampling from the prior: Algorithm 1 of the paper."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from gbce._checks import require_counts
-from gbce._weights import resample
 from gbce.draws import Draws, Points
 from gbce.posterior import GibbsPosterior
 
@@ -50,7 +49,4 @@ class Importance:
         placed = posterior.prior.place(z)
         said = posterior.evaluate(placed.x)
         pool = Points(z, placed.x, said.outputs, said.loss, said.reached, placed.cost, placed.extra)
-        weighted = Draws.weighed(pool, posterior.mixture, posterior.prior.x0)
-        picks = resample(rng, weighted.pool_weights, self.n_draws)
-        equal = np.full(self.n_draws, 1.0 / self.n_draws)
-        return replace(weighted, index=picks, weights=equal, resampled=True)
+        return Draws.weighed(pool, posterior.mixture, posterior.prior.x0).resample(rng, self.n_draws)
