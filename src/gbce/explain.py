@@ -1,6 +1,6 @@
 """The one call: from a fitted model and a row to an explanation. Assembly only; the mathematics lives elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +11,10 @@ from gbce._seeds import JUDGING, SAMPLING, seed_number, stream
 from gbce._weights import Array
 from gbce.decisions import MAP, ChanceConstrained, Choice, CVaR, Mean, Rule
 from gbce.draws import Points
-from gbce.explanation import Decision, Explanation
+from gbce.explanation import Decision, Explanation, lines
 from gbce.metrics import Evaluation, Neighbours, robustness
 from gbce.noise import offsets
-from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
+from gbce.posterior import Combine, Evaluated, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, as_classifier, as_predictor, follow_predict
 from gbce.priors import Gaussian, Prior
 from gbce.samplers import Importance, Sampler
@@ -85,6 +85,8 @@ class Explainer:
         models = list(model) if isinstance(model, (list, tuple)) else [model]
         if not models:
             raise ValueError("model is an empty list; give at least one fitted model")
+        if space is not None:
+            _require(space, "adopt", "space", "gbce.Space.infer(data)")
         self.space = Space.infer(data) if space is None else space.adopt(data)
         self.data = self.space.encode(data, what="data")
         self.prior: Prior = Gaussian() if prior is None else prior
@@ -93,7 +95,9 @@ class Explainer:
         self.mixture = Mixture(eta, as_weights(weights, len(models)), combine)
         _require(self.prior, "at", "prior", "gbce.Gaussian(), gbce.Laplace() or gbce.DistancePrior(...)")
         _require(self.sampler, "sample", "sampler", "gbce.Importance()")
-        if batch_rows is not None and (not isinstance(batch_rows, (int, np.integer)) or batch_rows < 1):
+        _require(self.evaluation, "noise", "evaluation", "gbce.Evaluation()")
+        whole = isinstance(batch_rows, (int, np.integer)) and not isinstance(batch_rows, bool)
+        if batch_rows is not None and (not whole or batch_rows < 1):
             raise ValueError(f"batch_rows must be a whole number of at least 1, not {batch_rows!r}")
         predictors = [as_predictor(one, self.space, batch_rows=batch_rows) for one in models]
         self.predictors = _with_distinct_names(predictors)
@@ -169,7 +173,7 @@ class Explainer:
         """
         posterior = self._posterior_of(explanation)
         choice = rule.choose(explanation.scene(posterior))
-        return self.space.frame(choice.x).set_axis(pd.Index(choice.labels(rule.label), name="rule"))
+        return lines(self.space, choice.x, choice.labels(rule.label))
 
     def assess(self, explanation: Explanation, rows: Any) -> pd.DataFrame:
         """Judge any rows as if a rule had chosen them, to answer "what if one does this instead".
@@ -233,18 +237,18 @@ class Explainer:
             return ()
         labels = [label for rule, choice in choices.items() for label in choice.labels(rule)]
         x = np.vstack([choice.x for choice in choices.values()])
-        pool = explanation.draws.pool
-        outputs, loss = np.empty((len(x), pool.loss.shape[1])), np.empty((len(x), pool.loss.shape[1]))
-        reached = np.empty(loss.shape, dtype=bool)
-        index = np.concatenate([np.full(len(c.x), -1) if c.index is None else c.index for c in choices.values()])
-        known = index >= 0
-        if posterior.predictors[0].classes is not None:
-            known[:] = False  # a classifier's own predict has the last word on every decision
-        outputs[known], loss[known], reached[known] = (
-            column[index[known]] for column in (pool.outputs, pool.loss, pool.reached)
-        )
+        # a classifier's own predict has the last word on every decision
+        classifies = posterior.predictors[0].classes is not None
+        known = np.concatenate([np.full(len(c.x), c.known is not None and not classifies) for c in choices.values()])
+        said = [np.empty((len(x), len(posterior.predictors)), dtype) for dtype in (float, float, bool)]
+        before = [c.known for c in choices.values() if c.known is not None and not classifies]
+        for array, name in zip(said, Evaluated._fields, strict=True):
+            if before:
+                array[known] = np.concatenate([getattr(points, name) for points in before])
         if not known.all():
-            outputs[~known], loss[~known], reached[~known] = posterior.evaluate(x[~known], own_decision=True)
+            for array, fresh in zip(said, posterior.evaluate(x[~known], own_decision=True), strict=True):
+                array[~known] = fresh
+        outputs, loss, reached = said
         shifts = offsets(
             self.evaluation.noise, self.space, stream(explanation.seed, JUDGING), self.evaluation.n_perturb
         )
@@ -278,7 +282,7 @@ def _status(row: Points, pool: Points, target: Target) -> tuple[str, str]:
 def _as_rules(rules: Any) -> tuple[Rule, ...]:
     if rules is None:
         return DEFAULT_RULES
-    listed = (rules,) if isinstance(rules, Rule) else tuple(rules)
+    listed = tuple(rules) if isinstance(rules, Iterable) and not isinstance(rules, str) else (rules,)
     for rule in listed:
         if not isinstance(rule, Rule):
             raise TypeError(f"rules must be gbce rules such as gbce.MAP(), not {rule!r}")

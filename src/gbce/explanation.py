@@ -1,6 +1,6 @@
 """The result: plain data about one row, with its tables. No model inside, nothing executable."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -120,14 +120,12 @@ class Explanation:
     @cached_property
     def counterfactuals(self) -> pd.DataFrame:
         """One line per decision in the user's columns and dtypes, with the rule as the index."""
-        labels = pd.Index([decision.label for decision in self.decisions], name="rule", dtype=object)
-        if not self.decisions:
-            return self.space.frame(self.row.x).iloc[:0].set_axis(labels)
-        return self.space.frame(np.vstack([decision.x for decision in self.decisions])).set_axis(labels)
+        x = np.array([decision.x for decision in self.decisions]).reshape(-1, len(self.space))
+        return lines(self.space, x, [decision.label for decision in self.decisions])
 
     def changes(self) -> pd.DataFrame:
         """Only what changes, tidy: one line per rule and changed feature, with ``from``, ``to`` and ``change``."""
-        lines = [
+        changed = [
             (decision.label, name, before, after, after - before)
             for decision in self.decisions
             for name, before, after, unit in zip(
@@ -135,7 +133,7 @@ class Explanation:
             )
             if abs(after - before) > 1e-12 * unit
         ]
-        return pd.DataFrame(lines, columns=["rule", "feature", "from", "to", "change"])
+        return pd.DataFrame(changed, columns=["rule", "feature", "from", "to", "change"])
 
     @cached_property
     def pointwise(self) -> pd.DataFrame:
@@ -147,7 +145,6 @@ class Explanation:
         ``plausibility`` (Plu) as in the paper; ``objective`` is what MAP minimises.
         """
         decided = self.decisions
-        labels = pd.Index([decision.label for decision in decided], name="rule", dtype=object)
         loss = np.array([decision.loss for decision in decided]).reshape(-1, len(self.models))
         offset = np.array([decision.x - self.x0 for decision in decided]).reshape(-1, len(self.space))
         cost = np.array([decision.cost for decision in decided])
@@ -166,7 +163,7 @@ class Explanation:
             for k, name in enumerate(self.models):
                 table[f"loss[{name}]"] = loss[:, k]
                 table[f"reached[{name}]"] = np.array([bool(decision.reached[k]) for decision in decided], dtype=bool)
-        return pd.DataFrame(table, index=labels)
+        return pd.DataFrame(table, index=_rule_index(decision.label for decision in decided))
 
     @cached_property
     def distribution(self) -> pd.Series:
@@ -260,10 +257,10 @@ class Explanation:
         undecided: list[str] = []
         for rule in self.rules:
             choice = None if rule.asks_model else rule.choose(bare.scene())
-            if choice is None or choice.index is None:
+            if choice is None or choice.known is None:
                 undecided.append(rule.label)
             else:
-                decisions += _known(choice.labels(rule.label), draws.pool.take(choice.index))
+                decisions += _undisturbed(choice.labels(rule.label), choice.known)
         note = f"Reweighted from eta = {self.eta:g}: robustness and plausibility were not computed again."
         if undecided:
             note += f" {', '.join(undecided)} must ask the model: use explainer.decide(explanation, rule)."
@@ -275,7 +272,7 @@ class Explanation:
         A rule that must ask the model (CVaR, ChanceConstrained, DirectOpt) needs ``explainer.decide`` instead.
         """
         choice = rule.choose(self.scene())
-        return self.space.frame(choice.x).set_axis(pd.Index(choice.labels(rule.label), name="rule"))
+        return lines(self.space, choice.x, choice.labels(rule.label))
 
     def scene(self, posterior: GibbsPosterior | None = None) -> Scene:
         """Return what a rule looks at, with the models if they are at hand."""
@@ -326,7 +323,16 @@ class Explanation:
         return save(self, path)
 
 
-def _known(labels: Sequence[str], points: Points) -> list[Decision]:
+def lines(space: Space, x: Array, labels: Sequence[str]) -> pd.DataFrame:
+    """Return points ``(k, d)`` in the user's columns and dtypes, one line each, under the names of their rules."""
+    return space.frame(x).set_axis(_rule_index(labels))
+
+
+def _rule_index(labels: Iterable[str]) -> pd.Index:
+    return pd.Index(list(labels), name="rule", dtype=object)
+
+
+def _undisturbed(labels: Sequence[str], points: Points) -> list[Decision]:
     """Decisions for evaluated points; what would have to be asked of the model is left open."""
     return [
         Decision(label, points.x[i], points.outputs[i], points.loss[i], points.reached[i], float(points.cost[i]))

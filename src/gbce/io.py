@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, cast
@@ -92,14 +93,14 @@ def load(path: str | Path) -> Explanation:
                 if name.endswith(".npy"):
                     with box.open(name) as member:
                         arrays[name.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError) as error:
         raise ValueError(f"{path} is not an explanation written by gbce: {error}") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         found = manifest.get("format") if isinstance(manifest, dict) else None
         raise ValueError(f"{path} has format {found!r}; this version of gbce reads format {FORMAT}")
     try:
         return _rebuilt(manifest, arrays)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise ValueError(f"{path} is damaged: {type(error).__name__} {error}") from None
 
 
@@ -185,7 +186,10 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
 
 
 def _points(arrays: dict[str, Array], prefix: str) -> Points:
-    return Points(**{name: arrays[f"{prefix}.{name}"] for name in _POINTS})
+    points = Points(**{name: arrays[f"{prefix}.{name}"] for name in _POINTS})
+    if len({len(getattr(points, name)) for name in _POINTS}) > 1:
+        raise ValueError(f"the arrays of {prefix} differ in length")
+    return points
 
 
 def _decision(label: str, arrays: dict[str, Array], i: int) -> Decision:

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from scipy.special import logsumexp
 
+from gbce._checks import is_number
 from gbce._weights import Array
 from gbce.predictors import Predictor
 from gbce.priors import LocatedPrior
@@ -54,7 +55,7 @@ class Mixture:
     combine: Combine = "any"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.eta, (int, float, np.number)) or not (0 <= self.eta < np.inf):
+        if not is_number(self.eta) or not (0 <= self.eta < np.inf):
             raise ValueError(
                 f"eta must be zero or a positive number, not {self.eta!r}: it weighs the loss against the prior"
             )

@@ -90,6 +90,9 @@ class Feature:
                 "of change that counts as one unit."
             )
         object.__setattr__(self, "scale", float(self.scale))
+        if not isinstance(self.mutable, (bool, np.bool_)):
+            raise ValueError(f"feature {self.name!r}: mutable must be True or False, not {self.mutable!r}")
+        object.__setattr__(self, "mutable", bool(self.mutable))
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,9 @@ class Space:
         both = sets["increase"] & sets["decrease"]
         if both:
             raise ValueError(f"{sorted(both)} cannot be both in increase and in decrease; use immutable instead")
+        for name, pair in bounds.items():
+            if np.asarray(pair, dtype=object).shape != (2,):
+                raise ValueError(f"bounds of {name!r} must be (low, high), None for an open side, not {pair!r}")
         values = as_float_columns(table, "data")
         if len(values) < 2:
             raise ValueError(f"data must have at least two rows to read units from, not {len(values)}")
@@ -291,7 +297,15 @@ class Space:
             What to call them in an error.
         """
         table = self._matched(as_table(rows, what, self.names), what)
-        return as_float_columns(table, what)
+        x = as_float_columns(table, what)
+        for j, dtype in enumerate(self.dtypes):
+            held = _held(x[:, j], dtype)
+            if not held.all():
+                raise ValueError(
+                    f"{what}: {self.names[j]!r} = {x[~held, j][0]:g} does not fit its column of {dtype} in the data, "
+                    "which would change it. Correct the value, or give the data that column as a float."
+                )
+        return x
 
     def encode_row(self, row: Any) -> Array:
         """Turn exactly one row into ``(d,)`` and check that it lies inside its bounds."""
@@ -341,6 +355,16 @@ class Space:
             raise ValueError(f"{what}: a column name occurs twice in {have}")
         table = table.set_axis(have, axis=1)[list(want)]
         return table if self.columns is None else table.set_axis(list(self.columns), axis=1)
+
+
+def _held(x: Array, dtype: str) -> Array:
+    """Whether a column of this dtype holds each value as it is; every float column does, up to its precision."""
+    kind = pd.api.types.pandas_dtype(dtype)
+    if kind.kind not in "iub":
+        return np.ones(len(x), dtype=bool)
+    whole = np.iinfo(getattr(kind, "numpy_dtype", kind)) if kind.kind in "iu" else None
+    low, high = (whole.min, whole.max) if whole else (0, 1)
+    return (x == np.round(x)) & (x >= low) & (x <= high)
 
 
 def _units(values: Array, names: Sequence[str], scale: Any, fixed: set[str]) -> list[float]:

@@ -309,8 +309,9 @@ class Class(Target):
         for column, label in enumerate(outputs.classes):
             if label == self.label:
                 return outputs.values, outputs.decided, column
-        near = difflib.get_close_matches(str(self.label), list(map(str, outputs.classes)), n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        spelled = {str(label): label for label in outputs.classes}
+        near = difflib.get_close_matches(str(self.label), list(spelled), n=1)
+        hint = f" Did you mean {spelled[near[0]]!r}?" if near else ""
         raise ValueError(
             f"Class: {outputs.model} never saw the label {self.label!r}; its classes are {list(outputs.classes)}.{hint}"
         )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from gbce._checks import require_counts
 from gbce._weights import Array
 from gbce.decisions._rule import Choice, Rule, Scene, best, pick
 
@@ -47,6 +48,9 @@ class GeometricMedian(Rule):
     """
 
     max_iterations: int = 1_000
+
+    def __post_init__(self) -> None:
+        require_counts(self, "max_iterations")
 
     def choose(self, scene: Scene) -> Choice:
         """Choose the geometric median."""

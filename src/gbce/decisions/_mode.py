@@ -61,7 +61,7 @@ def _by_objective(scene: Scene) -> Choice:
     objective = scene.objective(pool)
     winner = best(objective, scene.distance(pool.x)) if np.isfinite(objective).any() else 0
     if scene.objective(scene.row)[0] <= objective[winner]:
-        return Choice(scene.x0[None, :], note="The most probable point is the row itself: no change pays.")
+        return Choice(scene.row.x, scene.row, "The most probable point is the row itself: no change pays.")
     return pick(scene, np.array(winner))
 
 

@@ -111,6 +111,6 @@ def _step(
 
 
 def _sort(simplex: Array, value: Array, which: Array) -> None:
-    order = np.argsort(value[which], axis=1, kind="stable")
+    order = np.argsort(value[which], axis=1)  # the kind that scipy uses, so that ties fall the same way
     simplex[which] = np.take_along_axis(simplex[which], order[:, :, None], axis=1)
     value[which] = np.take_along_axis(value[which], order, axis=1)

@@ -5,12 +5,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from gbce._checks import require_counts
+from gbce._checks import require_counts, require_finite
 from gbce._weights import Array
 from gbce.decisions._rule import Choice, Rule, Scene, best, pick
 from gbce.noise import Noise, offsets, under_noise
 
 __all__ = ["CVaR", "ChanceConstrained"]
+
+_FIRST_BLOCK = 50  # candidates asked about in the first call; later calls take more
+_FALLBACKS = 20
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class CVaR(Rule):
     max_candidates: int = 800
 
     def __post_init__(self) -> None:
+        require_finite(self, "tau")
         if not 0 <= self.tau < 1:
             raise ValueError(f"CVaR: tau must be at least 0 and below 1, not {self.tau!r}")
         require_counts(self, "n_perturb", "max_candidates")
@@ -65,6 +69,9 @@ class CVaR(Rule):
 class ChanceConstrained(Rule):
     """The draw nearest to the row that still succeeds with the given probability under execution noise.
 
+    Candidates are gone through from the nearest outwards. One that looks promising under a few perturbations must
+    hold under many fresh ones, because the best of several noisy estimates is too good to be true.
+
     Parameters
     ----------
     probability : float
@@ -72,9 +79,11 @@ class ChanceConstrained(Rule):
     noise : number, sequence, mapping or function, optional
         Execution noise, as in :class:`CVaR`.
     n_perturb : int
-        Perturbed copies of each candidate.
+        Perturbed copies of each candidate for a first look.
+    n_confirm : int
+        Further copies of each promising one.
     max_candidates : int
-        Distinct draws that are tried, picked at random and gone through from the nearest outwards.
+        Distinct draws that are tried, picked at random.
 
     Notes
     -----
@@ -91,35 +100,48 @@ class ChanceConstrained(Rule):
     probability: float = 0.9
     noise: Noise | None = None
     n_perturb: int = 64
+    n_confirm: int = 512
     max_candidates: int = 800
 
     def __post_init__(self) -> None:
+        require_finite(self, "probability")
         if not 0 < self.probability <= 1:
             raise ValueError(f"ChanceConstrained: probability must be above 0, at most 1, not {self.probability!r}")
-        require_counts(self, "n_perturb", "max_candidates")
+        require_counts(self, "n_perturb", "n_confirm", "max_candidates")
 
     def choose(self, scene: Scene) -> Choice:
-        """Choose, asking the model about the nearest candidates first and stopping at the first that will do."""
+        """Choose the nearest candidate that holds."""
         posterior = scene.model(self)
         candidates = some_draws(scene, self.max_candidates)
         candidates = candidates[np.argsort(scene.distance(scene.draws.pool.x[candidates]), kind="stable")]
-        shifts = offsets(scene.noise if self.noise is None else self.noise, scene.space, scene.rng, self.n_perturb)
-        success = np.zeros(0)
-        block = 50
-        while len(success) < len(candidates):
-            x = scene.draws.pool.x[candidates[len(success) : len(success) + block]]
-            reached = under_noise(posterior, scene.space, x, shifts, first_only=True).reached[:, :, 0]
-            success = np.concatenate([success, reached.mean(axis=1)])
-            enough = np.flatnonzero(success >= self.probability)
-            if len(enough):
-                return pick(scene, candidates[enough[0]])
-            block *= 2
-        winner = int(success.argmax())  # the first of equals is the nearest
+        noise = scene.noise if self.noise is None else self.noise
+        shifts = offsets(noise, scene.space, scene.rng, self.n_perturb + self.n_confirm)
+        few, many = shifts[: self.n_perturb], shifts[self.n_perturb :]
+
+        def success(which: Array, shifts: Array) -> Array:
+            x = scene.draws.pool.x[which]
+            return under_noise(posterior, scene.space, x, shifts, first_only=True).reached[:, :, 0].mean(axis=1)
+
+        p, n = self.probability, self.n_perturb
+        promising = p - np.sqrt(p * (1 - p) / n)
+        looks = np.zeros(0)
+        while len(looks) < len(candidates):
+            block = candidates[len(looks) : 2 * len(looks) + _FIRST_BLOCK]
+            share = success(block, few)
+            looks = np.concatenate([looks, share])
+            hopeful = block[share >= promising]
+            if len(hopeful):
+                holds = np.flatnonzero(success(hopeful, many) >= p)
+                if len(holds):
+                    return pick(scene, hopeful[holds[0]])
+        best_few = candidates[np.sort(np.argsort(-looks, kind="stable")[:_FALLBACKS])]
+        share = success(best_few, many)
+        winner = int(share.argmax())  # the first of equals is the nearest
         note = (
-            f"{self.label}: none of {len(candidates)} draws succeeds under noise with probability "
-            f"{self.probability:g}; the best one, {success[winner]:.2f}, was taken."
+            f"{self.label}: none of {len(candidates)} draws succeeds under noise with probability {p:g}; "
+            f"the best one, {share[winner]:.2f}, was taken."
         )
-        return pick(scene, candidates[winner], note)
+        return pick(scene, best_few[winner], note)
 
 
 def tail_mean(loss: Array, tau: float) -> Array:

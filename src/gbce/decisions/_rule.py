@@ -85,14 +85,14 @@ class Choice:
     ----------
     x : array of shape (k, d)
         Encoded.
-    index : int array of shape (k,), optional
-        Their places in the pool, if they are evaluated points.
+    known : Points, optional
+        The same points with what the models said about them, if they were evaluated before.
     note : str
         A sentence for the user, if something about the choice must be said.
     """
 
     x: Array
-    index: Array | None = None
+    known: Points | None = None
     note: str = ""
 
     def labels(self, rule: str) -> list[str]:
@@ -122,8 +122,8 @@ class Rule(ABC):
 
 def pick(scene: Scene, index: Array, note: str = "") -> Choice:
     """Choose pool points by position."""
-    index = np.atleast_1d(index)
-    return Choice(scene.draws.pool.x[index], index, note)
+    points = scene.draws.pool.take(np.atleast_1d(index))
+    return Choice(points.x, points, note)
 
 
 def best(values: Array, *tie_breakers: Array) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from gbce._checks import require_counts
+from gbce._checks import require_counts, require_finite
 from gbce._weights import Array, resample, weighted_quantile
 from gbce.decisions._rule import Choice, Rule, Scene, pick
 
@@ -39,6 +39,7 @@ class DiverseSet(Rule):
 
     def __post_init__(self) -> None:
         require_counts(self, "k")
+        require_finite(self, "mass")
         if not 0 < self.mass <= 1:
             raise ValueError(f"DiverseSet: mass must be above 0 and at most 1, not {self.mass!r}")
 

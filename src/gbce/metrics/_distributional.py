@@ -32,10 +32,11 @@ def expectation(draws: Draws, values: Array) -> Figure:
 def success_probability(draws: Draws, reached: Array) -> Figure:
     """SP: probability that a draw reaches the target, from verdicts ``(N,)`` on the pool."""
     figure = expectation(draws, reached.astype(float))
-    if 0 < figure.value < 1:
+    drawn = reached[draws.index]
+    if drawn.any() and not drawn.all():
         return figure
     n = draws.ess if not draws.resampled else 1.0 / (1.0 / draws.ess + 1.0 / len(draws))
-    return Figure(figure.value, float(binomial(np.array(figure.value), n)[1]))
+    return Figure(*map(float, binomial(np.array(float(drawn.all())), n)))
 
 
 def tail(draws: Draws, loss: Array, alpha: float) -> Figure:

@@ -6,7 +6,7 @@ import numpy as np
 
 from gbce._weights import normalise, weighted_quantile
 from gbce.explanation import Explanation
-from gbce.plots._style import DRAWS, PRIOR, mark
+from gbce.plots._style import DRAWS, PRIOR, mark, outside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,7 @@ def plot_changes(
             label="posterior" if first else None,
         )
         ax.plot([middle], [y], "|", color="white", ms=9, mew=2)
-        labels.append(f"{kept[y]}   {x0[j]:.4g}")
+        labels.append(f"{kept[y]}  (now {x0[j]:.4g})")
     spread = np.linspace(-0.22, 0.22, max(len(explanation.decisions), 1)) if len(explanation.decisions) > 1 else [0.0]
     for position, decision in enumerate(explanation.decisions):
         at = (decision.x - x0)[columns] / scale[columns]
@@ -92,8 +92,12 @@ def plot_changes(
     ax.set_yticks(range(len(columns)), labels)
     ax.invert_yaxis()
     ax.set_xlabel("change, in units of each feature's scale")
-    ax.set_title(f"What changes for {explanation.target.describe()} ({mass:.0%} intervals)", loc="left", fontsize=11)
-    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
+    ax.set_title(
+        f"What changes to reach {explanation.target.describe()}: {mass:.0%} intervals", loc="left", fontsize=11
+    )
+    handles, texts = ax.get_legend_handles_labels()
+    order = sorted(range(len(texts)), key=lambda i: {"prior": -2, "posterior": -1}.get(texts[i], i))
+    outside(ax, [handles[i] for i in order], [texts[i] for i in order])
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     return ax

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gbce.explanation import Explanation
-from gbce.plots._style import DRAWS, MISSED, ROW, mark
+from gbce.plots._style import DRAWS, MISSED, ROW, mark, outside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +62,7 @@ def plot_posterior(
         (reached, DRAWS, "draw, reaches the target"),
     ):
         if which.any():
-            ax.scatter(x[which, i], x[which, j], s=9, color=colour, alpha=0.55, linewidths=0, label=label)
+            ax.scatter(x[which, i], x[which, j], s=11, color=colour, alpha=0.55, linewidths=0, label=label)
     ax.scatter(explanation.x0[i], explanation.x0[j], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=4)
     for position, decision in enumerate(explanation.decisions):
         style = mark(decision.label, position)
@@ -79,8 +79,8 @@ def plot_posterior(
         )
     ax.set_xlabel(first)
     ax.set_ylabel(second)
-    ax.set_title(f"Posterior for {explanation.target.describe()}", loc="left", fontsize=11)
-    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
+    ax.set_title(f"Draws that aim at {explanation.target.describe()}", loc="left", fontsize=11)
+    outside(ax, *ax.get_legend_handles_labels())
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

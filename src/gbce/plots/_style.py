@@ -1,8 +1,11 @@
 """Colours and markers, the same in every picture."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["DRAWS", "MISSED", "PRIOR", "ROW", "mark"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["DRAWS", "MISSED", "PRIOR", "ROW", "mark", "outside"]
 
 DRAWS = "#3b6fb6"  # draws that reach the target
 MISSED = "#b9c4d0"
@@ -31,3 +34,11 @@ def mark(label: str, position: int) -> dict[str, Any]:
     if "(" in label:
         marker = _OTHERS[position % len(_OTHERS)]
     return {"color": colour, "marker": marker}
+
+
+def outside(ax: "Axes", handles: list[Any], labels: list[str]) -> None:
+    """Put the legend to the right of the axes, where it hides nothing."""
+    legend = ax.legend(handles, labels, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
+    for handle in legend.legend_handles:
+        if handle is not None and hasattr(handle, "set_alpha"):
+            handle.set_alpha(1.0)

@@ -47,6 +47,12 @@ class DistancePrior:
     distance: Distance
     proposal: Prior | None = None
 
+    def __post_init__(self) -> None:
+        if not callable(self.distance):
+            raise TypeError(f"DistancePrior: distance must be a function of (x, row), not {self.distance!r}")
+        if self.proposal is not None and not hasattr(self.proposal, "at"):
+            raise TypeError(f"DistancePrior: proposal must be a prior such as gbce.Laplace(), not {self.proposal!r}")
+
     def at(self, space: Space, x0: Array) -> LocatedPrior:
         """Place the law at the row ``x0``, fitting the proposal to the distance there."""
         free, low, high = free_features(space, x0)
@@ -70,7 +76,11 @@ class DistancePrior:
 
     def _measured(self, x: Array, x0: Array, space: Space) -> Array:
         with np.errstate(over="ignore"):
-            d = np.asarray(self.distance(x, x0), dtype=float)
+            measured = self.distance(x, x0)
+        try:
+            d = np.asarray(measured, dtype=float)
+        except (TypeError, ValueError):
+            raise ValueError(f"DistancePrior: distance(x, row) must return numbers, not {measured!r:.80}") from None
         if d.shape != (len(x),):
             raise ValueError(
                 f"DistancePrior: distance(x, row) must return one number per line of x, ({len(x)},), not {d.shape}"
@@ -118,9 +128,9 @@ def _require_integrable(
     if slow.any():
         first = int(np.flatnonzero(slow)[0])
         along = [names[free[j]] for j in np.flatnonzero(rays[first])]
-        where = f"along {along[0]!r}" if len(along) == 1 else "in a direction without bounds"
+        where = f"Along {along[0]!r}" if len(along) == 1 else "In a direction without bounds"
         raise ValueError(
-            f"DistancePrior: exp(-distance) cannot be integrated. {where.capitalize()} the distance reaches only "
+            f"DistancePrior: exp(-distance) cannot be integrated. {where} the distance reaches only "
             f"{d[first, -1]:.4g} however far one goes (it must outgrow {len(open_)} x log of the way), so the prior "
             "would have infinite mass there. Use a distance that grows, such as a norm, or bound those features in "
             "the Space."

@@ -13,6 +13,8 @@ from gbce.space import Space
 
 __all__ = ["Gaussian"]
 
+_SMALLEST_EIGENVALUE = 1e-12
+
 
 @dataclass(frozen=True)
 class Gaussian:
@@ -55,12 +57,17 @@ class Gaussian:
     def _covariance(self, space: Space) -> Array:
         if not (isinstance(self.sigma, float) and self.sigma == 1.0):
             raise ValueError("Gaussian: give sigma or cov, not both")
-        cov, d = np.asarray(self.cov, dtype=float), len(space)
+        try:
+            cov, d = np.asarray(self.cov, dtype=float), len(space)
+        except (TypeError, ValueError):
+            raise ValueError(f"Gaussian: cov must be an array of numbers, not {self.cov!r}") from None
         if cov.shape != (d, d):
             raise ValueError(f"Gaussian: cov must have shape ({d}, {d}), one line per feature, not {cov.shape}")
         if not np.isfinite(cov).all() or not np.allclose(cov, cov.T, rtol=1e-8, atol=1e-12):
             raise ValueError("Gaussian: cov must be finite and symmetric")
-        if np.linalg.eigvalsh(cov)[0] <= 0:
+        sd = np.sqrt(np.maximum(np.diag(cov), 0.0))
+        # judged on the correlations, whose eigenvalues do not depend on units; zero comes out as a rounding error
+        if not (sd > 0).all() or np.linalg.eigvalsh(cov / np.outer(sd, sd))[0] <= _SMALLEST_EIGENVALUE:
             raise ValueError("Gaussian: cov must be positive definite, but it has an eigenvalue of zero or less")
         return cov * np.outer(space.scale, space.scale)
 

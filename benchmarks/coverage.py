@@ -1,0 +1,127 @@
+"""How often the printed 95% interval (value ± 1.96 standard errors) of each figure covers the exact value.
+
+A linear model with squared loss under a Gaussian prior has a Gaussian posterior, so every figure is known in closed
+form. Each seed is one explanation; the intervals it prints either cover the truth or not.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import foldnorm, ncx2, norm
+
+import gbce
+
+Array = NDArray[np.float64]
+
+ALPHA = 0.1
+WITHIN = 0.90, 0.99  # a rate of 0.95 over 200 seeds has a standard error of 0.015
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The model ``w.x + b`` at the row ``x0``, asked for the value ``y``; the prior is ``N(x0, I)``."""
+
+    w: Array
+    b: float
+    x0: Array
+    y: float
+    tolerance: float
+    eta: float
+
+    def predict(self, x: Array) -> Array:
+        """Answer for rows ``(n, d)``."""
+        return x @ self.w + self.b
+
+    def truth(self) -> dict[str, float]:
+        """Exact figures, by the names that the tables of an explanation give them."""
+        d, r = len(self.w), self.w @ self.x0 + self.b - self.y
+        shrink = 1 + 2 * self.eta * self.w @ self.w
+        covariance = np.linalg.inv(np.eye(d) + 2 * self.eta * np.outer(self.w, self.w))
+        mean = covariance @ (self.x0 + 2 * self.eta * (self.y - self.b) * self.w)
+        gap, sd = self.w @ mean + self.b - self.y, np.sqrt(self.w @ covariance @ self.w)
+        moved, spread = np.abs(mean - self.x0), np.sqrt(np.diag(covariance))
+        return {
+            "success_probability": norm.cdf((self.tolerance - gap) / sd) - norm.cdf((-self.tolerance - gap) / sd),
+            "tail": sd**2 * ncx2.ppf(1 - ALPHA, 1, (gap / sd) ** 2),
+            "stability": float(np.trace(covariance)),
+            "expected_loss": gap**2 + sd**2,
+            "log_evidence": -np.log(shrink) / 2 - self.eta * r**2 / shrink,
+            **{f"importance x{j + 1}": foldnorm.mean(moved[j] / spread[j], scale=spread[j]) for j in range(d)},
+        }
+
+    def explainer(self, n_candidates: int, n_draws: int) -> gbce.Explainer:
+        """Return an explainer of this model in raw units."""
+        return gbce.Explainer(
+            self.predict,
+            np.random.default_rng(0).normal(size=(100, len(self.w))),
+            space=gbce.Space.real(len(self.w)),
+            eta=self.eta,
+            sampler=gbce.Importance(n_candidates, n_draws),
+            evaluation=gbce.Evaluation(alpha=ALPHA),
+        )
+
+
+CASES = {
+    "d = 2, eta = 1": Linear(np.array([1.0, -0.5]), 0.3, np.array([0.2, 0.1]), y=2.0, tolerance=0.5, eta=1.0),
+    "d = 10, eta = 0.5": Linear(np.linspace(-1.0, 1.0, 10), 0.0, np.zeros(10), y=4.0, tolerance=0.6, eta=0.5),
+}
+
+
+def figures(explanation: gbce.Explanation) -> Iterator[tuple[str, float, float]]:
+    """Name, value and standard error of every figure that has an exact answer."""
+    table, numbers = explanation.distribution, explanation.diagnostics
+    for name in ("success_probability", "tail", "stability", "expected_loss"):
+        yield name, table[name], table[f"{name}_se"]
+    yield "log_evidence", numbers["log_evidence"], numbers["log_evidence_se"]
+    for feature, line in explanation.importance.iterrows():
+        yield f"importance {feature}", line["change"], line["se"]
+
+
+def study(case: Linear, n_seeds: int, n_candidates: int, n_draws: int) -> dict[str, Array]:
+    """By figure, ``(n, 3)``: value, standard error and truth; the features' importances are pooled under one name."""
+    truth, explainer = case.truth(), case.explainer(n_candidates, n_draws)
+    target = gbce.Value(case.y, scale=1, tolerance=case.tolerance)
+    lines: dict[str, list[tuple[float, float, float]]] = {}
+    for seed in range(n_seeds):
+        for name, value, se in figures(explainer.explain(case.x0, target, rules=[], seed=seed)):
+            lines.setdefault(name.split()[0], []).append((value, se, truth[name]))
+    return {name: np.array(rows) for name, rows in lines.items()}
+
+
+def show(results: dict[str, Array]) -> None:
+    print(f"{'figure':<22}{'covers':>8}{'bias/sd':>9}{'se/sd':>7}{'truth':>9}{'mean se':>9}")
+    for name, rows in results.items():
+        value, se, truth = rows.T
+        covers = np.mean(np.abs(value - truth) <= 1.96 * se)
+        error = value - truth
+        pooled = name == "importance"
+        print(
+            f"{name + (' (pooled)' if pooled else ''):<22}{covers:>8.3f}{error.mean() / error.std():>9.2f}"
+            f"{np.sqrt(np.mean(se**2)) / error.std():>7.2f}{'' if pooled else format(truth[0], '.4f'):>9}"
+            f"{se.mean():>9.4f}{'' if WITHIN[0] <= covers <= WITHIN[1] else '   <- outside'}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--candidates", type=int, default=5_000)
+    parser.add_argument("--draws", type=int, default=1_000)
+    options = parser.parse_args()
+    for name, case in CASES.items():
+        start = time.perf_counter()
+        results = study(case, options.seeds, options.candidates, options.draws)
+        print(
+            f"{name}: {options.seeds} seeds, {options.candidates} candidates, {options.draws} draws, "
+            f"{time.perf_counter() - start:.0f} s"
+        )
+        show(results)
+        print()
+
+
+if __name__ == "__main__":
+    main()

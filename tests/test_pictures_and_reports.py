@@ -1,0 +1,105 @@
+"""What a person sees: summaries and pictures say what the tables say."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+import gbce
+from gbce.report._content import number
+
+
+@pytest.fixture(scope="module")
+def explanation():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(100, 3)), columns=["a", "b <&>", "c"])
+    space = gbce.Space.infer(frame, immutable=["c"])
+    models = [lambda f: f["a"] + f["b <&>"], lambda f: f["a"] - 0.2 * f["b <&>"]]
+    explainer = gbce.Explainer(models, frame, space=space, sampler=gbce.Importance(4_000, 500))
+    return explainer.explain(frame.iloc[0], gbce.AtLeast(2.0), rules=[gbce.MAP(), gbce.Mean(), gbce.CVaR()], seed=0)
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    yield
+    plt.close("all")
+
+
+def test_summary_begins_with_the_verdict_and_has_every_number(explanation):
+    text = explanation.summary()
+    assert text.startswith(f"verdict  {explanation.diagnostics['verdict'][:40]}")
+    for label in explanation.pointwise.index:
+        assert label in text
+    assert number(explanation.pointwise.loc["MAP", "distance"]) in text
+    assert number(explanation.distribution["success_probability"]) in text
+    assert number(explanation.distribution["success_probability[all]"]) in text
+    low = explanation.distribution["stability"] - 1.96 * explanation.distribution["stability_se"]
+    assert number(low) in text
+    assert max(map(len, text.splitlines())) <= 110
+    assert "c  " not in text.split("What changes")[1].split("The posterior")[0].replace("vs prior", "")
+
+
+def test_notebook_view_is_escaped_html(explanation):
+    html = explanation._repr_html_()
+    assert "b &lt;&amp;&gt;" in html
+    assert "b <&>" not in html
+    assert html.count("<table") == html.count("</table>") == 3
+
+
+def test_repr_is_one_line(explanation):
+    assert "\n" not in repr(explanation)
+    assert "attainable" in repr(explanation)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (0.12345, "0.1235"), (123.456, "123.5"), (1234567.0, "1.23e+06"), (np.nan, "-"), (np.inf, "inf"),
+     (-0.00001, "-1e-05"), (99999.6, "100,000")],
+)  # fmt: skip
+def test_numbers_are_short(value, text):
+    assert number(value) == text
+
+
+def test_posterior_picture_shows_draws_row_and_decisions(explanation):
+    ax = explanation.plot.posterior()
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("a", "b <&>")
+    shown = np.vstack([c.get_offsets() for c in ax.collections if len(c.get_offsets()) > 1])
+    np.testing.assert_allclose(np.sort(shown[:, 0]), np.sort(explanation.draws.x[:, 0]))
+    texts = [t.get_text() for t in ax.get_legend().get_texts()]
+    assert texts[-4:] == ["row", "MAP", "Mean", "CVaR"]
+    other = explanation.plot.posterior(features=("c", "a"))
+    assert other.get_xlabel() == "c"
+    with pytest.raises(ValueError, match="two names"):
+        explanation.plot.posterior(features=("a", "nope"))
+
+
+def test_changes_picture_spans_the_intervals(explanation):
+    _, mine = plt.subplots()
+    ax = explanation.plot.changes(ax=mine, mass=0.5)
+    assert ax is mine
+    labels = [t.get_text().split("  ")[0] for t in ax.get_yticklabels()]
+    assert labels == ["a", "b <&>"]
+    bar = next(line for line in ax.lines if line.get_linewidth() == 5)
+    interval = explanation.intervals(0.5).loc["a"]
+    want = (interval[["low", "high"]] - interval["row"]) / explanation.space.scale[0]
+    np.testing.assert_allclose(bar.get_xdata(), want)
+    assert "50%" in ax.get_title(loc="left")
+
+
+def test_pictures_do_not_clip_their_legend(explanation, tmp_path):
+    for ax in (explanation.plot.posterior(), explanation.plot.changes()):
+        ax.figure.savefig(tmp_path / "p.png")
+        box = ax.get_legend().get_window_extent()
+        assert box.x1 <= ax.figure.bbox.x1 + 1
+        assert ax.figure.bbox.x0 - 1 <= ax.get_tightbbox().x0
+
+
+def test_one_feature_is_sent_to_the_other_picture():
+    data = np.random.default_rng(0).normal(size=(50, 1))
+    explanation = gbce.Explainer(lambda x: x[:, 0], data).explain(data[0], gbce.AtLeast(1), rules=[], seed=0)
+    with pytest.raises(ValueError, match=r"plot\.changes"):
+        explanation.plot.posterior()
+    assert len(explanation.plot.changes().get_yticklabels()) == 1
+    assert "Decisions" not in explanation.summary()
