@@ -1,4 +1,4 @@
-"""What would have to change for this patient's predicted disease progression to fall by a third?
+"""Explain what would have to change for a patient's predicted disease progression to fall by a third.
 
 Fits a random forest to the diabetes data that ship with scikit-learn, explains one row, prints the summary and saves
 two pictures to ``out/``. Run it with ``make demo``.
@@ -10,6 +10,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 
+import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import RandomForestRegressor
 
@@ -43,9 +44,10 @@ def main() -> None:
 
     folder = Path("out")
     folder.mkdir(exist_ok=True)
-    for name, ax in {"changes": explanation.plot.changes(), "posterior": explanation.plot.posterior()}.items():
+    for name, draw in {"changes": explanation.plot.changes, "posterior": explanation.plot.posterior}.items():
         path = folder / f"demo_{name}.png"
-        ax.figure.savefig(path, dpi=150)
+        draw()
+        plt.savefig(path, dpi=150)
         print(f"saved {path}")
 
 

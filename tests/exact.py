@@ -116,10 +116,9 @@ def tree_cells(trees, x0, sigma):
     """Cells of a fitted scikit-learn forest in two dimensions: a point in each, and its prior probability."""
     edges = []
     for j in range(2):
-        cuts = {
-            float(t) for tree in trees.estimators_ for f, t in zip(tree.tree_.feature, tree.tree_.threshold) if f == j
-        }
-        edges.append(np.concatenate([[-np.inf], np.sort(list(cuts)), [np.inf]]))
+        splits = [(tree.tree_.feature, tree.tree_.threshold) for tree in trees.estimators_]
+        cuts = np.unique(np.concatenate([threshold[feature == j] for feature, threshold in splits]))
+        edges.append(np.concatenate([[-np.inf], cuts, [np.inf]]))
     inside, masses = [], []
     for j in range(2):
         finite = np.clip(edges[j], x0[j] - 50, x0[j] + 50)

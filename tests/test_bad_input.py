@@ -392,7 +392,7 @@ def test_bad_option_of_a_rule_is_refused(kind, options, sentence):
 
 @pytest.mark.parametrize("rules", ["MAP", 5, gbce.MAP, [gbce.MAP], [gbce.Mean(), None], [gbce.Value(1)]])
 def test_something_that_is_no_rule_is_refused(rules):
-    with pytest.raises(TypeError, match=r"rules must be gbce rules such as gbce\.MAP\(\), not "):
+    with pytest.raises(TypeError, match=r"a rule must be an object such as gbce\.MAP\(\), not "):
         explain(rules=rules)
 
 
@@ -616,6 +616,8 @@ BAD_DISTANCES = {
     ),
     "ignores Age": (lambda x, row: np.abs(x - row)[:, 1:].sum(axis=1), r"Along 'Age' the distance reaches only 0"),
     "one way only": (lambda x, row: np.maximum(x - row, 0).sum(axis=1), r"Along 'Age' the distance reaches only 0"),
+    "flat across the axes": (lambda x, row: np.abs((x - row).sum(axis=1)), r"In a direction without bounds"),
+    "squared, of low rank": (lambda x, row: ((x - row) @ [1.0, -2.0, 0.5]) ** 2, r"In a direction without bounds"),
     "grows too slowly": (lambda x, row: 2.9 * np.log1p(norm(x, row)), r"must outgrow 3 x log of the way"),
     "negative": (lambda x, row: norm(x, row) - 1, r"a distance must be zero or more, but it is -1\.0 at \{'Age': 0\.1"),
     "NaN": (lambda x, row: norm(x, row) * NAN, r"a distance must be zero or more, but it is nan at \{'Age'"),
@@ -809,3 +811,40 @@ def test_saving_that_breaks_off_half_way_keeps_the_previous_file(saved, good, mo
     assert len(written) == 3
     assert saved.read_bytes() == before
     assert [path.name for path in saved.parent.iterdir()] == ["good.gbce"]
+
+
+def test_noise_is_checked_before_a_model_is_asked():
+    asked = []
+
+    def model(frame):
+        asked.append(len(frame))
+        return frame["Age"]
+
+    with pytest.raises(ValueError, match="noise must be zero or more"):
+        gbce.Explainer(model, DATA, evaluation=gbce.Evaluation(noise=-1.0))
+    explainer = gbce.Explainer(model, DATA)
+    with pytest.raises(ValueError, match=r"noise names \['nope'\]"):
+        explainer.explain(ROW, gbce.AtLeast(1.0), rules=[gbce.CVaR(noise={"nope": 0.1})])
+    assert not asked
+
+
+def test_a_saved_file_is_as_readable_as_any_other(tmp_path):
+    explanation = explain()
+    saved, plain = explanation.save(tmp_path / "e.gbce"), tmp_path / "plain"
+    plain.write_text("")
+    assert saved.stat().st_mode == plain.stat().st_mode
+
+
+def test_names_are_lists_of_columns():
+    for bad in (None, 5):
+        with pytest.raises(TypeError, match="immutable must be a list of column names"):
+            gbce.Space.infer(DATA, immutable=bad)
+    with pytest.raises(ValueError, match="a number of features or a list of names"):
+        gbce.Space.real("abc")
+    with pytest.raises(ValueError, match="one number or 2"):
+        gbce.Space.real(2, scale=[1.0, 2.0, 3.0])
+
+
+def test_rules_that_differ_in_any_option_can_stand_together():
+    rules = [gbce.DiverseSet(2), gbce.DiverseSet(3), gbce.MAP(), gbce.MAP(method="knn")]
+    assert len(explain(rules=rules).counterfactuals) == 7

@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
-from exact import linear
-from scenes import scene_of
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from scipy.stats import gaussian_kde
 
 import gbce
+from exact import linear
 from gbce.decisions._bayes import expected_distance, geometric_median
 from gbce.decisions._risk import tail_mean
 from gbce.noise import offsets
+from scenes import scene_of
 
 RNG = np.random.default_rng(0)
 CLOUD = RNG.normal(size=(300, 2)) @ np.array([[1.0, 0.0], [0.8, 0.4]]) + [2.0, -1.0]
@@ -247,5 +247,5 @@ def test_map_and_direct_optimisation_agree_with_the_exact_mode(d):
 def test_labels_name_what_differs_from_the_default():
     assert gbce.MAP().label == "MAP"
     assert gbce.MAP(method="knn", k=10).label == "MAP(method=knn, k=10)"
-    assert gbce.CVaR(noise=[0.1, 0.2]).label == "CVaR(noise=given)"
-    assert gbce.DiverseSet(4).label == "DiverseSet"
+    assert gbce.CVaR(noise=[0.1, 0.2]).label == "CVaR(noise=[0.1, 0.2])"
+    assert gbce.DiverseSet(4).label == "DiverseSet(k=4)"

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from exact import Grid, gaussian_log_prior, linear, midpoints, tree_cells
-from laws import close, figures_agree
 from scipy.special import logsumexp
 from scipy.stats import laplace
 from sklearn.ensemble import ExtraTreesRegressor
 
 import gbce
+from exact import Grid, gaussian_log_prior, linear, midpoints, tree_cells
+from laws import close, figures_agree
 
 SAMPLER = gbce.Importance(n_candidates=100_000, n_draws=20_000)
 DATA = np.random.default_rng(0).normal(size=(50, 10))
@@ -121,7 +121,7 @@ def test_average_of_losses_is_gaussian():
 
 def test_any_is_the_mixture_of_the_models_posteriors():
     first, second = two_models(1.2)
-    log_share = np.log([0.3, 0.7]) + [first.log_evidence, second.log_evidence]
+    log_share = np.log([0.3, 0.7]) + np.array([first.log_evidence, second.log_evidence])
     share = np.exp(log_share - logsumexp(log_share))
     mean = share @ [first.mean, second.mean]
     explanation = explain(

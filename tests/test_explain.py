@@ -31,7 +31,7 @@ def explanation(diabetes):
 
 def test_tables_have_the_shapes_of_the_contract(diabetes, explanation):
     X, _ = diabetes
-    labels = ["MAP", "Mean", "CVaR(n_perturb=16, max_candidates=100)", "DiverseSet 1", "DiverseSet 2"]
+    labels = ["MAP", "Mean", "CVaR(n_perturb=16, max_candidates=100)", "DiverseSet(k=2) 1", "DiverseSet(k=2) 2"]
     assert list(explanation.counterfactuals.index) == labels
     assert list(explanation.counterfactuals.columns) == list(X.columns)
     assert (explanation.counterfactuals.dtypes == X.dtypes).all()

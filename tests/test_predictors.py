@@ -6,23 +6,25 @@ import pandas as pd
 import pytest
 import xgboost
 from sklearn.base import ClassifierMixin
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
     GradientBoostingClassifier,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingRegressor,
 )
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import gbce
-from gbce.predictors import MANY_ROWS, as_predictor
+from gbce.predictors import as_predictor
+from gbce.predictors._forests import MANY_ROWS
 
 NAMES = ["age", "income", "debt"]
 FRAME = pd.DataFrame(np.random.default_rng(0).normal(size=(120, 3)), columns=NAMES)
@@ -322,6 +324,25 @@ def test_forest_at_the_end_of_a_pipeline_is_asked_like_a_forest():
     assert pipeline[-1].n_jobs == 2
 
 
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda forest: GridSearchCV(forest, {"max_depth": [3, 5]}, cv=2),
+        lambda forest: StackingRegressor([("forest", forest)], LinearRegression(), cv=2),
+        lambda forest: TransformedTargetRegressor(forest, func=np.exp, inverse_func=np.log),
+    ],
+    ids=["search", "stacking", "transformed target"],
+)
+def test_forest_inside_another_estimator_gives_the_same_bits_each_time(wrapped):
+    model = wrapped(RandomForestRegressor(25, random_state=0, n_jobs=2)).fit(ARRAY, SCORE)
+    x = np.random.default_rng(2).normal(size=(MANY_ROWS + 11, 3))
+    predictor = as_predictor(model, gbce.Space.infer(ARRAY))
+    answers = {predictor(x).values.tobytes() for _ in range(5)}
+    assert len(answers) == 1
+    np.testing.assert_allclose(predictor(x).values, model.predict(x), rtol=1e-12)
+    np.testing.assert_array_equal(predictor(x[:7]).values, predictor(x).values[:7])
+
+
 class Doubled(RandomForestRegressor):
     def predict(self, X):
         return 2 * super().predict(X)
@@ -338,6 +359,29 @@ def test_forest_that_learned_about_large_values_is_asked_in_its_own_precision():
     edges = np.unique(np.concatenate([tree.tree_.threshold for tree in forest.estimators_]))
     points = np.column_stack([np.nextafter(edges, np.inf), edges, np.nextafter(edges, -np.inf)])
     np.testing.assert_array_equal(asked(forest, x, points).values, forest.predict(points))
+
+
+class Strict(LogisticRegression):
+    def predict(self, X):
+        return self.classes_[(self.predict_proba(X)[:, 1] > 0.9).astype(int)]
+
+
+def test_threshold_that_no_training_row_shows_is_found():
+    x = ARRAY + 6.0 * np.sign(SCORE)[:, None] * [1.0, -2.0, 0.5]  # two classes far apart
+    model = Strict(C=0.01).fit(x, LABELS["two words"])
+    middle = (model.predict_proba(x)[:, 1] > 0.5) & (model.predict_proba(x)[:, 1] < 0.9)
+    assert not middle.any()
+    explainer = gbce.Explainer(model, x, sampler=QUICK)
+    explanation = explainer.explain(x[SCORE < 0][0], gbce.Class("yes"), rules=[], seed=0)
+    decided = model.predict(explanation.draws.pool.x) == "yes"
+    assert (decided != (model.predict_proba(explanation.draws.pool.x)[:, 1] > 0.5)).any()
+    np.testing.assert_array_equal(explanation.draws.pool.reached[:, 0], decided)
+
+
+def test_classifier_with_a_single_class_is_refused():
+    model = RandomForestClassifier(3, random_state=0).fit(ARRAY, np.zeros(len(ARRAY)))
+    with pytest.raises(ValueError, match="single class"):
+        as_predictor(model, gbce.Space.infer(ARRAY))
 
 
 # --- reached is what the model decides ----------------------------------------------------------------------

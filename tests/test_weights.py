@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from exact import linear
 from scipy.stats import genpareto
 
 import gbce
+from exact import linear
 from gbce._weights import effective_sample_size, log_mean_exp, normalise, pareto_k, resample, weighted_quantile
 
 

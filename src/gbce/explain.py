@@ -9,11 +9,11 @@ import pandas as pd
 
 from gbce._seeds import JUDGING, SAMPLING, seed_number, stream
 from gbce._weights import Array
-from gbce.decisions import MAP, ChanceConstrained, Choice, CVaR, Mean, Rule
+from gbce.decisions import MAP, ChanceConstrained, Choice, CVaR, Mean, Rule, require_rule
 from gbce.draws import Points
 from gbce.explanation import Decision, Explanation, lines
 from gbce.metrics import Evaluation, Neighbours, robustness
-from gbce.noise import offsets
+from gbce.noise import offsets, require_noise
 from gbce.posterior import Combine, Evaluated, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, as_classifier, as_predictor, follow_predict
 from gbce.priors import Gaussian, Prior
@@ -25,6 +25,7 @@ __all__ = ["DEFAULT_RULES", "Explainer"]
 
 DEFAULT_RULES: tuple[Rule, ...] = (MAP(), Mean(), CVaR(), ChanceConstrained())
 _MAX_REFERENCE_ROWS = 5_000  # of the data, to read the spread of outputs off
+_N_BETWEEN = 2_000  # points at which a classifier's predict is compared with its probabilities
 
 
 class Explainer:
@@ -99,6 +100,7 @@ class Explainer:
         whole = isinstance(batch_rows, (int, np.integer)) and not isinstance(batch_rows, bool)
         if batch_rows is not None and (not whole or batch_rows < 1):
             raise ValueError(f"batch_rows must be a whole number of at least 1, not {batch_rows!r}")
+        require_noise(self.evaluation.noise, self.space)
         predictors = [as_predictor(one, self.space, batch_rows=batch_rows) for one in models]
         self.predictors = _with_distinct_names(predictors)
         self._neighbours = Neighbours.of(self.data, self.space.scale)
@@ -129,6 +131,8 @@ class Explainer:
             Plain data; it can be saved, plotted and sent without the model.
         """
         chosen_rules = _as_rules(rules)
+        for rule in chosen_rules:
+            require_noise(getattr(rule, "noise", None), self.space)
         x0 = self.space.encode_row(row)
         posterior = self._posterior(x0, target)
         number = seed_number(seed)
@@ -172,7 +176,7 @@ class Explainer:
             The chosen points in the user's columns, one line each.
         """
         posterior = self._posterior_of(explanation)
-        choice = rule.choose(explanation.scene(posterior))
+        choice = require_rule(rule).choose(explanation.scene(posterior))
         return lines(self.space, choice.x, choice.labels(rule.label))
 
     def assess(self, explanation: Explanation, rows: Any) -> pd.DataFrame:
@@ -217,7 +221,8 @@ class Explainer:
     def _as_classifiers(self, predictors: tuple[Predictor, ...]) -> tuple[Predictor, ...]:
         if self._classifiers is None:
             ready = [as_classifier(predictor, self._reference) for predictor in predictors]
-            self._classifiers = tuple(follow_predict(predictor, self._reference) for predictor in ready)
+            rows = _between(self._reference)
+            self._classifiers = tuple(follow_predict(predictor, rows) for predictor in ready)
             return self._classifiers
         return tuple(predictor.metered() for predictor in self._classifiers)
 
@@ -261,6 +266,14 @@ class Explainer:
         )
 
 
+def _between(rows: Array) -> Array:
+    """Return points on segments between rows: on their way from class to class they meet every threshold."""
+    rng = stream(0, JUDGING)
+    first, second = rows[rng.integers(len(rows), size=(2, _N_BETWEEN))]
+    share = rng.random((_N_BETWEEN, 1))
+    return share * first + (1 - share) * second
+
+
 def _status(row: Points, pool: Points, target: Target) -> tuple[str, str]:
     """Say whether there was anything to do, and whether any evaluated point does it."""
     wish = target.describe()
@@ -284,8 +297,7 @@ def _as_rules(rules: Any) -> tuple[Rule, ...]:
         return DEFAULT_RULES
     listed = tuple(rules) if isinstance(rules, Iterable) and not isinstance(rules, str) else (rules,)
     for rule in listed:
-        if not isinstance(rule, Rule):
-            raise TypeError(f"rules must be gbce rules such as gbce.MAP(), not {rule!r}")
+        require_rule(rule)
     labels = [rule.label for rule in listed]
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:

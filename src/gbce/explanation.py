@@ -11,7 +11,7 @@ import pandas as pd
 
 from gbce._seeds import DECIDING, REWEIGHTING, stream
 from gbce._weights import Array, weighted_quantile
-from gbce.decisions import Rule, Scene
+from gbce.decisions import Rule, Scene, require_rule
 from gbce.draws import Draws, Points
 from gbce.metrics import Evaluation, diagnose, figures, importance
 from gbce.metrics._diagnostics import MIN_ESS, verdict
@@ -271,7 +271,7 @@ class Explanation:
 
         A rule that must ask the model (CVaR, ChanceConstrained, DirectOpt) needs ``explainer.decide`` instead.
         """
-        choice = rule.choose(self.scene())
+        choice = require_rule(rule).choose(self.scene())
         return lines(self.space, choice.x, choice.labels(rule.label))
 
     def scene(self, posterior: GibbsPosterior | None = None) -> Scene:

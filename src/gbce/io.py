@@ -1,8 +1,7 @@
 """Explanations in files: one zip of arrays and JSON. Reading one never runs code from it."""
 
 import json
-import os
-import tempfile
+import uuid
 import zipfile
 import zlib
 from dataclasses import asdict, fields
@@ -44,19 +43,16 @@ def save(explanation: Explanation, path: str | Path) -> Path:
     path = Path(path)
     arrays = _arrays(explanation)
     manifest = json.dumps(_manifest(explanation), default=_plain)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
-        with (
-            os.fdopen(handle, "wb") as file,
-            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as box,
-        ):
+        with zipfile.ZipFile(partial, "x", zipfile.ZIP_DEFLATED, compresslevel=1) as box:
             box.writestr(_MANIFEST, manifest)
             for key, array in arrays.items():
                 with box.open(f"{key}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
-        os.replace(name, path)
+        partial.replace(path)
     except BaseException:
-        os.unlink(name)
+        partial.unlink(missing_ok=True)
         raise
     return path
 
@@ -163,6 +159,8 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         **cast(dict[str, Any], {name: arrays[f"draws.{name}"] for name in _DRAWS}),
         **manifest["draws"] | {"rungs": tuple(manifest["draws"]["rungs"])},
     )
+    if not ((draws.index >= 0) & (draws.index < len(draws.pool))).all():
+        raise ValueError("draws lie outside the pool")
     return Explanation(
         space=Space(
             tuple(Feature(**feature) for feature in space["features"]),

@@ -14,7 +14,7 @@ from gbce._weights import Array
 from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.space import Space
 
-__all__ = ["Noise", "offsets", "under_noise"]
+__all__ = ["Noise", "offsets", "require_noise", "under_noise"]
 
 Noise = float | Sequence[float] | Mapping[str, float] | Callable[[np.random.Generator, int], Array]
 
@@ -49,6 +49,12 @@ def under_noise(
         parts.append(evaluate(space.project(moved, posterior.prior.x0)))
     joined = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return Evaluated(*(values.reshape(k, n, -1) for values in joined))
+
+
+def require_noise(noise: Noise | None, space: Space) -> None:
+    """Check a noise that is given in numbers against the space, before any model is asked."""
+    if noise is not None and not callable(noise):
+        _deviations(noise, space)
 
 
 def _deviations(noise: Any, space: Space) -> Array:

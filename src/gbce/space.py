@@ -182,7 +182,7 @@ class Space:
         known = set(names)
         bounds, kinds = dict(bounds or {}), dict(kinds or {})
         wishes = {"immutable": immutable, "increase": increase, "decrease": decrease}
-        sets = {key: {value} if isinstance(value, str) else set(value) for key, value in wishes.items()}
+        sets = {key: _names(key, value) for key, value in wishes.items()}
         scales = dict(scale) if isinstance(scale, Mapping) else {}
         for what, given in {**sets, "bounds": bounds, "kinds": kinds, "scale": scales}.items():
             unknown = sorted(map(str, set(given) - known))
@@ -222,8 +222,13 @@ class Space:
         >>> Space.real(2).names
         ('x1', 'x2')
         """
+        if isinstance(d_or_names, str):
+            raise ValueError(f"Space.real takes a number of features or a list of names, not {d_or_names!r}")
         names = [f"x{j + 1}" for j in range(d_or_names)] if isinstance(d_or_names, int) else list(d_or_names)
-        scales = np.broadcast_to(np.asarray(scale, dtype=float), (len(names),))
+        scales = np.asarray(scale, dtype=float)
+        if scales.shape not in ((), (len(names),)):
+            raise ValueError(f"scale must be one number or {len(names)}, one per feature, not shape {scales.shape}")
+        scales = np.broadcast_to(scales, (len(names),))
         return cls(tuple(Feature(name, scale=float(s)) for name, s in zip(names, scales, strict=True)))
 
     def adopt(self, data: Any) -> "Space":
@@ -365,6 +370,14 @@ def _held(x: Array, dtype: str) -> Array:
     whole = np.iinfo(getattr(kind, "numpy_dtype", kind)) if kind.kind in "iu" else None
     low, high = (whole.min, whole.max) if whole else (0, 1)
     return (x == np.round(x)) & (x >= low) & (x <= high)
+
+
+def _names(what: str, value: Any) -> set[str]:
+    if isinstance(value, str):
+        return {value}
+    if value is None or not isinstance(value, Iterable):
+        raise TypeError(f"{what} must be a list of column names, not {value!r}")
+    return set(value)
 
 
 def _units(values: Array, names: Sequence[str], scale: Any, fixed: set[str]) -> list[float]:

@@ -4,7 +4,7 @@ from gbce.decisions._bayes import GeometricMedian, Mean, Medoid
 from gbce.decisions._direct import DirectOpt
 from gbce.decisions._mode import MAP
 from gbce.decisions._risk import ChanceConstrained, CVaR
-from gbce.decisions._rule import Choice, ModelNeededError, Rule, Scene
+from gbce.decisions._rule import Choice, ModelNeededError, Rule, Scene, require_rule
 from gbce.decisions._sets import DiverseSet, RandomDraw
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "RandomDraw",
     "Rule",
     "Scene",
+    "require_rule",
 ]

@@ -12,7 +12,7 @@ from gbce.noise import Noise
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.space import Space
 
-__all__ = ["Choice", "ModelNeededError", "Rule", "Scene"]
+__all__ = ["Choice", "ModelNeededError", "Rule", "Scene", "best", "pick", "require_rule"]
 
 
 class ModelNeededError(RuntimeError):
@@ -111,13 +111,20 @@ class Rule(ABC):
 
     @property
     def label(self) -> str:
-        """Name in tables: the class, with the options that differ from their defaults."""
+        """Name in tables: the class, with the options that are not at their defaults."""
         changed = [
             f"{f.name}={_short(getattr(self, f.name))}"
             for f in fields(self)  # type: ignore[arg-type]
-            if f.default is not MISSING and not _same(getattr(self, f.name), f.default)
+            if f.default is MISSING or not _same(getattr(self, f.name), f.default)
         ]
         return type(self).__name__ + (f"({', '.join(changed)})" if changed else "")
+
+
+def require_rule(rule: Any) -> Rule:
+    """Return ``rule`` if it is one, or say what was expected."""
+    if not isinstance(rule, Rule):
+        raise TypeError(f"a rule must be an object such as gbce.MAP(), not {rule!r}")
+    return rule
 
 
 def pick(scene: Scene, index: Array, note: str = "") -> Choice:
@@ -136,4 +143,4 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    return str(value) if isinstance(value, (str, int, float)) else "given"
+    return getattr(value, "__name__", str(value)) if callable(value) else str(value)

@@ -31,7 +31,7 @@ class DiverseSet(Rule):
     Examples
     --------
     >>> DiverseSet(3).label
-    'DiverseSet'
+    'DiverseSet(k=3)'
     """
 
     k: int

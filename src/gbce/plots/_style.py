@@ -31,7 +31,7 @@ def mark(label: str, position: int) -> dict[str, Any]:
     """Colour and marker of a decision; variants of one rule share the colour and differ in the marker."""
     name = label.split("(")[0].split(" ")[0]
     colour, marker = _MARKS.get(name, ("#555555", _OTHERS[position % len(_OTHERS)]))
-    if "(" in label:
+    if "(" in label and name not in ("DiverseSet", "RandomDraw"):
         marker = _OTHERS[position % len(_OTHERS)]
     return {"color": colour, "marker": marker}
 

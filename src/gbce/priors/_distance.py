@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gbce._weights import Array, effective_sample_size, normalise
+from gbce.priors._integrable import require_integrable
 from gbce.priors._laws import LAPLACE, NORMAL, STUDENT, Law
 from gbce.priors._located import LatentMap, LocatedPrior, Prior, free_features
 from gbce.space import Space
@@ -16,9 +17,7 @@ Distance = Callable[[Array, Array], Array]
 
 _PILOT_SEED = 20_000  # the proposal is part of the prior: the same for every seed the user gives
 _N_PILOT = 2_000
-_N_ROUNDS = 25
-_N_RAYS = 64
-_FAR = 2.0 ** np.arange(10, 46)  # where growth is judged, in units of each feature's scale
+_PATIENCE = 4  # rounds without a better fit before it is taken
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class DistancePrior:
 
     Rows are proposed by a map of its own, fitted to the distance without a single model call, and every point
     carries the correction for it. A distance that stays bounded, or grows too slowly, in a direction without bounds
-    has no such prior (its mass is infinite), and is refused.
+    has no such prior (its mass is infinite), and is refused; so is one that can only just be integrated.
 
     Parameters
     ----------
@@ -63,7 +62,7 @@ class DistancePrior:
 
         if not np.isfinite(cost(x0[None, :])[0]):
             raise ValueError("DistancePrior: the distance of the row to itself must be finite")
-        growth = _require_integrable(cost, x0, free, low, high, unit, space.names)
+        growth = require_integrable(cost, x0, free, low, high, unit, space.names)
         if self.proposal is not None:
             base = self.proposal.at(space, x0)
             if not base.exact:
@@ -93,51 +92,6 @@ class DistancePrior:
         return d
 
 
-def _require_integrable(
-    cost: Callable[[Array], Array],
-    x0: Array,
-    free: Array,
-    low: Array,
-    high: Array,
-    unit: Array,
-    names: tuple[str, ...],
-) -> float:
-    """Refuse a distance whose ``exp(-d)`` has infinite mass; return the slowest power at which it grows.
-
-    Along a ray the mass is the integral of ``r**(m-1) exp(-d(r))`` over the ``m`` features without bounds, finite
-    if ``d`` outgrows ``m log r``. A space with no such feature is compact: anything can be integrated.
-    """
-    up, down = ~np.isfinite(high), ~np.isfinite(low)
-    open_ = np.flatnonzero(up | down)
-    if len(open_) == 0:
-        return np.inf
-    rays = np.vstack([np.diag(up.astype(float)), -np.diag(down.astype(float))])
-    rng = np.random.default_rng(_PILOT_SEED)
-    sign = np.where(up & down, rng.choice([-1.0, 1.0], (_N_RAYS, len(free))), np.where(up, 1.0, -1.0))
-    rays = np.vstack([rays, sign * np.abs(rng.standard_normal((_N_RAYS, len(free)))) * (up | down)])
-    rays = rays[np.abs(rays).sum(axis=1) > 0]
-    x = np.tile(x0, (len(rays), len(_FAR), 1))
-    x[:, :, free] += _FAR[None, :, None] * (rays * unit)[:, None, :]
-    d = cost(x.reshape(-1, len(x0))).reshape(len(rays), len(_FAR))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        slope = np.diff(d, axis=1) / np.log(2.0)
-        power = np.log2(d[:, 1:] / d[:, :-1])
-    # an infinite distance is as far as can be
-    slope, power = np.where(np.isinf(d[:, 1:]), np.inf, slope), np.where(np.isinf(d[:, 1:]), np.inf, power)
-    slow = slope[:, -4:].min(axis=1) <= len(open_)
-    if slow.any():
-        first = int(np.flatnonzero(slow)[0])
-        along = [names[free[j]] for j in np.flatnonzero(rays[first])]
-        where = f"Along {along[0]!r}" if len(along) == 1 else "In a direction without bounds"
-        raise ValueError(
-            f"DistancePrior: exp(-distance) cannot be integrated. {where} the distance reaches only "
-            f"{d[first, -1]:.4g} however far one goes (it must outgrow {len(open_)} x log of the way), so the prior "
-            "would have infinite mass there. Use a distance that grows, such as a norm, or bound those features in "
-            "the Space."
-        )
-    return float(power[:, -4:].min())
-
-
 def _safe_laws(growth: float) -> list[Law]:
     """Laws whose tails are not lighter than ``exp(-r**growth)``."""
     return [STUDENT] + [LAPLACE] * (growth >= 0.95) + [NORMAL] * (growth >= 1.95)
@@ -161,13 +115,15 @@ def _fitted(cost: Callable[[Array], Array], start: LatentMap, law: Law) -> tuple
     rng = np.random.default_rng(_PILOT_SEED)
     spread = {"normal": 1.0, "laplace": np.sqrt(2.0), "student": 1.3}[law.name]  # SD, or best scale for a normal
     latent, best = LatentMap(law, start.x0, start.free, start.factor, start.low, start.high), (start, -1.0)
-    for _ in range(_N_ROUNDS):
+    stale = 0
+    while stale < _PATIENCE:
         x, log_q = latent.transform(rng.standard_normal((_N_PILOT, len(start.free))))
         log_weights = -cost(x) - log_q
         if not np.isfinite(log_weights).any():
-            factor = 0.5 * latent.factor
+            factor, stale = 0.5 * latent.factor, stale + 1
         else:
             quality = effective_sample_size(normalise(log_weights))
+            stale = 0 if quality > 1.05 * best[1] else stale + 1
             if quality > best[1]:
                 best = (latent, quality)
             weights = normalise(_tempered(log_weights))

@@ -6,7 +6,7 @@ corrects for a map that is not the prior itself: samplers add it to the potentia
 exact. Samplers see ``z`` and ``extra`` only; bounds, direction and immutable features are settled here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -159,7 +159,7 @@ def free_features(space: Space, x0: Array) -> tuple[Array, Array, Array]:
 
 def per_feature(value: Any, space: Space, what: str) -> Array:
     """Read a number, one number per feature, or a mapping by name as positive numbers of shape ``(d,)``."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         unknown = sorted(set(value) - set(space.names))
         missing = [name for name in space.names if name not in value]
         if unknown or missing:

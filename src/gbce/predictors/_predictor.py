@@ -1,0 +1,148 @@
+"""One model as a function of float rows: asked in batches, every answer checked, every call counted."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gbce._weights import Array
+from gbce.targets import Outputs
+
+__all__ = ["MAX_BATCH", "Meter", "PredictionError", "Predictor"]
+
+MAX_BATCH = 100_000  # rows
+
+
+class PredictionError(RuntimeError):
+    """A model raised, or returned something that cannot be used; the message names model, batch and row."""
+
+
+@dataclass
+class Meter:
+    """Counts what a model was asked."""
+
+    calls: int = 0
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """One model, ready to be asked.
+
+    Parameters
+    ----------
+    name : str
+        For messages and tables.
+    ask : callable
+        Rows ``(n, d)`` to raw outputs.
+    classes : tuple, optional
+        Labels of the output columns of a classifier.
+    decide : callable, optional
+        Rows ``(n, d)`` to the labels a classifier's own ``predict`` gives.
+    decide_always : bool
+        Whether ``predict`` was seen to differ from the most probable class, so that it must be asked each time.
+    plain : bool
+        Whether it is a bare function, which does not say whether it classifies.
+    batch_rows : int
+        Largest number of rows in one call.
+    meter : Meter
+        What was asked so far.
+    """
+
+    name: str
+    ask: Callable[[Array], Any]
+    classes: tuple[Any, ...] | None = None
+    decide: Callable[[Array], Any] | None = None
+    decide_always: bool = False
+    plain: bool = False
+    batch_rows: int = MAX_BATCH
+    meter: Meter = field(default_factory=Meter)
+
+    def metered(self) -> "Predictor":
+        """Return the same predictor with a count of its own, starting at zero."""
+        return replace(self, meter=Meter())
+
+    def __call__(self, x: Array, *, own_decision: bool = False) -> Outputs:
+        """Ask the model about ``x`` of shape ``(n, d)``.
+
+        A classifier's decision is its most probable class, the first one on a tie, as scikit-learn's own
+        ``predict`` has it. With ``own_decision`` its ``predict`` is called and believed instead.
+        """
+        values = self._in_batches(self.ask, x, self._checked)
+        if self.classes is None:
+            return Outputs(values, model=self.name)
+        if self.plain:
+            self._require_probabilities(values)
+        if values.ndim == 1:
+            values = np.column_stack([1.0 - values, values])
+        if self.decide is not None and (own_decision or self.decide_always):
+            labels = self._in_batches(self.decide, x, self._labels)
+            decided = _positions(labels, self.classes)
+        else:
+            decided = values.argmax(axis=1)
+        return Outputs(values, self.classes, decided, self.name)
+
+    def _in_batches(self, ask: Callable[[Array], Any], x: Array, check: Callable[..., Array]) -> Array:
+        n = len(x)
+        starts = range(0, n, self.batch_rows)
+        parts = []
+        for number, start in enumerate(starts, start=1):
+            rows = x[start : start + self.batch_rows]
+            place = f"{self.name}, batch {number} of {len(starts)} (rows {start} to {start + len(rows) - 1})"
+            try:
+                raw = ask(rows)
+            except Exception as error:
+                raise PredictionError(f"{place}: the model raised {type(error).__name__}: {error}") from error
+            self.meter.calls += 1
+            self.meter.rows += len(rows)
+            parts.append(check(raw, rows, start, place))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _checked(self, raw: Any, rows: Array, start: int, place: str) -> Array:
+        try:
+            array = np.asarray(raw)
+            if array.dtype.kind not in "fiubO" or (array.dtype.kind == "O" and _has_text(array)):
+                raise TypeError("text that looks like a number, or a complex one, would be converted")
+            values = array.astype(float, copy=False)
+        except (TypeError, ValueError):
+            kind = type(raw).__name__
+            raise PredictionError(f"{place}: the model must return numbers, but returned {kind} {raw!r:.80}") from None
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
+        if values.ndim not in (1, 2) or len(values) != len(rows):
+            raise PredictionError(
+                f"{place}: the model must return one line per row, ({len(rows)},) or ({len(rows)}, c), but returned "
+                f"shape {values.shape}"
+            )
+        bad = ~np.isfinite(values)
+        if bad.any():
+            i = int(np.argwhere(bad)[0][0])
+            raise PredictionError(
+                f"{place}: the model returned {values[i]} for row {start + i}, "
+                f"x = {np.array2string(rows[i], precision=4, threshold=12)}"
+            )
+        if self.classes is not None and values.ndim == 2 and values.shape[1] != len(self.classes):
+            raise PredictionError(f"{place}: {values.shape[1]} columns for the classes {list(self.classes)}")
+        return values
+
+    def _labels(self, raw: Any, rows: Array, start: int, place: str) -> Array:
+        labels = np.asarray(raw)
+        if labels.shape != (len(rows),):
+            raise PredictionError(f"{place}: predict returned shape {labels.shape} for {len(rows)} rows")
+        return labels
+
+    def _require_probabilities(self, p: Array) -> None:
+        bad = (p < 0) | (p > 1 + 1e-6)  # room for rounding in float32
+        if bad.any():
+            wish = "p(label 1)" if p.ndim == 1 else "one probability per class"
+            raise PredictionError(f"{self.name}: {p[bad][0]} is not a probability; a Class target needs {wish}")
+
+
+def _has_text(array: Array) -> bool:
+    return any(isinstance(value, (str, bytes)) for value in array.flat)
+
+
+def _positions(labels: Array, classes: tuple[Any, ...]) -> Array:
+    index = {label: i for i, label in enumerate(classes)}
+    return np.array([index.get(label, -1) for label in labels.tolist()])
