@@ -5,6 +5,7 @@ The counterfactual of a row is not one point but a Gibbs posterior,
 applies decision rules; :class:`Explanation` holds the draws, the decisions and their figures.
 """
 
+from gbce.batch import ExplanationTable
 from gbce.calibration import noise_scale
 from gbce.decisions import (
     MAP,
@@ -44,6 +45,7 @@ __all__ = [
     "Evaluation",
     "Explainer",
     "Explanation",
+    "ExplanationTable",
     "Feature",
     "Gaussian",
     "GeometricMedian",

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,9 @@ from gbce.priors import Gaussian, Prior
 from gbce.samplers import Importance, Sampler
 from gbce.space import Space
 from gbce.targets import Class, Target
+
+if TYPE_CHECKING:
+    from gbce.batch import ExplanationTable
 
 __all__ = ["DEFAULT_RULES", "Explainer"]
 
@@ -130,12 +134,62 @@ class Explainer:
         Explanation
             Plain data; it can be saved, plotted and sent without the model.
         """
-        chosen_rules = _as_rules(rules)
-        for rule in chosen_rules:
-            require_noise(getattr(rule, "noise", None), self.space)
+        listed = self._checked_rules(rules)
         x0 = self.space.encode_row(row)
-        posterior = self._posterior(x0, target)
-        number = seed_number(seed)
+        predictors, target = self._ready(target)
+        return self._explained(x0, predictors, target, listed, seed_number(seed))
+
+    def explain_many(
+        self,
+        rows: Any,
+        target: Target,
+        *,
+        rules: Sequence[Rule] | Rule | None = None,
+        seed: Any = None,
+        n_jobs: int | None = None,
+        progress: bool = True,
+        store: str | Path | None = None,
+    ) -> "ExplanationTable":
+        """Explain many rows; rows share model calls, and a run that is killed can be resumed.
+
+        Parameters
+        ----------
+        rows : DataFrame or array of shape (n, d)
+            The rows; the index of a frame names them in the result.
+        target, rules
+            As in :meth:`explain`.
+        seed : int, Generator or SeedSequence, optional
+            The same seed gives the same bits, whatever ``n_jobs`` is.
+        n_jobs : int, optional
+            Processes to use, as in joblib; one when left out. A model that uses all cores by itself gains little.
+        progress : bool
+            Whether to show a progress bar.
+        store : path, optional
+            A folder that keeps each finished row as a file that :func:`gbce.load` reads. A second run of the same
+            question with the same folder explains only what is missing.
+
+        Returns
+        -------
+        ExplanationTable
+            The tables of all rows.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(60, 2))
+        >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+        >>> table = explainer.explain_many(data[:4], gbce.AtLeast(2), rules=[gbce.Mean()], seed=0, progress=False)
+        >>> table.counterfactuals.shape
+        (4, 2)
+        """
+        from gbce.batch import explain_many  # an outer room: it uses this one
+
+        return explain_many(self, rows, target, rules=rules, seed=seed, n_jobs=n_jobs, progress=progress, store=store)
+
+    def _explained(
+        self, x0: Array, predictors: tuple[Predictor, ...], target: Target, rules: tuple[Rule, ...], number: int
+    ) -> Explanation:
+        posterior = GibbsPosterior(self.prior.at(self.space, x0), predictors, target, self.mixture)
         said = posterior.evaluate(x0[None, :], own_decision=True)
         zero = np.zeros((1, posterior.prior.dimension))
         at_row = Points(zero, x0[None, :], *said, cost=posterior.prior.cost(x0[None, :]), extra=np.zeros(1))
@@ -147,7 +201,7 @@ class Explainer:
             models=tuple(predictor.name for predictor in posterior.predictors),
             mixture=posterior.mixture,
             evaluation=self.evaluation,
-            rules=chosen_rules,
+            rules=rules,
             seed=number,
             row=at_row,
             draws=draws,
@@ -157,7 +211,7 @@ class Explainer:
             n_model_calls=0,
             n_model_rows=0,
         )
-        choices = {rule.label: rule.choose(explanation.scene(posterior)) for rule in chosen_rules}
+        choices = {rule.label: rule.choose(explanation.scene(posterior)) for rule in rules}
         notes = [note, *(choice.note for choice in choices.values())]
         return replace(
             explanation,
@@ -203,20 +257,28 @@ class Explainer:
 
     # --- pieces ---------------------------------------------------------------------------------------------
 
-    def _posterior(self, x0: Array, target: Target) -> GibbsPosterior:
+    def _checked_rules(self, rules: Any) -> tuple[Rule, ...]:
+        listed = _as_rules(rules)
+        for rule in listed:
+            require_noise(getattr(rule, "noise", None), self.space)
+        return listed
+
+    def _ready(self, target: Target) -> tuple[tuple[Predictor, ...], Target]:
+        """Return predictors that count from zero and the target with its open numbers filled in."""
         if not isinstance(target, Target):
             raise TypeError(f"target must be a gbce target such as gbce.AtLeast(10), not {target!r}")
         predictors = tuple(predictor.metered() for predictor in self.predictors)
         if isinstance(target, Class):
             predictors = self._as_classifiers(predictors)
         spread = self._output_spread(predictors[0]) if target.needs_spread else 1.0
-        return GibbsPosterior(self.prior.at(self.space, x0), predictors, target.resolved(spread), self.mixture)
+        return predictors, target.resolved(spread)
 
     def _posterior_of(self, explanation: Explanation) -> GibbsPosterior:
         if explanation.space != self.space or len(explanation.models) != len(self.predictors):
             raise ValueError("the explanation was made with another space or other models than this explainer has")
-        posterior = self._posterior(explanation.x0, explanation.target)
-        return replace(posterior, mixture=explanation.mixture)
+        predictors, target = self._ready(explanation.target)
+        prior = self.prior.at(self.space, explanation.x0)
+        return GibbsPosterior(prior, predictors, target, explanation.mixture)
 
     def _as_classifiers(self, predictors: tuple[Predictor, ...]) -> tuple[Predictor, ...]:
         if self._classifiers is None:

@@ -317,7 +317,12 @@ class Space:
         x = self.encode(row, what="row")
         if len(x) != 1:
             raise ValueError(f"row must be a single row, but it has {len(x)}; pick one, e.g. frame.iloc[[0]]")
-        for feature, value in zip(self.features, x[0], strict=True):
+        self.require_inside(x[0], "row")
+        return x[0]
+
+    def require_inside(self, x: Array, what: str) -> None:
+        """Require a row ``(d,)`` to lie inside its bounds."""
+        for feature, value in zip(self.features, x, strict=True):
             slack = _TOUCH * max(1.0, abs(value))
             for bound, side, outside in (
                 (feature.low, "below", feature.low is not None and value < feature.low - slack),
@@ -325,10 +330,9 @@ class Space:
             ):
                 if outside:
                     raise ValueError(
-                        f"row: {feature.name!r} = {value:g} lies {side} its bound {bound:g}. Correct the row or "
+                        f"{what}: {feature.name!r} = {value:g} lies {side} its bound {bound:g}. Correct the row or "
                         "widen the bound: a bound holds for the row as well as for every draw."
                     )
-        return x[0]
 
     def decode(self, x: Array) -> Any:
         """Turn ``(n, d)`` into what the model was fitted on: a frame with its dtypes, or an array."""

@@ -1,0 +1,129 @@
+"""Many rows: in groups that share model calls, groups in parallel, finished rows kept."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+from tqdm.auto import tqdm
+
+from gbce._seeds import seed_number
+from gbce._weights import Array
+from gbce.batch._lockstep import Lockstep
+from gbce.batch._store import Store, described_run
+from gbce.batch._table import ExplanationTable, Record, record_of, stacked
+from gbce.decisions import Rule
+from gbce.explain import Explainer
+from gbce.predictors import Predictor
+from gbce.targets import Target
+
+__all__ = ["explain_many"]
+
+_GROUP = 16  # rows that share model calls
+_MAX_CELLS = 40_000_000  # of the candidates of a group: 320 MB
+
+
+def explain_many(
+    explainer: Explainer,
+    rows: Any,
+    target: Target,
+    *,
+    rules: Sequence[Rule] | Rule | None,
+    seed: Any,
+    n_jobs: int | None,
+    progress: bool,
+    store: Any,
+) -> ExplanationTable:
+    """Explain every row; see :meth:`gbce.Explainer.explain_many`."""
+    listed = explainer._checked_rules(rules)
+    x = explainer.space.encode(rows)
+    labels = list(rows.index) if isinstance(rows, pd.DataFrame) else list(range(len(x)))
+    for label, row in zip(labels, x, strict=True):
+        explainer.space.require_inside(row, f"row {label!r}")
+    kept = None if store is None else Store.open(store, described_run(explainer, x, target, listed), seed)
+    number = seed_number(seed) if kept is None else kept.seed
+    seeds = [seed_number(child) for child in np.random.SeedSequence(number).spawn(len(x))]
+    records: dict[int, Record] = {}
+    bar = tqdm(total=len(x), desc="explaining", unit="row", disable=not progress)
+    with bar:
+        for position in range(len(x)):
+            if kept is not None and kept.has(position):
+                records[position] = record_of(kept.load(position))
+                bar.update()
+        # groups do not depend on what is finished or on n_jobs, so neither do the bits
+        size = _group_size(explainer, x.shape[1])
+        groups = [list(range(start, min(start + size, len(x)))) for start in range(0, len(x), size)]
+        todo = [[i for i in group if i not in records] for group in groups]
+        calls = rows_asked = 0
+        if len(records) < len(x):
+            # set up once, here: what is read off the data is not read again by every process
+            ready, target = explainer._ready(target)
+            calls, rows_asked = sum(p.meter.calls for p in ready), sum(p.meter.rows for p in ready)
+        for done, n_calls, n_rows in _run(explainer, x, seeds, target, listed, [g for g in todo if g], kept, n_jobs):
+            records |= done
+            calls, rows_asked = calls + n_calls, rows_asked + n_rows
+            bar.update(len(done))
+    return stacked([records[i] for i in range(len(x))], labels, calls, rows_asked)
+
+
+Done = tuple[dict[int, Record], int, int]
+
+
+def _run(
+    explainer: Explainer,
+    x: Array,
+    seeds: Sequence[int],
+    target: Target,
+    rules: tuple[Rule, ...],
+    groups: Sequence[list[int]],
+    store: Store | None,
+    n_jobs: int | None,
+) -> Iterable[Done]:
+    """Yield finished groups, in this process or from several."""
+    arguments = [([(i, x[i], seeds[i]) for i in group], target, rules, store) for group in groups]
+    if joblib.effective_n_jobs(n_jobs or 1) == 1 or len(groups) <= 1:
+        yield from (_explain_group(explainer, *group) for group in arguments)
+        return
+    pool = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+    yield from pool(joblib.delayed(_explain_group)(explainer, *group) for group in arguments)
+
+
+def _explain_group(
+    explainer: Explainer,
+    group: Sequence[tuple[int, Array, int]],
+    target: Target,
+    rules: tuple[Rule, ...],
+    store: Store | None,
+) -> Done:
+    predictors, target = explainer._ready(target)
+    step = Lockstep(min(predictor.batch_rows for predictor in predictors))
+
+    def task(position: int, row: Array, seed: int) -> Callable[[int], tuple[int, Record]]:
+        def explain(number: int) -> tuple[int, Record]:
+            shared = tuple(_sharing(predictor, step, number) for predictor in predictors)
+            explanation = explainer._explained(row, shared, target, rules, seed)
+            if store is not None:
+                store.save(position, explanation)
+            return position, record_of(explanation)
+
+        return explain
+
+    done = step.run([task(*member) for member in group])
+    return dict(done), step.n_calls, step.n_rows
+
+
+def _sharing(predictor: Predictor, step: Lockstep, number: int) -> Predictor:
+    """Return the predictor with its questions put through the lockstep."""
+    ask, decide = predictor.ask, predictor.decide
+    return replace(
+        predictor.metered(),
+        ask=lambda rows: step.ask(number, ask, rows),
+        decide=None if decide is None else lambda rows: step.ask(number, decide, rows),
+    )
+
+
+def _group_size(explainer: Explainer, d: int) -> int:
+    candidates = int(getattr(explainer.sampler, "n_candidates", 20_000))
+    return max(1, min(_GROUP, _MAX_CELLS // (candidates * d)))

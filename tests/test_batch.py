@@ -1,0 +1,173 @@
+"""Many rows: the answers of single rows, fewer model calls, the same bits in parallel, and nothing lost."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+import gbce
+
+X, Y = load_diabetes(return_X_y=True, as_frame=True)
+FOREST = RandomForestRegressor(20, min_samples_leaf=5, random_state=0).fit(X, Y)
+QUICK = gbce.Importance(n_candidates=800, n_draws=200)
+RULES = [
+    gbce.MAP(),
+    gbce.Mean(),
+    gbce.CVaR(n_perturb=8, max_candidates=40),
+    gbce.DirectOpt(n_starts=3, max_iterations=40),
+]
+ROWS = X.iloc[[3, 50, 7, 200, 11]].set_axis(["a", "b", "c", "d", "e"])
+TARGET = gbce.AtMost(110)
+
+
+def explainer(model=FOREST, **options):
+    return gbce.Explainer(model, X, sampler=QUICK, **options)
+
+
+def many(rows=ROWS, seed=5, progress=False, model=FOREST, **options):
+    return explainer(model).explain_many(rows, TARGET, rules=RULES, seed=seed, progress=progress, **options)
+
+
+def same(one, other):
+    for name in ("counterfactuals", "pointwise", "distribution", "importance", "diagnostics"):
+        pd.testing.assert_frame_equal(getattr(one, name), getattr(other, name), check_exact=True)
+
+
+def test_rows_get_the_answers_they_get_alone():
+    table = many()
+    for label, row in ROWS.iterrows():
+        alone = explainer().explain(row, TARGET, rules=RULES, seed=int(table.diagnostics.loc[label, "seed"]))
+        pd.testing.assert_frame_equal(table.counterfactuals.loc[label], alone.counterfactuals, check_exact=True)
+        pd.testing.assert_frame_equal(table.pointwise.loc[label], alone.pointwise, check_exact=True)
+        pd.testing.assert_series_equal(table.distribution.loc[label], alone.distribution, check_names=False)
+        pd.testing.assert_frame_equal(table.importance.loc[label], alone.importance)
+        assert table.diagnostics.loc[label, "status"] == alone.status
+
+
+def test_rows_share_model_calls():
+    table = many()
+    assert table.n_model_calls < 0.5 * table.diagnostics["n_model_calls"].sum()
+    asked = []
+
+    def counted(frame):
+        asked.append(len(frame))
+        return frame["bmi"].to_numpy() * 1000 + 150
+
+    table = gbce.Explainer(counted, X, sampler=QUICK).explain_many(ROWS, TARGET, rules=RULES, seed=0, progress=False)
+    assert table.n_model_calls == len(asked)
+    assert table.n_model_rows == sum(asked)
+    assert min(asked) >= 2  # never one row at a time, even for the row itself
+
+
+def test_same_bits_whatever_n_jobs(monkeypatch):
+    monkeypatch.setattr("gbce.batch._many._GROUP", 2)
+    one = many()
+    same(one, many(n_jobs=2))
+    same(one, many(n_jobs=1))
+    assert not many(seed=6).counterfactuals.equals(one.counterfactuals)
+
+
+def test_classifiers_and_several_models():
+    data, labels = load_breast_cancer(return_X_y=True, as_frame=True)
+    models = [RandomForestClassifier(15, random_state=s).fit(data, labels) for s in (0, 1)]
+    rows = data[models[0].predict(data) == 0].iloc[:3]
+    both = gbce.Explainer(models, data, sampler=QUICK)
+    table = both.explain_many(rows, gbce.Class(1), rules=[gbce.MAP()], seed=0, progress=False)
+    assert list(table.distribution.index) == list(rows.index)
+    decided = models[0].predict(table.counterfactuals) == 1
+    np.testing.assert_array_equal(table.pointwise["reached"], decided)
+    assert "success_probability[all]" in table.distribution
+
+
+def test_arrays_are_numbered_and_summaries_are_readable(capsys):
+    table = gbce.Explainer(FOREST.predict, X, sampler=QUICK).explain_many(
+        ROWS.to_numpy(), TARGET, rules=[gbce.MAP(), gbce.Mean()], seed=0
+    )
+    assert list(table.diagnostics.index) == [0, 1, 2, 3, 4]
+    assert "5/5" in capsys.readouterr().err  # the progress bar
+    text = table.summary()
+    assert text.startswith("5 rows: ")
+    shares = table.by_rule()[("reached", "share")]
+    assert shares["MAP"] == table.pointwise.xs("MAP", level="rule")["reached"].mean()
+    assert f"{shares['MAP']:.0%}" in text
+
+
+class Dies:
+    """A model that gives up after a number of rows, like a machine that is switched off."""
+
+    def __init__(self, after):
+        self.left = after
+        self.asked = 0
+
+    def __call__(self, frame):
+        self.asked += len(frame)
+        self.left -= len(frame)
+        if self.left < 0:
+            raise ConnectionError("gone")
+        return FOREST.predict(frame)
+
+
+def test_a_killed_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr("gbce.batch._many._GROUP", 1)
+    whole = many(model=Dies(10**9))
+    cost = whole.n_model_rows
+    with pytest.raises(gbce.PredictionError, match="gone"):
+        many(model=Dies(int(0.7 * cost)), store=tmp_path / "run")
+    finished = sorted(path.name for path in (tmp_path / "run").glob("row-*.gbce"))
+    assert 0 < len(finished) < 5
+    assert not list((tmp_path / "run").glob(".*part"))
+    second = Dies(10**9)
+    resumed = many(model=second, store=tmp_path / "run")
+    same(resumed, whole)
+    assert second.asked < 0.8 * cost
+    third = Dies(0)  # everything is there: not one question
+    same(many(model=third, store=tmp_path / "run", seed=None), whole)
+    one = gbce.load(tmp_path / "run" / "row-000001.gbce")
+    pd.testing.assert_frame_equal(one.counterfactuals, whole.counterfactuals.loc["b"])
+
+
+def test_a_store_of_another_run_is_refused(tmp_path):
+    many(store=tmp_path / "run")
+    for options, word in (
+        ({"seed": 6}, "seed"),
+        ({"rows": ROWS.iloc[:3]}, "rows"),
+    ):
+        with pytest.raises(ValueError, match=f"holds another run: .*{word}"):
+            many(store=tmp_path / "run", **options)
+    with pytest.raises(ValueError, match="rules"):
+        explainer().explain_many(ROWS, TARGET, rules=[gbce.MAP()], seed=5, store=tmp_path / "run", progress=False)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("")
+    with pytest.raises(ValueError, match="not empty"):
+        many(store=tmp_path / "other")
+    (tmp_path / "run" / "run.json").write_text("{")
+    with pytest.raises(ValueError, match="damaged"):
+        many(store=tmp_path / "run")
+
+
+def test_a_run_without_a_seed_keeps_the_one_it_began_with(tmp_path):
+    first = many(seed=None, store=tmp_path / "run")
+    same(first, many(seed=None, store=tmp_path / "run"))
+
+
+def test_bad_rows_are_named_before_anything_is_asked():
+    bounded = gbce.Space.infer(X, bounds={"bmi": (-0.05, None)})
+    model = Dies(0)
+    low = ROWS.assign(bmi=[0.0, 0.0, -0.1, 0.0, 0.0])
+    with pytest.raises(ValueError, match=r"row 'c': 'bmi' = -0\.1 lies below its bound"):
+        gbce.Explainer(model, X, space=bounded).explain_many(low, TARGET, progress=False)
+    with pytest.raises(ValueError, match=r"rows: column 'bp' is nan in row 'b'"):
+        explainer(model).explain_many(ROWS.assign(bp=[0.0, np.nan, 0.0, 0.0, 0.0]), TARGET, progress=False)
+    assert model.asked == 0
+
+
+def test_one_rows_trouble_is_told_as_its_own():
+    def picky(frame):
+        if (frame["bmi"] > 10).any():
+            raise OverflowError("too heavy")
+        return FOREST.predict(frame)
+
+    heavy = ROWS.assign(bmi=[0.0, 0.0, 100.0, 0.0, 0.0])
+    with pytest.raises(gbce.PredictionError, match="too heavy"):
+        many(heavy, model=picky)
