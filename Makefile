@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types clean
+.PHONY: demo test paper lint types clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/bin/python:
@@ -20,8 +20,16 @@ $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-paper: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[paper]'
+	@touch $@
+
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
+
+# every table and figure of the paper; FLAGS=--fast does without AutoML
+paper: $(VENV)/.installed-paper
+	$(BIN)/python -m experiments $(FLAGS)
 
 test: lint types
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto

@@ -9,7 +9,7 @@ from scipy.stats import gaussian_kde
 import gbce
 from exact import linear
 from gbce.decisions._bayes import expected_distance, geometric_median
-from gbce.decisions._risk import tail_mean
+from gbce.decisions._risk import some_draws, tail_mean
 from gbce.noise import offsets
 from scenes import scene_of
 
@@ -48,10 +48,27 @@ def test_kde_mode_is_the_densest_draw_by_scipy():
     np.testing.assert_array_equal(chosen(gbce.MAP(method="kde"), scene)[0], CLOUD[best])
 
 
-def test_knn_mode_has_the_smallest_radius_to_its_kth_neighbour():
-    radius = np.sort(cdist(CLOUD, CLOUD), axis=1)[:, 40]  # column 0 is the draw itself
+def test_kde_mode_counts_repeated_draws():
+    index = RNG.integers(0, 300, size=600)
+    density = gaussian_kde(CLOUD[index].T)(CLOUD[index].T)
+    scene = scene_of(CLOUD, index=index)
+    np.testing.assert_array_equal(chosen(gbce.MAP(method="kde"), scene)[0], CLOUD[index][density.argmax()])
+
+
+def test_map_of_a_distance_prior_is_free_of_its_proposal():
+    prior = gbce.DistancePrior(lambda x, row: np.abs(x - row).sum(axis=1), proposal=gbce.Laplace(2.0))
+    explainer = gbce.Explainer(wavy, CLOUD, space=gbce.Space.real(2), prior=prior, eta=2.0)
+    explanation = explainer.explain([0.0, 0.0], gbce.Value(3, scale=1, tolerance=0.1), rules=[gbce.MAP()], seed=0)
+    pool = explanation.draws.pool
+    least = (2.0 * pool.loss[:, 0] + np.abs(pool.x).sum(axis=1)).min()
+    assert explanation.pointwise["objective"]["MAP"] == pytest.approx(least)
+
+
+@pytest.mark.parametrize("k", [3, 40, 41])
+def test_knn_mode_has_the_smallest_radius_to_its_kth_neighbour(k):
+    radius = np.sort(cdist(CLOUD, CLOUD), axis=1)[:, k]  # column 0 is the draw itself
     score = radius**-2.0
-    np.testing.assert_array_equal(chosen(gbce.MAP(method="knn"), scene_of(CLOUD))[0], CLOUD[score.argmax()])
+    np.testing.assert_array_equal(chosen(gbce.MAP(method="knn", k=k), scene_of(CLOUD))[0], CLOUD[score.argmax()])
 
 
 @pytest.mark.parametrize("method", ["kde", "knn"])
@@ -143,6 +160,23 @@ def test_cvar_tries_at_most_max_candidates_distinct_draws():
     assert scene.posterior.predictors[0].meter.rows == 301 + 50 * 8
 
 
+def test_cvar_breaks_ties_by_distance_and_minimises_the_combined_loss():
+    flat = scene_of(CLOUD, model=lambda x: np.zeros(len(x)), noise=0.3)
+    nearest = np.linalg.norm(CLOUD, axis=1).argmin()
+    np.testing.assert_array_equal(chosen(gbce.CVaR(), flat)[0], CLOUD[nearest])
+    explainer = gbce.Explainer([lambda x: x[:, 0], lambda x: x[:, 1]], CLOUD, space=gbce.Space.real(2), combine="all")
+    exact = gbce.CVaR(noise=0.0, n_perturb=1, max_candidates=9_999)
+    explanation = explainer.explain([0.0, 0.0], gbce.Value(1, scale=1, tolerance=0.1), rules=[exact], seed=0)
+    assert explanation.pointwise["combined_loss"].iloc[0] == explanation.draws.loss.max(axis=1).min()
+
+
+def test_candidates_are_picked_in_proportion_to_their_weight():
+    index = [0] * 8 + [1, 2]
+    picks = [some_draws(scene_of(np.eye(3), index=index, seed=seed), 1)[0] for seed in range(1000)]
+    share = np.bincount(picks, minlength=3) / 1000
+    np.testing.assert_allclose(share, [0.8, 0.1, 0.1], atol=4 * np.sqrt(0.16 / 1000))
+
+
 def test_cvar_avoids_a_cliff_that_the_mode_sits_on():
     def cliff(x):
         return np.where(x[:, 0] > 1.0, 0.0, 10.0)
@@ -167,6 +201,19 @@ def test_chance_constrained_is_the_nearest_draw_that_holds(p):
     nearest = holds[np.linalg.norm(CLOUD[holds], axis=1).argmin()]
     scene = scene_of(CLOUD, model=wavy, noise=0.3, seed=7)
     np.testing.assert_array_equal(chosen(gbce.ChanceConstrained(p), scene)[0], CLOUD[nearest])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_chance_constrained_confirms_under_fresh_noise(seed):
+    shifts = offsets(0.3, gbce.Space.real(2), np.random.default_rng(seed), 16)
+    reached = np.array([np.abs(wavy(x + shifts)) <= 0.5 for x in CLOUD])
+    few, many = reached[:, :8].mean(axis=1), reached[:, 8:].mean(axis=1)
+    holds = np.flatnonzero((few >= 0.6 - np.sqrt(0.24 / 8)) & (many >= 0.6))
+    nearest = holds[np.linalg.norm(CLOUD[holds], axis=1).argmin()]
+    scene = scene_of(CLOUD, model=wavy, noise=0.3, seed=seed)
+    np.testing.assert_array_equal(
+        chosen(gbce.ChanceConstrained(0.6, n_perturb=8, n_confirm=8), scene)[0], CLOUD[nearest]
+    )
 
 
 def test_chance_constrained_keeps_its_promise_under_fresh_noise():
@@ -209,6 +256,14 @@ def test_diverse_set_finds_every_mode_inside_the_region():
     assert (0.5 * np.square(choice.x).sum(axis=1) <= np.quantile(objective, 0.95, method="inverted_cdf")).all()
 
 
+def test_diverse_set_stays_in_the_region_of_highest_density():
+    loss = RNG.uniform(0, 5, size=300)
+    objective = loss + 0.5 * np.square(CLOUD).sum(axis=1)
+    choice = gbce.DiverseSet(8, mass=0.2).choose(scene_of(CLOUD, loss=loss))
+    inside = CLOUD[objective <= np.quantile(objective, 0.2, method="inverted_cdf")]
+    assert (cdist(choice.x, inside).min(axis=1) == 0).all()
+
+
 def test_diverse_set_of_few_draws_is_smaller_and_says_so():
     choice = gbce.DiverseSet(5, mass=1.0).choose(scene_of([[0.0, 1.0], [2.0, 0.0]], index=[0, 0, 1]))
     assert len(choice.x) == 2
@@ -242,6 +297,29 @@ def test_map_and_direct_optimisation_agree_with_the_exact_mode(d):
     assert objective["DirectOpt"] == pytest.approx(exact, abs=1e-6)
     # the best of n points in d dimensions misses the mode by a squared distance of about n**(-2/d)
     assert 0 <= objective["MAP"] - exact < 30 * 20_000 ** (-2 / d)
+
+
+def test_direct_optimisation_in_units_and_bounds():
+    features = gbce.Feature("a", scale=0.5, high=2.0), gbce.Feature("b", scale=20.0, low=-5.0, high=12.0)
+    space = gbce.Space(features)
+    explainer = gbce.Explainer(lambda x: x[:, 0] + 0.1 * x[:, 1], CLOUD, space=space, eta=3.0)
+    explanation = explainer.explain([0.0, 0.0], gbce.Value(3, scale=1, tolerance=0.1), rules=[gbce.DirectOpt()], seed=0)
+
+    def objective(x):
+        return 3.0 * (x[0] + 0.1 * x[1] - 3.0) ** 2 + 0.5 * ((x[0] / 0.5) ** 2 + (x[1] / 20.0) ** 2)
+
+    exact = minimize(objective, [0.0, 0.0], bounds=[(None, 2.0), (-5.0, 12.0)], tol=1e-12)
+    assert exact.x[1] == 12.0  # the bound holds it back
+    np.testing.assert_allclose(explanation.counterfactuals.iloc[0], exact.x, atol=1e-3)
+
+
+def test_direct_optimisation_starts_at_the_row_and_keeps_the_best_end():
+    def island(x):
+        return np.where(np.abs(x[:, 0] - 2.0) < 0.5, 0.0, 10.0)
+
+    stuck, found = (chosen(gbce.DirectOpt(n_starts=n), scene_of(CLOUD, model=island)) for n in (1, 20))
+    np.testing.assert_allclose(stuck, [[0.0, 0.0]], atol=1e-6)  # alone, the row's own start sees a plain
+    assert island(found)[0] == 0.0
 
 
 def test_labels_name_what_differs_from_the_default():

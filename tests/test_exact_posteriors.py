@@ -280,7 +280,9 @@ def test_any_distance_is_a_prior(distance):
 def test_distance_prior_with_a_given_proposal_is_the_same_law():
     squared = gbce.DistancePrior(lambda x, row: 0.5 * np.square(x - row).sum(axis=1), proposal=gbce.Gaussian(1.3))
     grid = curved_grid([midpoints(c - 6, c + 6) for c in X0], gaussian_log_prior(X0, np.eye(2)))
-    figures_agree(explain(curved, X0, TARGET, prior=squared), grid_figures(grid))
+    explanation = explain(curved, X0, TARGET, prior=squared)
+    figures_agree(explanation, grid_figures(grid))
+    np.testing.assert_allclose(explanation.importance["prior"], np.sqrt(2 / np.pi), rtol=0.02)
 
 
 def test_fitted_proposal_is_efficient():

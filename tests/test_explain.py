@@ -227,6 +227,28 @@ def test_classifier_decisions_agree_with_predict(load, names):
     np.testing.assert_allclose(explanation.pointwise["loss"], -np.log(p))
 
 
+class _Stubborn:
+    """Decides for its most probable class, except far outside its data."""
+
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, x):
+        p = 1.0 / (1.0 + np.exp(3.0 - x[:, 0]))
+        return np.column_stack([1.0 - p, p])
+
+    def predict(self, x):
+        return np.where(x[:, 0] > 4.0, 0, self.predict_proba(x).argmax(axis=1))
+
+
+def test_predict_has_the_last_word_on_decisions():
+    data = np.random.default_rng(0).uniform(-3.5, 3.5, size=(200, 1))
+    space = gbce.Space((gbce.Feature("x1", low=-5.0, high=12.0, direction="increase"),))
+    explainer = gbce.Explainer(_Stubborn(), data, space=space, prior=gbce.Gaussian(5.0), eta=100.0, sampler=SMALL)
+    explanation = explainer.explain([0.0], gbce.Class(1), rules=[gbce.MAP()], seed=0)
+    assert explanation.counterfactuals.loc["MAP", "x1"] > 4.0
+    assert not explanation.pointwise.loc["MAP", "reached"]
+
+
 def test_forest_classifier_with_zero_probabilities_has_finite_figures():
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     model = RandomForestClassifier(20, random_state=0).fit(X, y)
@@ -295,6 +317,25 @@ def test_another_eta_by_reweighting_agrees_with_a_fresh_run():
         base.at(100_000)
 
 
+def test_reweighted_draws_are_draws_and_must_be_a_hundred():
+    data = np.random.default_rng(0).normal(size=(100, 2))
+    explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(2), sampler=SMALL)
+    base = explainer.explain([0.0, 0.0], gbce.Value(1.5, scale=1, tolerance=0.5), rules=[], seed=0)
+    moved = base.at(2.0)
+    np.testing.assert_array_equal(moved.draws.weights, np.full(500, 1 / 500))
+    few = next(eta for eta in 2.0 ** np.arange(30) if _effective(base, eta) < 100)
+    assert _effective(base, few) > 2
+    with pytest.raises(ValueError, match="cannot carry"):
+        base.at(few)
+    mode = explainer.decide(base.at(0.25), gbce.DirectOpt()).to_numpy()[0]
+    np.testing.assert_allclose(mode, np.full(2, 2 * 0.25 * 1.5 / (1 + 4 * 0.25)), atol=1e-3)
+
+
+def _effective(explanation, eta):
+    weights = np.exp(-eta * explanation.draws.pool.loss[:, 0])
+    return weights.sum() ** 2 / (weights**2).sum()
+
+
 def test_other_weights_and_combinations_by_reweighting(diabetes):
     X, forest = diabetes
     y = load_diabetes(return_X_y=True)[1]
@@ -328,6 +369,18 @@ def test_assess_judges_any_row(diabetes, explanation):
     pd.testing.assert_frame_equal(table, explanation.pointwise.iloc[:2], check_names=False)
 
 
+def test_a_decision_may_reach_what_no_candidate_does():
+    data = np.random.default_rng(0).normal(size=(100, 2))
+    explainer = gbce.Explainer(lambda x: x[:, 0], data, space=gbce.Space.real(2), sampler=SMALL, eta=1e6)
+    target = gbce.Value(7.0, scale=1, tolerance=0.01)
+    explanation = explainer.explain([0.0, 0.0], target, rules=[gbce.MAP(), gbce.DirectOpt()], seed=0)
+    assert explanation.status == "attainable"
+    assert explanation.notes[0] == "None of 3,000 candidates reaches the target (7 ± 0.01), but DirectOpt does."
+    without = explainer.explain([0.0, 0.0], target, rules=[], seed=0)
+    assert without.status == "not attained"
+    assert f"best attainable is {without.draws.pool.outputs.max():.4g}, against 0 now" in without.notes[0]
+
+
 # --- files ------------------------------------------------------------------------------------------------------
 
 
@@ -344,6 +397,17 @@ def test_saved_explanations_come_back_to_the_last_bit(tmp_path, explanation):
     assert again.rules == explanation.rules
     pd.testing.assert_frame_equal(again.at(0.5).counterfactuals, explanation.at(0.5).counterfactuals)
     assert [p.name for p in tmp_path.iterdir()] == ["row.gbce"]
+
+
+@pytest.mark.parametrize("columns", [[0, 1], [("a", 1), ("a", 2)]])
+def test_odd_column_labels_survive_a_file(tmp_path, columns):
+    data = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)))
+    data.columns = pd.Index(columns, tupleize_cols=False)
+    explainer = gbce.Explainer(lambda x: x.to_numpy().sum(axis=1), data, sampler=SMALL)
+    explanation = explainer.explain(data.iloc[0], gbce.AtLeast(2), rules=[gbce.MAP()], seed=0)
+    again = gbce.load(explanation.save(tmp_path / "e"))
+    pd.testing.assert_frame_equal(again.counterfactuals, explanation.counterfactuals)
+    assert again.space == explanation.space
 
 
 def test_a_loaded_explanation_can_go_back_to_its_explainer(tmp_path, diabetes):

@@ -11,9 +11,9 @@ import gbce
 ROOT = Path(gbce.__file__).parent
 REPOSITORY = Path(__file__).parent.parent
 LEVEL = {
-    "_weights": 0, "_checks": 0, "_seeds": 0, "_rows": 0.5, "space": 1, "targets": 1, "predictors": 2, "priors": 2,
-    "posterior": 3, "draws": 4, "noise": 4, "samplers": 5, "decisions": 5, "metrics": 5, "calibration": 6,
-    "explanation": 7, "explain": 7.5, "plots": 8, "report": 8, "io": 8, "batch": 9,
+    "_weights": 0, "_checks": 0, "_seeds": 0, "_rows": 0.5, "space": 1, "targets": 1, "datasets": 1,
+    "predictors": 2, "priors": 2, "posterior": 3, "draws": 4, "noise": 4, "samplers": 5, "decisions": 5, "metrics": 5,
+    "calibration": 6, "explanation": 7, "explain": 7.5, "plots": 8, "report": 8, "io": 8, "batch": 9,
 }  # fmt: skip
 
 
@@ -44,15 +44,16 @@ def test_only_predictors_and_calibration_name_a_framework():
 
 def test_every_public_name_has_a_docstring_with_an_example_and_a_place_in_the_reference():
     reference = (REPOSITORY / "docs" / "reference.md").read_text()
-    for name in gbce.__all__:
-        thing = getattr(gbce, name)
+    names = {name: getattr(gbce, name) for name in gbce.__all__}
+    names |= {f"datasets.{name}": getattr(gbce.datasets, name) for name in gbce.datasets.__all__}
+    for name, thing in names.items():
         assert thing.__doc__, name
         assert f"`{name}" in reference, f"{name} is missing in docs/reference.md"
         if not (isinstance(thing, type) and issubclass(thing, Exception)):
             assert ">>>" in thing.__doc__ or "Examples" in thing.__doc__, name
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/guide.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/guide.md", "docs/trends.md"])
 def test_python_in_documents_runs(document, tmp_path, monkeypatch):
     import matplotlib
 

@@ -41,6 +41,18 @@ def test_summary_begins_with_the_verdict_and_has_every_number(explanation):
     assert "c  " not in text.split("What changes")[1].split("The posterior")[0].replace("vs prior", "")
 
 
+def test_summary_gives_the_error_of_each_number_and_what_was_assumed(explanation):
+    text = explanation.summary()
+    change = explanation.importance.loc["a"]
+    assert f"{number(change['change'])} ± {number(2 * change['se'])}" in text
+    sp, se = explanation.distribution[["success_probability", "success_probability_se"]]
+    assert f"{number(sp - 1.96 * se)} to {number(sp + 1.96 * se)}" in text
+    assert "90% of draws stay below it" in text
+    for model, output in zip(explanation.models, explanation.row.outputs[0], strict=True):
+        assert f"{number(output)} ({model})" in text
+    assert f"an error of {explanation.target.scale:.4g} costs one unit of loss" in text
+
+
 def test_notebook_view_is_escaped_html(explanation):
     html = explanation._repr_html_()
     assert "b &lt;&amp;&gt;" in html
@@ -55,8 +67,8 @@ def test_repr_is_one_line(explanation):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (0.12345, "0.1235"), (123.456, "123.5"), (1234567.0, "1.23e+06"), (np.nan, "-"), (np.inf, "inf"),
-     (-0.00001, "-1e-05"), (99999.6, "100,000")],
+    [(0, "0"), (0.12345, "0.1235"), (123.456, "123.5"), (1234567.0, "1,234,567"), (np.nan, "-"), (np.inf, "inf"),
+     (-2.5e12, "-2.5e+12"), (-0.00001, "-1e-05"), (99999.6, "100,000")],
 )  # fmt: skip
 def test_numbers_are_short(value, text):
     assert number(value) == text
@@ -94,6 +106,25 @@ def test_pictures_do_not_clip_their_legend(explanation, tmp_path):
         box = ax.get_legend().get_window_extent()
         assert box.x1 <= ax.figure.bbox.x1 + 1
         assert ax.figure.bbox.x0 - 1 <= ax.get_tightbbox().x0
+
+
+def test_prior_in_the_picture_is_the_prior_and_not_its_proposal():
+    data = np.random.default_rng(0).normal(size=(50, 2))
+    prior = gbce.DistancePrior(lambda x, row: 0.5 * np.square(x - row).sum(axis=1), proposal=gbce.Laplace(1.5))
+    explainer = gbce.Explainer(lambda x: x[:, 0], data, space=gbce.Space.real(2), prior=prior)
+    ax = explainer.explain([0.0, 0.0], gbce.AtLeast(1), rules=[], seed=0).plot.changes()
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], 2 * 1.645, rtol=0.05)
+
+
+def test_long_names_and_sets_leave_room_for_the_picture(tmp_path):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["a" * 90, "b"])
+    explainer = gbce.Explainer(lambda f: f["b"], frame, sampler=gbce.Importance(2_000, 300))
+    rules = [gbce.DiverseSet(3), gbce.RandomDraw(2)]
+    ax = explainer.explain(frame.iloc[0], gbce.AtLeast(1), rules=rules, seed=0).plot.changes()
+    ax.figure.savefig(tmp_path / "p.png")
+    assert ax.get_window_extent().width > 0.35 * ax.figure.bbox.width
+    texts = [t.get_text() for t in ax.get_legend().get_texts()]
+    assert texts == ["prior", "posterior", "DiverseSet(k=3)", "RandomDraw(k=2)"]
 
 
 def test_one_feature_is_sent_to_the_other_picture():

@@ -127,6 +127,15 @@ class HomemadeClassifier(Homemade):
         return self.classes_[self.predict_proba(rows).argmax(axis=1)]
 
 
+@pytest.mark.filterwarnings("ignore:Found whitespace")
+def test_lightgbm_takes_columns_with_blanks_in_their_names():
+    frame = FRAME.rename(columns=lambda name: f"{name} of it")
+    model = lightgbm.LGBMRegressor(n_estimators=3, verbose=-1).fit(frame, SCORE)
+    assert list(model.feature_names_in_) != list(frame.columns)
+    space = gbce.Space.infer(frame, immutable=list(frame.columns))
+    np.testing.assert_array_equal(as_predictor(model, space)(space.encode(frame)).values, model.predict(frame))
+
+
 def test_model_of_no_known_make_needs_only_predict():
     np.testing.assert_array_equal(asked(Homemade(), FRAME).values, POINTS.sum(axis=1))
     said = asked(HomemadeClassifier(), FRAME)

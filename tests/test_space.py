@@ -114,3 +114,11 @@ def test_every_draw_and_decision_stays_inside():
         assert (table["b"] >= row["b"]).all()
         assert (table["c"] <= row["c"]).all()
         assert table["d"].between(-1, 1).all()
+
+
+def test_columns_that_are_numbers_can_be_named_as_such():
+    frame = pd.DataFrame(np.arange(12.0).reshape(4, 3))
+    space = gbce.Space.infer(frame, immutable=[0], increase=[1], bounds={2: (0, None)}, scale={1: 3.0})
+    assert [feature.mutable for feature in space.features] == [False, True, True]
+    assert space.features[1].direction == "increase"
+    assert (space.features[1].scale, space.features[2].low) == (3.0, 0.0)

@@ -5,6 +5,7 @@ The counterfactual of a row is not one point but a Gibbs posterior,
 applies decision rules; :class:`Explanation` holds the draws, the decisions and their figures.
 """
 
+from gbce import datasets
 from gbce.batch import ExplanationTable
 from gbce.calibration import noise_scale
 from gbce.decisions import (
@@ -60,6 +61,7 @@ __all__ = [
     "Range",
     "Space",
     "Value",
+    "datasets",
     "load",
     "noise_scale",
     "weights_from_risk",

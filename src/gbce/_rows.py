@@ -40,6 +40,8 @@ def _from_array(rows: Any, what: str, names: Sequence[str] | None) -> pd.DataFra
         raise ValueError(f"{what} is not a rectangular table: {error}") from None
     if array.ndim == 1:
         array = array[None, :]
+    if array.ndim == 0:
+        raise ValueError(f"{what} must be a table with rows and columns, not {rows!r}")
     if array.ndim != 2:
         raise ValueError(f"{what} must be a table with rows and columns, not an array of shape {array.shape}")
     if names is None:

@@ -20,7 +20,7 @@ from gbce.predictors import Predictor, as_classifier, as_predictor, follow_predi
 from gbce.priors import Gaussian, Prior
 from gbce.samplers import Importance, Sampler
 from gbce.space import Space
-from gbce.targets import Class, Target
+from gbce.targets import Class, Target, short
 
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
@@ -194,7 +194,6 @@ class Explainer:
         zero = np.zeros((1, posterior.prior.dimension))
         at_row = Points(zero, x0[None, :], *said, cost=posterior.prior.cost(x0[None, :]), extra=np.zeros(1))
         draws = self.sampler.sample(posterior, stream(number, SAMPLING))
-        status, note = _status(at_row, draws.pool, posterior.target)
         explanation = Explanation(
             space=self.space,
             target=posterior.target,
@@ -206,16 +205,19 @@ class Explainer:
             row=at_row,
             draws=draws,
             decisions=(),
-            status=status,
+            status="",
             notes=(),
             n_model_calls=0,
             n_model_rows=0,
         )
         choices = {rule.label: rule.choose(explanation.scene(posterior)) for rule in rules}
+        decisions = self._judged(posterior, explanation, choices)
+        status, note = _status(at_row, draws.pool, decisions, posterior.target)
         notes = [note, *(choice.note for choice in choices.values())]
         return replace(
             explanation,
-            decisions=self._judged(posterior, explanation, choices),
+            decisions=decisions,
+            status=status,
             notes=tuple(sentence for sentence in notes if sentence),
             n_model_calls=posterior.n_calls,
             n_model_rows=posterior.n_rows,
@@ -336,20 +338,24 @@ def _between(rows: Array) -> Array:
     return share * first + (1 - share) * second
 
 
-def _status(row: Points, pool: Points, target: Target) -> tuple[str, str]:
+def _status(row: Points, pool: Points, decisions: Sequence[Decision], target: Target) -> tuple[str, str]:
     """Say whether there was anything to do, and whether any evaluated point does it."""
     wish = target.describe()
     if row.reached[0, 0]:
         return (
             "already reached",
-            f"The row already reaches the target ({wish}): its output is {row.outputs[0, 0]:.4g}.",
+            f"The row already reaches the target ({wish}): its output is {short(row.outputs[0, 0])}.",
         )
     if pool.reached[:, 0].any():
         return "attainable", ""
-    best = int(pool.loss[:, 0].argmin())
+    none = f"None of {len(pool):,} candidates reaches the target ({wish})"
+    found = [decision.label for decision in decisions if decision.reached[0]]
+    if found:
+        return "attainable", f"{none}, but {', '.join(found)} does."
+    loss = np.append(pool.loss[:, 0], [decision.loss[0] for decision in decisions])
+    best = np.append(pool.outputs[:, 0], [decision.outputs[0] for decision in decisions])[loss.argmin()]
     return "not attained", (
-        f"None of {len(pool):,} candidates reaches the target ({wish}); the best attainable is "
-        f"{pool.outputs[best, 0]:.4g}, against {row.outputs[0, 0]:.4g} now. "
+        f"{none}; the best attainable is {short(best)}, against {short(row.outputs[0, 0])} now. "
         "Widen the prior or the bounds, or ask for less."
     )
 

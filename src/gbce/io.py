@@ -164,7 +164,7 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
     return Explanation(
         space=Space(
             tuple(Feature(**feature) for feature in space["features"]),
-            None if columns is None else tuple(columns),
+            None if columns is None else tuple(tuple(c) if isinstance(c, list) else c for c in columns),
             tuple(space["dtypes"]),
         ),
         target=_target(manifest["target"]),

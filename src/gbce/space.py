@@ -180,12 +180,13 @@ class Space:
         table = as_table(data, "data")
         names = tuple(map(str, table.columns))
         known = set(names)
-        bounds, kinds = dict(bounds or {}), dict(kinds or {})
+        bounds, kinds = _by_name(bounds or {}), _by_name(kinds or {})
         wishes = {"immutable": immutable, "increase": increase, "decrease": decrease}
         sets = {key: _names(key, value) for key, value in wishes.items()}
-        scales = dict(scale) if isinstance(scale, Mapping) else {}
+        scale = _by_name(scale) if isinstance(scale, Mapping) else scale
+        scales = scale if isinstance(scale, Mapping) else {}
         for what, given in {**sets, "bounds": bounds, "kinds": kinds, "scale": scales}.items():
-            unknown = sorted(map(str, set(given) - known))
+            unknown = sorted(set(given) - known)
             if unknown:
                 raise ValueError(f"{what} names {unknown}, which the data do not have; columns are {list(names)}")
         both = sets["increase"] & sets["decrease"]
@@ -381,7 +382,11 @@ def _names(what: str, value: Any) -> set[str]:
         return {value}
     if value is None or not isinstance(value, Iterable):
         raise TypeError(f"{what} must be a list of column names, not {value!r}")
-    return set(value)
+    return set(map(str, value))  # a column 0 is the feature "0"
+
+
+def _by_name(given: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): value for name, value in given.items()}
 
 
 def _units(values: Array, names: Sequence[str], scale: Any, fixed: set[str]) -> list[float]:

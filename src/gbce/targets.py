@@ -16,7 +16,7 @@ import numpy as np
 from gbce._checks import require_finite
 from gbce._weights import Array
 
-__all__ = ["AtLeast", "AtMost", "Class", "Loss", "Outputs", "Range", "Reading", "Target", "Value"]
+__all__ = ["AtLeast", "AtMost", "Class", "Loss", "Outputs", "Range", "Reading", "Target", "Value", "short"]
 
 DEFAULT_SPREAD_SHARE = 0.1  # scale and tolerance left open are this share of the outputs' standard deviation
 _SMALLEST_PROBABILITY = np.finfo(float).eps  # so that a forest's p = 0 costs 36, not infinity
@@ -50,6 +50,12 @@ class Reading(NamedTuple):
     output: Array
     loss: Array
     reached: Array
+
+
+def short(value: float) -> str:
+    """Return a number in few digits for a sentence; large ones without an exponent: ``300,000``, not ``3e+05``."""
+    text = f"{value:.4g}"
+    return f"{value:,.0f}" if "e+" in text and abs(value) < 1e15 else text
 
 
 class Target(ABC):
@@ -174,8 +180,8 @@ class Value(_Numeric):
 
     def describe(self) -> str:
         """Return the wish as a few words."""
-        tolerance = "" if self.tolerance is None else f" ± {self.tolerance:.4g}"
-        return f"{self.y:.4g}{tolerance}"
+        tolerance = "" if self.tolerance is None else f" ± {short(self.tolerance)}"
+        return f"{short(self.y)}{tolerance}"
 
 
 @dataclass(frozen=True)
@@ -207,7 +213,7 @@ class Range(_Numeric):
 
     def describe(self) -> str:
         """Return the wish as a few words."""
-        return f"between {self.low:.4g} and {self.high:.4g}"
+        return f"between {short(self.low)} and {short(self.high)}"
 
 
 @dataclass(frozen=True)
@@ -233,7 +239,7 @@ class AtLeast(_Numeric):
 
     def describe(self) -> str:
         """Return the wish as a few words."""
-        return f"at least {self.y:.4g}"
+        return f"at least {short(self.y)}"
 
 
 @dataclass(frozen=True)
@@ -259,7 +265,7 @@ class AtMost(_Numeric):
 
     def describe(self) -> str:
         """Return the wish as a few words."""
-        return f"at most {self.y:.4g}"
+        return f"at most {short(self.y)}"
 
 
 @dataclass(frozen=True)
@@ -366,4 +372,4 @@ class Loss(Target):
 
     def describe(self) -> str:
         """Return the wish as a few words."""
-        return f"{getattr(self.function, '__name__', 'loss')} at most {self.threshold:.4g}"
+        return f"{getattr(self.function, '__name__', 'loss')} at most {short(self.threshold)}"

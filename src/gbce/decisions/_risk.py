@@ -157,7 +157,7 @@ def tail_mean(loss: Array, tau: float) -> Array:
 
 
 def some_draws(scene: Scene, most: int) -> Array:
-    """Pool positions of at most ``most`` distinct draws, picked at random, the likelier ones first."""
+    """Pool positions of at most ``most`` distinct draws, picked at random in proportion to their weights."""
     where, weight = scene.draws.distinct
     if len(where) <= most:
         return where

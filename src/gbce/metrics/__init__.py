@@ -1,7 +1,15 @@
 """Figures: for one point, for the whole posterior, and for how well it was sampled."""
 
 from gbce.metrics._diagnostics import diagnose
-from gbce.metrics._distributional import Figure, figures, importance, stability, success_probability, tail
+from gbce.metrics._distributional import (
+    Figure,
+    figures,
+    importance,
+    most_moved,
+    stability,
+    success_probability,
+    tail,
+)
 from gbce.metrics._evaluation import Evaluation
 from gbce.metrics._pointwise import Neighbours, robustness
 
@@ -12,6 +20,7 @@ __all__ = [
     "diagnose",
     "figures",
     "importance",
+    "most_moved",
     "robustness",
     "stability",
     "success_probability",

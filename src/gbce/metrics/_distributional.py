@@ -13,7 +13,7 @@ from gbce._weights import Array, weighted_quantile
 from gbce.draws import Draws
 from gbce.metrics._pointwise import binomial
 
-__all__ = ["Figure", "figures", "importance", "stability", "success_probability", "tail"]
+__all__ = ["Figure", "figures", "importance", "most_moved", "stability", "success_probability", "tail"]
 
 
 class Figure(NamedTuple):
@@ -72,6 +72,13 @@ def importance(draws: Draws, x0: Array, names: tuple[str, ...]) -> pd.DataFrame:
     with np.errstate(invalid="ignore", divide="ignore"):
         table["ratio"] = np.where(draws.prior_change > 0, change / draws.prior_change, 1.0)
     return pd.DataFrame(table, index=pd.Index(names, name="feature"))
+
+
+def most_moved(table: pd.DataFrame, n: int) -> list[str]:
+    """Return at most ``n`` free features of an importance table that differ most from the prior, in column order."""
+    gap = (table["ratio"] - 1.0).abs()[table["prior"] > 0].sort_values(ascending=False, kind="stable")
+    kept = set(gap.index[:n])
+    return [name for name in table.index if name in kept]
 
 
 def figures(draws: Draws, scale: Array, x0: Array, alpha: float, models: tuple[str, ...]) -> dict[str, Figure]:

@@ -6,12 +6,16 @@ import numpy as np
 
 from gbce._weights import normalise, weighted_quantile
 from gbce.explanation import Explanation
-from gbce.plots._style import DRAWS, PRIOR, mark, outside
+from gbce.metrics import most_moved
+from gbce.plots._style import DRAWS, PRIOR, marks, outside
+from gbce.targets import short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["plot_changes"]
+
+_LONGEST_NAME = 40  # characters; longer ones would leave no room for the picture
 
 
 def plot_changes(
@@ -47,13 +51,11 @@ def plot_changes(
     """
     import matplotlib.pyplot as plt
 
-    table = explanation.importance
-    free = table.index[table["prior"] > 0]
-    strength = (table.loc[free, "ratio"] - 1.0).abs().sort_values(ascending=False, kind="stable")
-    kept = [name for name in explanation.space.names if name in set(strength.index[:max_features])]
+    kept = most_moved(explanation.importance, max_features)
     columns = [explanation.space.names.index(name) for name in kept]
     if ax is None:
-        _, ax = plt.subplots(figsize=(8.0, 1.6 + 0.5 * len(kept)), layout="constrained")
+        width = 8.0 + 0.08 * max([len(_cut(name)) - 12 for name in kept] + [0])
+        _, ax = plt.subplots(figsize=(width, 1.6 + 0.5 * len(kept)), layout="constrained")
     draws, x0, scale = explanation.draws, explanation.x0, explanation.space.scale
     prior_weights = normalise(-draws.pool.extra)
     edges = ((1 - mass) / 2, 0.5, (1 + mass) / 2)
@@ -80,11 +82,12 @@ def plot_changes(
             label="posterior" if first else None,
         )
         ax.plot([middle], [y], "|", color="white", ms=9, mew=2)
-        labels.append(f"{kept[y]}  (now {x0[j]:.4g})")
+        labels.append(f"{_cut(kept[y])}  (now {short(x0[j])})")
     spread = np.linspace(-0.22, 0.22, max(len(explanation.decisions), 1)) if len(explanation.decisions) > 1 else [0.0]
+    styles = marks([decision.label for decision in explanation.decisions])
     for position, decision in enumerate(explanation.decisions):
         at = (decision.x - x0)[columns] / scale[columns]
-        style = mark(decision.label, position)
+        style = styles[position]
         size = 90 if style["marker"] == "*" else 38
         rows = np.arange(len(columns)) + spread[position]
         ax.scatter(at, rows, s=size, **style, edgecolors="white", linewidths=0.7, label=decision.label, zorder=5)
@@ -93,7 +96,7 @@ def plot_changes(
     ax.invert_yaxis()
     ax.set_xlabel("change, in units of each feature's scale")
     ax.set_title(
-        f"What changes to reach {explanation.target.describe()}: {mass:.0%} intervals", loc="left", fontsize=11
+        f"What changes, target: {explanation.target.describe()} ({mass:.0%} intervals)", loc="left", fontsize=11
     )
     handles, texts = ax.get_legend_handles_labels()
     order = sorted(range(len(texts)), key=lambda i: {"prior": -2, "posterior": -1}.get(texts[i], i))
@@ -101,3 +104,7 @@ def plot_changes(
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     return ax
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gbce.explanation import Explanation
-from gbce.plots._style import DRAWS, MISSED, ROW, mark, outside
+from gbce.metrics import most_moved
+from gbce.plots._style import DRAWS, MISSED, ROW, marks, outside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,8 +65,9 @@ def plot_posterior(
         if which.any():
             ax.scatter(x[which, i], x[which, j], s=11, color=colour, alpha=0.55, linewidths=0, label=label)
     ax.scatter(explanation.x0[i], explanation.x0[j], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=4)
+    styles = marks([decision.label for decision in explanation.decisions])
     for position, decision in enumerate(explanation.decisions):
-        style = mark(decision.label, position)
+        style = styles[position]
         size = 190 if style["marker"] == "*" else 75
         ax.scatter(
             decision.x[i],
@@ -79,7 +81,7 @@ def plot_posterior(
         )
     ax.set_xlabel(first)
     ax.set_ylabel(second)
-    ax.set_title(f"Draws that aim at {explanation.target.describe()}", loc="left", fontsize=11)
+    ax.set_title(f"Draws for the target: {explanation.target.describe()}", loc="left", fontsize=11)
     outside(ax, *ax.get_legend_handles_labels())
     ax.spines[["top", "right"]].set_visible(False)
     return ax
@@ -94,7 +96,7 @@ def _pair(explanation: Explanation, features: Sequence[str] | None) -> tuple[str
         return features[0], features[1]
     if len(names) < 2:
         raise ValueError("the posterior over two features needs two features; try explanation.plot.changes()")
-    table = explanation.importance
-    order = (table["ratio"] - 1.0).abs().where(table["prior"] > 0, -1.0).sort_values(ascending=False, kind="stable")
-    chosen = sorted(order.index[:2], key=names.index)
+    chosen = most_moved(explanation.importance, 2)
+    chosen += [name for name in names if name not in chosen][: 2 - len(chosen)]  # where only one is free
+    chosen.sort(key=names.index)
     return chosen[0], chosen[1]

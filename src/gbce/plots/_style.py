@@ -1,11 +1,13 @@
 """Colours and markers, the same in every picture."""
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["DRAWS", "MISSED", "PRIOR", "ROW", "mark", "outside"]
+__all__ = ["DRAWS", "MISSED", "PRIOR", "ROW", "marks", "outside"]
 
 DRAWS = "#3b6fb6"  # draws that reach the target
 MISSED = "#b9c4d0"
@@ -27,18 +29,28 @@ _MARKS: dict[str, tuple[str, str]] = {
 _OTHERS = ("<", ">", "p", "d", "8")
 
 
-def mark(label: str, position: int) -> dict[str, Any]:
-    """Colour and marker of a decision; variants of one rule share the colour and differ in the marker."""
-    name = label.split("(")[0].split(" ")[0]
-    colour, marker = _MARKS.get(name, ("#555555", _OTHERS[position % len(_OTHERS)]))
-    if "(" in label and name not in ("DiverseSet", "RandomDraw"):
-        marker = _OTHERS[position % len(_OTHERS)]
-    return {"color": colour, "marker": marker}
+def marks(labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Colour and marker of each decision; variants of one rule share the colour and differ in the marker."""
+    styles: list[dict[str, Any]] = []
+    seen: dict[str, list[str]] = {}
+    for label in labels:
+        name = label.split("(")[0].split(" ")[0]
+        family = label.split(" ")[0]  # the points of one set are marked alike
+        colour, marker = _MARKS.get(name, ("#555555", "o"))
+        variants = seen.setdefault(name, [])
+        if family not in variants:
+            variants.append(family)
+        which = variants.index(family)
+        styles.append({"color": colour, "marker": marker if which == 0 else _OTHERS[(which - 1) % len(_OTHERS)]})
+    return styles
 
 
 def outside(ax: "Axes", handles: list[Any], labels: list[str]) -> None:
-    """Put the legend to the right of the axes, where it hides nothing."""
-    legend = ax.legend(handles, labels, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
+    """Put the legend to the right of the axes, where it hides nothing; the points of one set share one entry."""
+    entries = {re.sub(r"\) \d+$", ")", label): handle for label, handle in zip(labels, handles, strict=True)}
+    legend = ax.legend(
+        list(entries.values()), list(entries), loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9
+    )
     for handle in legend.legend_handles:
         if handle is not None and hasattr(handle, "set_alpha"):
             handle.set_alpha(1.0)

@@ -142,10 +142,11 @@ def _input_maker(model: Any, space: Space, name: str) -> Callable[[Array], Any]:
         if len(wanted) != len(space):
             raise ValueError(f"{name} was fitted on {len(wanted)} columns, the data have {len(space)}")
         return lambda x: pd.DataFrame(x, columns=wanted)
-    if sorted(wanted) != sorted(map(str, space.columns)):
-        raise ValueError(f"{name} was fitted on the columns {wanted}, the data have {list(map(str, space.columns))}")
-    if wanted == list(map(str, space.columns)):
+    have = list(map(str, space.columns))
+    if wanted in (have, [label.replace(" ", "_") for label in have]):  # LightGBM keeps its names without blanks
         return space.decode
+    if sorted(wanted) != sorted(have):
+        raise ValueError(f"{name} was fitted on the columns {wanted}, the data have {have}")
     return lambda x: space.decode(x)[wanted]
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 
 from gbce.explanation import Explanation
+from gbce.metrics import most_moved
+from gbce.targets import short
 
 __all__ = ["Section", "content", "headline"]
 
@@ -29,12 +31,14 @@ class Section(NamedTuple):
 
 def headline(explanation: Explanation) -> list[tuple[str, str]]:
     """Return the facts that come first, verdict before all."""
-    models = ", ".join(explanation.models)
+    outputs = zip(explanation.row.outputs[0], explanation.models, strict=True)
+    scale = getattr(explanation.target, "scale", None)
+    unit = "" if scale is None else f"; an error of {short(scale)} costs one unit of loss"
     facts = [
         ("verdict", explanation.diagnostics["verdict"]),
-        ("target", explanation.target.describe()),
+        ("target", explanation.target.describe() + unit),
         ("status", explanation.status),
-        ("row", f"output {number(explanation.row.outputs[0, 0])} ({models})"),
+        ("row", "output " + ", ".join(f"{number(value)} ({model})" for value, model in outputs)),
     ]
     if len(explanation.models) > 1:
         facts.append(("models", f"combined by {explanation.mixture.combine!r}; figures are those of the first"))
@@ -52,7 +56,7 @@ def number(value: float) -> str:
     """Four significant digits, without exponents where they can be avoided."""
     if not np.isfinite(value):
         return "-" if np.isnan(value) else ("inf" if value > 0 else "-inf")
-    if value == 0 or 1e-3 <= abs(value) < 1e6:
+    if value == 0 or 1e-3 <= abs(value) < 1e9:
         digits = max(0, 3 - int(np.floor(np.log10(abs(value))))) if value else 0
         return f"{value:,.{min(digits, 4)}f}"
     return f"{value:.3g}"
@@ -73,7 +77,7 @@ def _decisions(explanation: Explanation) -> Section:
     )
     values = explanation.counterfactuals
     moved = explanation.changes()
-    for name in _most_moved(explanation):
+    for name in most_moved(explanation.importance, _MAX_FEATURES):
         column = values.iloc[:, list(explanation.space.names).index(name)].astype(float)
         changed = {rule for rule, feature in zip(moved["rule"], moved["feature"], strict=True) if feature == name}
         shown[name] = [number(v) if rule in changed else "=" for rule, v in zip(values.index, column, strict=True)]
@@ -85,7 +89,7 @@ def _decisions(explanation: Explanation) -> Section:
 
 
 def _features(explanation: Explanation) -> Section:
-    names = _most_moved(explanation)
+    names = most_moved(explanation.importance, _MAX_FEATURES)
     intervals = explanation.intervals().loc[names]
     importance = explanation.importance.loc[names]
     span = [f"{number(a)} to {number(b)}" for a, b in zip(intervals["low"], intervals["high"], strict=True)]
@@ -102,7 +106,7 @@ def _features(explanation: Explanation) -> Section:
     )
     hidden = len(explanation.space) - len(names)
     legend = "mean change: E|x - row| with twice its error; vs prior: near x 1.00 the model does not care."
-    return Section("What changes", shown, legend + (f" {hidden} more features not shown." if hidden else ""))
+    return Section("What changes", shown, legend + (f" Not shown: {hidden} more." if hidden else ""))
 
 
 def _posterior(explanation: Explanation) -> Section:
@@ -127,12 +131,3 @@ def _posterior(explanation: Explanation) -> Section:
     share = 100 * (1 - explanation.evaluation.alpha)
     legend = f"tail loss: {share:g}% of draws stay below it. Intervals are Monte Carlo error, not model error."
     return Section("The posterior", table, legend)
-
-
-def _most_moved(explanation: Explanation) -> list[str]:
-    """Return the free features whose movement differs most from the prior's own, in column order."""
-    table = explanation.importance
-    free = table.index[table["prior"] > 0]
-    score = (table.loc[free, "ratio"] - 1.0).abs().sort_values(ascending=False, kind="stable")
-    kept = set(score.index[:_MAX_FEATURES])
-    return [name for name in explanation.space.names if name in kept]

@@ -12,7 +12,7 @@ _STYLE = """
 .gbce h4 { margin: 1em 0 .3em; font-size: 1em; }
 .gbce dl { display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; margin: 0; }
 .gbce dt { opacity: .65; } .gbce dd { margin: 0; }
-.gbce table { border-collapse: collapse; }
+.gbce table { border-collapse: collapse; font: inherit; }
 .gbce th, .gbce td { padding: .2em .7em; text-align: right; border-bottom: 1px solid #8884; white-space: nowrap; }
 .gbce th:first-child { text-align: left; }
 .gbce p { margin: .3em 0; opacity: .65; }

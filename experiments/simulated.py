@@ -1,0 +1,179 @@
+"""Tables 1 and 2 and Table VarImp: Gibbs and ModelUnc on simulated data, beside the paper's own numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import gbce
+from experiments.base_points import BASE_POINTS
+from experiments.data import Data, simulated
+from experiments.models import Leaderboard
+from experiments.settings import SIMULATED_2D, SIMULATED_10D, Setting
+from experiments.tables_of_the_paper import DISTRIBUTION, IMPORTANCE, POINTWISE
+from gbce._weights import Array, weighted_quantile
+
+__all__ = ["Case", "Runs", "case", "distribution_table", "importance_table", "pointwise_table", "readings", "run"]
+
+POINT_FIGURES = {"loss": "L_pt", "distance": "D_pt", "robustness": "Rb", "plausibility": "Plu"}
+WHOLE_FIGURES = {"success_probability": "SP", "tail": "Tail", "stability": "Stability"}
+SEED = 42
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One simulated data set with its models and its base point."""
+
+    data: Data
+    setting: Setting
+    board: Leaderboard
+    x0: Array
+
+    def explainer(self, n_models: int, *, eta: float = 1.0) -> gbce.Explainer:
+        """Return the explainer of the best model (Gibbs) or of the best few (ModelUnc, equal weights)."""
+        return gbce.Explainer(
+            [entry.model for entry in self.board.top(n_models)],
+            self.data.X,
+            space=gbce.Space.real(self.setting.d),
+            prior=gbce.Gaussian(self.setting.sigma),
+            eta=eta,
+            sampler=self.setting.sampler,
+            evaluation=self.setting.evaluation,
+        )
+
+    @property
+    def target(self) -> gbce.Value:
+        """Squared error to y*."""
+        return self.setting.target(self.data.y_star)
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """The same explanation under many seeds; the first one is the single run that a paper would print."""
+
+    gibbs: gbce.ExplanationTable
+    modelunc: gbce.ExplanationTable
+
+    def items(self) -> list[tuple[str, gbce.ExplanationTable]]:
+        """Both methods, with their names."""
+        return [("Gibbs", self.gibbs), ("ModelUnc", self.modelunc)]
+
+
+def case(d: int, board: Leaderboard) -> Case:
+    """Put together one simulated data set."""
+    data, setting = (simulated(2), SIMULATED_2D) if d == 2 else (simulated(10), SIMULATED_10D)
+    return Case(data, setting, board, np.array(BASE_POINTS[d]))
+
+
+def run(case: Case, *, n_seeds: int, n_jobs: int, progress: bool = False) -> Runs:
+    """Explain the base point ``n_seeds`` times by each method."""
+    rows = np.tile(case.x0, (n_seeds, 1))
+    options: dict[str, Any] = {"seed": SEED, "n_jobs": n_jobs, "progress": progress}
+    rules = case.setting.rules
+    return Runs(
+        gibbs=case.explainer(1).explain_many(rows, case.target, rules=[*rules, gbce.DirectOpt()], **options),
+        modelunc=case.explainer(3).explain_many(rows, case.target, rules=rules, **options),
+    )
+
+
+def short(label: str) -> str:
+    """Name of a rule as the paper has it, without its options."""
+    return label.split("(")[0]
+
+
+def pointwise_table(case: Case, runs: Runs) -> pd.DataFrame:
+    """L_pt, D_pt, Rb and Plu by method and rule: the paper's, one run's, mean and SD over seeds."""
+    lines = {}
+    for method, table in runs.items():
+        for label, group in table.pointwise.groupby(level="rule", sort=False):
+            rule = short(label)
+            key = ("DirectOpt", "---") if rule == "DirectOpt" else (method, rule)
+            paper = dict(zip(POINT_FIGURES, POINTWISE[case.setting.d][key], strict=True))
+            lines[key] = {
+                (symbol, column): value
+                for name, symbol in POINT_FIGURES.items()
+                for column, value in _four(paper[name], group[name]).items()
+            }
+    order = [key for key in POINTWISE[case.setting.d] if key in lines]
+    return _framed({key: lines[key] for key in order}, ["method", "rule"])
+
+
+def distribution_table(case: Case, runs: Runs) -> pd.DataFrame:
+    """SP, Tail and Stability by method: the paper's, one run's, mean and SD over seeds."""
+    lines = {}
+    for method, table in runs.items():
+        paper = dict(zip(WHOLE_FIGURES, DISTRIBUTION[case.setting.d][method], strict=True))
+        lines[(method,)] = {
+            (symbol, column): value
+            for name, symbol in WHOLE_FIGURES.items()
+            for column, value in _four(paper[name], table.distribution[name]).items()
+        }
+    return _framed(lines, ["method"])
+
+
+def importance_table(case: Case, runs: Runs) -> pd.DataFrame:
+    """VarImp by method and feature: the paper's, one run's, mean and SD over seeds, and the prior's own."""
+    lines = {}
+    for method, table in runs.items():
+        wide = table.importance["change"].unstack("feature")
+        prior = table.importance["prior"].groupby(level="feature").mean()
+        for j in range(case.setting.d):
+            name = f"x{j + 1}"
+            line = _four(IMPORTANCE[case.setting.d][method][j], wide[name]) | {"prior": float(prior[name])}
+            lines[(method, name)] = {("VarImp", column): value for column, value in line.items()}
+    return _framed(lines, ["method", "feature"])
+
+
+def readings(case: Case, *, n_seeds: int) -> pd.DataFrame:
+    """SP and Tail of ModelUnc under four readings of "the loss" of several models, as mean and SD over seeds.
+
+    The paper does not say which: the best model's loss, the mean loss, the loss of the mean prediction, or the loss the
+    mixture stands for. The ratio to the Gibbs posterior's own figure is what its tables can be compared with.
+    """
+    alone = case.explainer(1)
+    together = case.explainer(3)
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in (*_READINGS, "Gibbs")}
+    for seed in range(n_seeds):
+        mixed = together.explain(case.x0, case.target, rules=[], seed=seed)
+        for name, reading in _READINGS.items():
+            found[name].append(_sp_and_tail(reading(mixed, case.data.y_star), case.setting))
+        single = alone.explain(case.x0, case.target, rules=[], seed=seed)
+        found["Gibbs"].append(_sp_and_tail(single.draws.loss[:, 0], case.setting))
+    gibbs = np.mean(found.pop("Gibbs"), axis=0)
+    paper = np.array(DISTRIBUTION[case.setting.d]["ModelUnc"][:2]) / DISTRIBUTION[case.setting.d]["Gibbs"][:2]
+    lines = {"the paper": (*DISTRIBUTION[case.setting.d]["ModelUnc"][:2], np.nan, np.nan, *paper)}
+    for name, values in found.items():
+        mean, sd = np.mean(values, axis=0), np.std(values, axis=0, ddof=1)
+        lines[name] = (*mean, *sd, *(mean / gibbs))
+    columns = ["SP", "Tail", "SD of SP", "SD of Tail", "SP / Gibbs", "Tail / Gibbs"]
+    return pd.DataFrame.from_dict(lines, orient="index", columns=columns).rename_axis("reading")
+
+
+_READINGS = {
+    "best model's loss": lambda e, y: e.draws.loss[:, 0],
+    "mean loss": lambda e, y: e.draws.loss.mean(axis=1),
+    "loss of the mean prediction": lambda e, y: np.square(e.draws.outputs.mean(axis=1) - y),
+    "effective loss": lambda e, y: e.mixture.effective_loss(e.draws.loss),
+}
+
+
+def _sp_and_tail(loss: Array, setting: Setting) -> tuple[float, float]:
+    equal = np.full(len(loss), 1.0 / len(loss))
+    return float(np.mean(loss <= setting.epsilon)), weighted_quantile(loss, equal, 1 - setting.alpha)
+
+
+def _four(paper: float, over_seeds: pd.Series) -> dict[str, float]:
+    return {
+        "paper": float(paper),
+        "run": float(over_seeds.iloc[0]),
+        "mean": float(over_seeds.mean()),
+        "SD": float(over_seeds.std()),
+    }
+
+
+def _framed(lines: Mapping[Any, dict[tuple[str, str], float]], names: list[str]) -> pd.DataFrame:
+    index = pd.MultiIndex.from_tuples(list(lines), names=names)
+    frame = pd.DataFrame(list(lines.values()), index=index)
+    return frame.set_axis(pd.MultiIndex.from_tuples(frame.columns), axis=1)
