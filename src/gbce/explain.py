@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from gbce._seeds import JUDGING, SAMPLING, seed_number, stream
+from gbce._status import mode_note, status_of
 from gbce._weights import Array
 from gbce.decisions import MAP, ChanceConstrained, Choice, CVaR, Mean, Rule, require_rule
 from gbce.draws import Points
@@ -20,7 +21,7 @@ from gbce.predictors import Predictor, as_classifier, as_predictor, follow_predi
 from gbce.priors import Gaussian, Prior
 from gbce.samplers import Importance, Sampler
 from gbce.space import Space
-from gbce.targets import Class, Target, short
+from gbce.targets import Class, Target
 
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
@@ -212,8 +213,8 @@ class Explainer:
         )
         choices = {rule.label: rule.choose(explanation.scene(posterior)) for rule in rules}
         decisions = self._judged(posterior, explanation, choices)
-        status, note = _status(at_row, draws.pool, decisions, posterior.target)
-        notes = [note, *(choice.note for choice in choices.values())]
+        status, note = status_of(at_row, draws.pool, decisions, posterior.target)
+        notes = [note, *(choice.note for choice in choices.values()), mode_note(decisions, posterior.mixture)]
         return replace(
             explanation,
             decisions=decisions,
@@ -336,28 +337,6 @@ def _between(rows: Array) -> Array:
     first, second = rows[rng.integers(len(rows), size=(2, _N_BETWEEN))]
     share = rng.random((_N_BETWEEN, 1))
     return share * first + (1 - share) * second
-
-
-def _status(row: Points, pool: Points, decisions: Sequence[Decision], target: Target) -> tuple[str, str]:
-    """Say whether there was anything to do, and whether any evaluated point does it."""
-    wish = target.describe()
-    if row.reached[0, 0]:
-        return (
-            "already reached",
-            f"The row already reaches the target ({wish}): its output is {short(row.outputs[0, 0])}.",
-        )
-    if pool.reached[:, 0].any():
-        return "attainable", ""
-    none = f"None of {len(pool):,} candidates reaches the target ({wish})"
-    found = [decision.label for decision in decisions if decision.reached[0]]
-    if found:
-        return "attainable", f"{none}, but {', '.join(found)} does."
-    loss = np.append(pool.loss[:, 0], [decision.loss[0] for decision in decisions])
-    best = np.append(pool.outputs[:, 0], [decision.outputs[0] for decision in decisions])[loss.argmin()]
-    return "not attained", (
-        f"{none}; the best attainable is {short(best)}, against {short(row.outputs[0, 0])} now. "
-        "Widen the prior or the bounds, or ask for less."
-    )
 
 
 def _as_rules(rules: Any) -> tuple[Rule, ...]:

@@ -146,16 +146,16 @@ class Explanation:
         """
         decided = self.decisions
         loss = np.array([decision.loss for decision in decided]).reshape(-1, len(self.models))
-        offset = np.array([decision.x - self.x0 for decision in decided]).reshape(-1, len(self.space))
+        x = np.array([decision.x for decision in decided]).reshape(-1, len(self.space))
         cost = np.array([decision.cost for decision in decided])
         table: dict[str, Any] = {
             "loss": loss[:, 0],
-            "distance": np.linalg.norm(offset / self.space.scale, axis=1),
+            "distance": self.space.distance(x, self.x0),
             "robustness": [decision.robustness for decision in decided],
             "plausibility": [decision.plausibility for decision in decided],
             "reached": np.array([decision.reached[0] for decision in decided], dtype=bool),
             "output": [decision.outputs[0] for decision in decided],
-            "objective": self.mixture.potential(loss) + cost,
+            "objective": self.mixture.objective(loss, cost),
             "robustness_se": [decision.robustness_se for decision in decided],
         }
         if len(self.models) > 1:
@@ -174,7 +174,7 @@ class Explanation:
         and success under all and under at least half of them, follow in brackets.
         """
         table: dict[str, float] = {}
-        for name, figure in figures(self.draws, self.space.scale, self.x0, self.evaluation.alpha, self.models).items():
+        for name, figure in figures(self.draws, self.space, self.x0, self.evaluation.alpha, self.models).items():
             table[name], table[f"{name}_se"] = figure
         return pd.Series(table, name="value")
 
@@ -248,8 +248,8 @@ class Explanation:
         weighted = Draws.weighed(self.draws.pool, mixture, self.x0)
         if weighted.ess < min(MIN_ESS, self.draws.ess):
             raise ValueError(
-                f"the draws cannot carry eta = {mixture.eta:g}: {weighted.ess:.0f} effective draws would be left of "
-                f"{len(weighted.pool)}. Run explain again with that eta and more candidates."
+                f"the draws cannot carry eta = {mixture.eta:g}, combine = {mixture.combine!r}: {weighted.ess:.0f} "
+                f"effective draws would be left of {len(weighted.pool)}. Run explain again so, with more candidates."
             )
         draws = weighted.resample(stream(self.seed, REWEIGHTING), len(self.draws))
         bare = replace(self, mixture=mixture, draws=draws, decisions=(), notes=())
@@ -264,7 +264,8 @@ class Explanation:
         note = f"Reweighted from eta = {self.eta:g}: robustness and plausibility were not computed again."
         if undecided:
             note += f" {', '.join(undecided)} must ask the model: use explainer.decide(explanation, rule)."
-        return replace(bare, decisions=tuple(decisions), notes=(note,))
+        kept = self.notes[:1] if self.status != "attainable" else ()
+        return replace(bare, decisions=tuple(decisions), notes=(*kept, note))
 
     def decide(self, rule: Rule) -> pd.DataFrame:
         """Apply one more rule to the draws and return its choice in the user's columns, one line per point.

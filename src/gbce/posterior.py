@@ -72,6 +72,10 @@ class Mixture:
         with np.errstate(divide="ignore"):
             return -logsumexp(-self.eta * loss + np.log(self.weights), axis=1)
 
+    def objective(self, loss: Array, cost: Array) -> Array:
+        """Return minus the log density up to a constant, ``potential + d(row, x)``: Eq. 1 and Eq. map of the paper."""
+        return self.potential(loss) + cost
+
     def effective_loss(self, loss: Array) -> Array:
         """Return potential over eta ``(n,)``: the one loss that stands for all models (Section 4 of the paper)."""
         if self.eta == 0:
@@ -113,8 +117,8 @@ class GibbsPosterior:
         return self._read(x, self.predictors[:1], False)
 
     def objective(self, x: Array, loss: Array) -> Array:
-        """Minus the log density up to a constant, ``potential + d(row, x)``: Eq. 1 and Eq. map of the paper."""
-        return self.mixture.potential(loss) + self.prior.cost(x)
+        """Return what the mode minimises at ``x`` of shape ``(n, d)``, whose losses are known."""
+        return self.mixture.objective(loss, self.prior.cost(x))
 
     def _read(self, x: Array, predictors: Sequence[Predictor], own_decision: bool) -> Evaluated:
         readings = [self.target.read(ask(x, own_decision=own_decision)) for ask in predictors]

@@ -290,6 +290,10 @@ class Space:
         low, high = self.limits(x0)
         return np.clip(x, low, high)
 
+    def distance(self, x: Array, x0: Array) -> Array:
+        """Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
+        return np.linalg.norm((x - x0) / self.scale, axis=1)
+
     # --- rows in and out ------------------------------------------------------------------------------------
 
     def encode(self, rows: Any, *, what: str = "rows") -> Array:

@@ -61,11 +61,11 @@ class Scene:
 
     def distance(self, x: Array) -> Array:
         """Return the Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
-        return np.linalg.norm(self.units(x - self.x0), axis=1)
+        return self.space.distance(x, self.x0)
 
     def objective(self, points: Points) -> Array:
         """Return minus the log posterior density ``(n,)``, up to a constant."""
-        return self.mixture.potential(points.loss) + points.cost
+        return self.mixture.objective(points.loss, points.cost)
 
     def model(self, rule: "Rule") -> GibbsPosterior:
         """Return the posterior with its models, or say how to get at them."""

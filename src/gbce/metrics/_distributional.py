@@ -12,6 +12,7 @@ import pandas as pd
 from gbce._weights import Array, weighted_quantile
 from gbce.draws import Draws
 from gbce.metrics._pointwise import binomial
+from gbce.space import Space
 
 __all__ = ["Figure", "figures", "importance", "most_moved", "stability", "success_probability", "tail"]
 
@@ -81,16 +82,15 @@ def most_moved(table: pd.DataFrame, n: int) -> list[str]:
     return [name for name in table.index if name in kept]
 
 
-def figures(draws: Draws, scale: Array, x0: Array, alpha: float, models: tuple[str, ...]) -> dict[str, Figure]:
+def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[str, ...]) -> dict[str, Figure]:
     """All figures of a posterior by name; those of one model out of several carry its name in brackets."""
     pool = draws.pool
-    distance = np.linalg.norm((pool.x - x0) / scale, axis=1)
     table = {
         "success_probability": success_probability(draws, pool.reached[:, 0]),
         "tail": tail(draws, pool.loss[:, 0], alpha),
-        "stability": stability(draws, pool.x / scale),
+        "stability": stability(draws, pool.x / space.scale),
         "expected_loss": expectation(draws, pool.loss[:, 0]),
-        "expected_distance": expectation(draws, distance),
+        "expected_distance": expectation(draws, space.distance(pool.x, x0)),
     }
     if len(models) > 1:
         for k, name in enumerate(models):

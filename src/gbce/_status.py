@@ -1,0 +1,52 @@
+"""What became of a question, in words: attained or not, and whether the mode is really the mode."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gbce.draws import Points
+from gbce.explanation import Decision
+from gbce.posterior import Mixture
+from gbce.targets import Target, short
+
+__all__ = ["mode_note", "status_of"]
+
+_DENSER = 0.1  # of log density: less is not worth a sentence
+
+
+def status_of(row: Points, pool: Points, decisions: Sequence[Decision], target: Target) -> tuple[str, str]:
+    """Say whether there was anything to do, and whether any evaluated point does it."""
+    wish = target.describe()
+    if row.reached[0, 0]:
+        return (
+            "already reached",
+            f"The row already reaches the target ({wish}): its output is {short(row.outputs[0, 0])}.",
+        )
+    if pool.reached[:, 0].any():
+        return "attainable", ""
+    none = f"None of {len(pool):,} candidates reaches the target ({wish})"
+    found = [decision.label for decision in decisions if decision.reached[0]]
+    if found:
+        return "attainable", f"{none}, but {', '.join(found)} does."
+    loss = np.append(pool.loss[:, 0], [decision.loss[0] for decision in decisions])
+    best = np.append(pool.outputs[:, 0], [decision.outputs[0] for decision in decisions])[loss.argmin()]
+    return "not attained", (
+        f"{none}; the best attainable is {short(best)}, against {short(row.outputs[0, 0])} now. "
+        "Widen the prior or the bounds, or ask for less."
+    )
+
+
+def mode_note(decisions: Sequence[Decision], mixture: Mixture) -> str:
+    """Say so if another decision is more probable than MAP, the best of the points that were evaluated."""
+    mode = [decision for decision in decisions if decision.label == "MAP"]
+    others = [decision for decision in decisions if not decision.label.startswith("MAP")]
+    if not mode or not others:
+        return ""
+    objective = [float(mixture.objective(d.loss[None, :], np.array([d.cost]))[0]) for d in (*mode, *others)]
+    best = int(np.argmin(objective))
+    if objective[0] - objective[best] <= _DENSER:
+        return ""
+    return (
+        f"MAP is the most probable of the evaluated points, but {others[best - 1].label} is more probable still "
+        f"(objective {short(objective[best])} against {short(objective[0])}): more candidates come closer to the mode."
+    )
