@@ -6,6 +6,7 @@ printed beside the paper's own numbers and written to the output folder, with th
 
 import argparse
 import glob
+import json
 import os
 import time
 import warnings
@@ -15,7 +16,7 @@ from experiments import standin
 from experiments.base_points import search
 from experiments.items import ITEMS
 from experiments.output import write
-from experiments.page import page
+from experiments.page import page, published
 from experiments.workshop import Trends, Workshop
 from gbce.datasets import read_trends
 
@@ -25,7 +26,7 @@ GROUPS = {
     "simulated": ["base-points", "table1", "table1-posterior", "table2", "table2-posterior", "varimp"],
 }
 
-KNOWN = [*GROUPS, *ITEMS, "search-base-points"]
+KNOWN = [*GROUPS, *ITEMS, "search-base-points", "page"]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,6 +40,9 @@ def main(arguments: list[str] | None = None) -> int:
         for d in (2, 10):
             found = search(d)
             print(f"{d}-D: {found.x.tolist()}, gap {found.gap:.2f} Monte Carlo errors")
+        return 0
+    if options.names == ["page"]:
+        print(f"wrote {published(Path(options.out), Path(options.docs or 'docs'))}")
         return 0
     names = [name for given in options.names for name in GROUPS.get(given, [given])]
     shop = Workshop(
@@ -59,8 +63,12 @@ def main(arguments: list[str] | None = None) -> int:
         table = items[name].table
         if table is not None:
             write(shop.out / f"{name}.csv", table.to_csv())
-    if set(ITEMS) <= set(items):
-        print(f"wrote {write(shop.out / 'paper.md', page(shop, items))}")
+        write(shop.out / f"{name}.md", f"{items[name].markdown()}\n")
+    write(shop.out / "run.json", json.dumps(_described(shop), indent=1))
+    if all((shop.out / f"{name}.md").exists() for name in ITEMS):
+        print(f"wrote {write(shop.out / 'paper.md', page(shop.out))}")
+    if options.docs:
+        print(f"wrote {published(shop.out, Path(options.docs))}")
     print(f"{len(items)} results in {time.perf_counter() - begun:.0f} s, in {shop.out}")
     return 0
 
@@ -74,10 +82,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--every", type=int, help="take every n-th real base point (1; 6 with --fast)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--out", default="out/paper", help="folder for results")
+    parser.add_argument("--docs", help="also write paper.md and img/paper/ into this folder")
     parser.add_argument("--data", nargs="+", help="your own Google Trends exports instead of the SYNTHETIC stand-in")
     parser.add_argument("--target", default="One Piece", help="the outcome's column in --data")
     parser.add_argument("--pair", nargs=2, default=["Summer vacation", "Jump"], help="features of the 2-D analysis")
     return parser
+
+
+def _described(shop: Workshop) -> dict[str, object]:
+    return {"fast": shop.fast, "budget": shop.budget, "seeds": shop.n_seeds, "real data": shop.trends.label}
 
 
 def _trends(options: argparse.Namespace) -> Trends:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from experiments import claims, figures, real, simulated
 from experiments.base_points import BASE_POINTS
-from experiments.output import beside_the_paper, text
+from experiments.output import beside_the_paper, markdown, text
 from experiments.tables_of_the_paper import LEADERBOARD
 from experiments.workshop import Workshop
 
@@ -34,6 +34,10 @@ class Item:
     title: str
     table: pd.DataFrame | None = None
     files: list[Path] = field(default_factory=list)
+
+    def markdown(self) -> str:
+        """Return title and table as a section in Markdown."""
+        return "\n\n".join([f"## {self.title}", *([] if self.table is None else [markdown(self.table)])])
 
     def __str__(self) -> str:
         parts = [self.title, "=" * len(self.title)]

@@ -1,10 +1,14 @@
 """The page ``docs/paper.md``: prose around the tables of one run; every number in a table comes from that run."""
 
-from experiments.items import Item
-from experiments.output import markdown
-from experiments.workshop import Workshop
+import json
+import shutil
+from pathlib import Path
 
-__all__ = ["page"]
+from experiments.output import write
+
+__all__ = ["page", "published"]
+
+FIGURES = ("fig1", "fig2", "fig3", "fig3b")
 
 _INTRODUCTION = """# The paper, reproduced
 
@@ -12,9 +16,11 @@ This page was written by `make paper` (`python -m experiments`), which recompute
 Perspective on Counterfactual Explanations* with `gbce`; every number outside the column or line "paper" comes from that
 run. {how}
 
-Beside the paper's single run stand one run of ours and the mean and SD over seeds: a difference smaller than a few SD
-cannot be seen in one run. `python -m experiments --fast` does the same in a few minutes with fixed models, fewer seeds
-and fewer base points; `python -m experiments table1 fig3` makes only those."""
+Beside the paper's single run stand one run of ours and the mean and SD over {seeds} seeds: a difference smaller than a
+few SD cannot be seen in one run. `python -m experiments --fast` does the same in a few minutes with fixed models, fewer
+seeds and fewer base points; `python -m experiments table1 fig3` makes only those."""
+
+_READING = """## Reading"""
 
 _BASE_POINTS = """## Base points
 
@@ -45,33 +51,40 @@ run is a resample of the base points."""
 
 _REAL = """## Real data
 
-The Google Trends series of the paper are not public. The tables below come from {label}; see [trends](trends.md) for
+The Google Trends series of the paper are not public. The tables below come from: {label}; see [trends](trends.md) for
 how to run the experiment on a download of your own. The stand-in meets the paper's table of descriptive statistics
 exactly, but its trends, events and the link between series are invented: compare shapes, not digits. Squared loss on a
 0-100 scale at eta = 1 is far sharper than the models' own error, so that importance sampling keeps few distinct
 candidates; the median effective sample size stands in the title of each table."""
 
 
-def page(shop: Workshop, items: dict[str, Item]) -> str:
-    """Return the page in Markdown."""
-    if shop.fast:
+def page(folder: Path) -> str:
+    """Return the page in Markdown, put together from the results in a folder."""
+    run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    if run["fast"]:
         how = "This one was made with `--fast`: fixed models instead of AutoML."
     else:
-        how = f"Models were searched for {shop.budget:g} s per estimator, as in the paper."
-    parts = [_INTRODUCTION.format(how=how), _section(items, "leaderboard"), _BASE_POINTS, _table(items, "base-points")]
-    parts += [_section(items, name) for name in ("table1", "table1-posterior", "table2", "table2-posterior", "varimp")]
-    for name in ("fig1", "fig2", "fig3", "fig3b"):
-        parts += [_section(items, name), f"![{items[name].title}](img/paper/{name}.png)"]
-    parts += [_CLAIMS, _table(items, "claims"), _CHOICES, _table(items, "readings")]
-    parts += [_REAL.format(label=f"the {shop.trends.label}" if "SYNTHETIC" in shop.trends.label else shop.trends.label)]
-    parts += [_section(items, name) for name in ("real2d", "real10d", "real-varimp")]
-    return "\n\n".join(part for part in parts if part) + "\n"
+        how = f"Models were searched for {run['budget']:g} s per estimator, as in the paper."
+
+    def section(name: str) -> str:
+        return (folder / f"{name}.md").read_text(encoding="utf-8").strip()
+
+    def table(name: str) -> str:
+        return section(name).partition("\n\n")[2]
+
+    parts = [_INTRODUCTION.format(how=how, seeds=run["seeds"]), _READING, _CLAIMS, table("claims")]
+    parts += [section("leaderboard"), _BASE_POINTS, table("base-points")]
+    parts += [section(name) for name in ("table1", "table1-posterior", "table2", "table2-posterior", "varimp")]
+    for name in FIGURES:
+        parts += [section(name), f"![{name}](img/paper/{name}.png)"]
+    parts += [_CHOICES, table("readings"), _REAL.format(label=run["real data"])]
+    parts += [section(name) for name in ("real2d", "real10d", "real-varimp")]
+    return "\n\n".join(parts) + "\n"
 
 
-def _section(items: dict[str, Item], name: str) -> str:
-    return "\n\n".join(part for part in (f"## {items[name].title}", _table(items, name)) if part)
-
-
-def _table(items: dict[str, Item], name: str) -> str:
-    table = items[name].table
-    return "" if table is None else markdown(table)
+def published(folder: Path, docs: Path) -> Path:
+    """Copy the page and its figures into the documents."""
+    (docs / "img" / "paper").mkdir(parents=True, exist_ok=True)
+    for name in FIGURES:
+        shutil.copyfile(folder / f"{name}.png", docs / "img" / "paper" / f"{name}.png")
+    return write(docs / "paper.md", page(folder))

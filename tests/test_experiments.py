@@ -1,12 +1,14 @@
 """The reproduction, end to end in its fast mode, with figures checked against quadrature."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import gbce
 from exact import Grid, gaussian_log_prior, midpoints
-from experiments import claims, items, output, real, simulated
+from experiments import claims, items, output, real, simulated, standin
 from experiments.__main__ import main
 from experiments.base_points import BASE_POINTS, figures_at
 from experiments.data import simulated as simulated_data
@@ -84,15 +86,20 @@ def test_fast_mode_runs_end_to_end(tmp_path, capsys):
     assert verdicts.str.startswith(("reproduced", "not reproduced", "within noise")).all()
     page = (tmp_path / "paper.md").read_text()
     assert page.count("\n## ") >= 12
+    assert main(["page", "--out", str(tmp_path), "--docs", str(tmp_path / "docs")]) == 0
+    assert (tmp_path / "docs" / "paper.md").read_text() == page
+    for link in re.findall(r"\]\((img/paper/.*?)\)", page):
+        assert (tmp_path / "docs" / link).exists()
     assert not list(tmp_path.glob(".*part"))
 
 
 def test_own_downloads_take_the_place_of_the_stand_in(tmp_path, capsys):
-    from experiments import standin
-
     standin.write_exports(tmp_path / "mine")
-    files = sorted(map(str, (tmp_path / "mine").rglob("*.csv")))
-    assert files
+    pattern = str(tmp_path / "mine" / "en" / "*.csv")
+    assert main(["real2d", "--fast", "--every", "60", "--jobs", "1", "--data", pattern, "--out", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "your data" in printed
+    assert "SYNTHETIC" not in printed
 
 
 def test_unknown_names_and_pairs_are_refused(tmp_path, capsys):
