@@ -143,11 +143,11 @@ def readings(case: Case, *, n_seeds: int) -> pd.DataFrame:
         found["Gibbs"].append(_sp_and_tail(single.draws.loss[:, 0], case.setting))
     gibbs = np.mean(found.pop("Gibbs"), axis=0)
     paper = np.array(DISTRIBUTION[case.setting.d]["ModelUnc"][:2]) / DISTRIBUTION[case.setting.d]["Gibbs"][:2]
-    lines = {"the paper": (*DISTRIBUTION[case.setting.d]["ModelUnc"][:2], np.nan, np.nan, *paper)}
+    lines = {"the paper": (*DISTRIBUTION[case.setting.d]["ModelUnc"][:2], np.nan, np.nan, *paper, 0.0)}
     for name, values in found.items():
         mean, sd = np.mean(values, axis=0), np.std(values, axis=0, ddof=1)
-        lines[name] = (*mean, *sd, *(mean / gibbs))
-    columns = ["SP", "Tail", "SD of SP", "SD of Tail", "SP / Gibbs", "Tail / Gibbs"]
+        lines[name] = (*mean, *sd, *(mean / gibbs), np.linalg.norm(np.log(mean / gibbs / paper)))
+    columns = ["SP", "Tail", "SD of SP", "SD of Tail", "SP / Gibbs", "Tail / Gibbs", "gap"]
     return pd.DataFrame.from_dict(lines, orient="index", columns=columns).rename_axis("reading")
 
 
