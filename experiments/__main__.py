@@ -9,7 +9,6 @@ import glob
 import json
 import os
 import time
-import warnings
 from pathlib import Path
 
 from experiments import standin
@@ -106,7 +105,7 @@ def _trends(options: argparse.Namespace) -> Trends:
         raise SystemExit(f"--pair names {missing}, but the series are {list(columns)}")
     if options.data is not None:
         for note in read.notes:
-            warnings.warn(note, stacklevel=2)
+            print(f"note: {note}")
     first, second = (columns[name] for name in options.pair)
     # the paper's own terms are put in the paper's order, so that its rows of VarImp line up
     order = [columns[name] for name in standin.FEATURES if name in columns]

@@ -111,7 +111,7 @@ def fig2(shop: Workshop) -> Item:
 def fig3(shop: Workshop) -> Item:
     """Figure 3, both panels."""
     groups = shop.path.whole.groupby(level="eta")
-    table = groups.mean().join(groups.std(), rsuffix=" SD").round(3)
+    table = groups.mean().join(groups.std().add_suffix(" SD")).round(3)
     return _figure(shop, "Figure 3: Stability and SP against eta", "fig3", figures.path_figure(shop.path), table)
 
 
