@@ -8,7 +8,7 @@ import pandas as pd
 
 from gbce._weights import Array
 
-__all__ = ["as_float_columns", "as_table"]
+__all__ = ["as_float_columns", "as_table", "holds"]
 
 
 def as_table(rows: Any, what: str, names: Sequence[str] | None = None) -> pd.DataFrame:
@@ -82,3 +82,13 @@ def _as_float(column: pd.Series, what: str) -> Array:
                 "Encode it as a number before the model, or drop the column."
             )
     return pd.to_numeric(column).to_numpy(dtype=float, na_value=np.nan)
+
+
+def holds(x: Array, dtype: str) -> Array:
+    """Whether a column of this dtype holds each value as it is; every float column does, up to its precision."""
+    kind = pd.api.types.pandas_dtype(dtype)
+    if kind.kind not in "iub":
+        return np.ones(len(x), dtype=bool)
+    whole = np.iinfo(getattr(kind, "numpy_dtype", kind)) if kind.kind in "iu" else None
+    low, high = (whole.min, whole.max) if whole else (0, 1)
+    return (x == np.round(x)) & (x >= low) & (x <= high)

@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from gbce._checks import is_number
-from gbce._rows import as_float_columns, as_table
+from gbce._rows import as_float_columns, as_table, holds
+from gbce._units import units_of
 from gbce._weights import Array
 
 __all__ = ["Feature", "Space"]
@@ -23,7 +24,6 @@ __all__ = ["Feature", "Space"]
 Kind = Literal["real", "integer", "ordinal", "categorical"]
 Direction = Literal["any", "increase", "decrease"]
 
-_MAD_TO_SD = 1.4826  # the median absolute deviation of a normal law is its standard deviation over this
 _TOUCH = 1e-9  # relative slack for a row that sits on its bound up to rounding
 
 
@@ -198,7 +198,7 @@ class Space:
         values = as_float_columns(table, "data")
         if len(values) < 2:
             raise ValueError(f"data must have at least two rows to read units from, not {len(values)}")
-        units = _units(values, names, scale, sets["immutable"])
+        units = units_of(values, names, scale, sets["immutable"])
         features = tuple(
             Feature(
                 name,
@@ -309,7 +309,7 @@ class Space:
         table = self._matched(as_table(rows, what, self.names), what)
         x = as_float_columns(table, what)
         for j, dtype in enumerate(self.dtypes):
-            held = _held(x[:, j], dtype)
+            held = holds(x[:, j], dtype)
             if not held.all():
                 raise ValueError(
                     f"{what}: {self.names[j]!r} = {x[~held, j][0]:g} does not fit its column of {dtype} in the data, "
@@ -371,16 +371,6 @@ class Space:
         return table if self.columns is None else table.set_axis(list(self.columns), axis=1)
 
 
-def _held(x: Array, dtype: str) -> Array:
-    """Whether a column of this dtype holds each value as it is; every float column does, up to its precision."""
-    kind = pd.api.types.pandas_dtype(dtype)
-    if kind.kind not in "iub":
-        return np.ones(len(x), dtype=bool)
-    whole = np.iinfo(getattr(kind, "numpy_dtype", kind)) if kind.kind in "iu" else None
-    low, high = (whole.min, whole.max) if whole else (0, 1)
-    return (x == np.round(x)) & (x >= low) & (x <= high)
-
-
 def _names(what: str, value: Any) -> set[str]:
     if isinstance(value, str):
         return {value}
@@ -391,31 +381,3 @@ def _names(what: str, value: Any) -> set[str]:
 
 def _by_name(given: Mapping[Any, Any]) -> dict[str, Any]:
     return {str(name): value for name, value in given.items()}
-
-
-def _units(values: Array, names: Sequence[str], scale: Any, fixed: set[str]) -> list[float]:
-    """One unit of change per column; a column that does not vary has none, unless it is held fixed."""
-    if isinstance(scale, Mapping):
-        how, given = "sd", dict(scale)
-    elif scale in ("sd", "mad", "raw"):
-        how, given = scale, {}
-    else:
-        raise ValueError(f"scale must be 'sd', 'mad', 'raw' or a mapping of names to numbers, not {scale!r}")
-    if how == "raw":
-        return [1.0] * len(names)
-    spread = (
-        values.std(axis=0)
-        if how == "sd"
-        else _MAD_TO_SD * np.median(np.abs(values - np.median(values, axis=0)), axis=0)
-    )
-    units = {name: given.get(name, float(spread[j])) for j, name in enumerate(names)}
-    tiny = 1e-12 * np.maximum(np.abs(values).max(axis=0), 1e-300)
-    flat = [n for j, n in enumerate(names) if n not in given and spread[j] <= tiny[j]]
-    stuck = [name for name in flat if name not in fixed]
-    if stuck:
-        word = "standard deviation" if how == "sd" else "median absolute deviation"
-        raise ValueError(
-            f"columns {stuck} have a {word} of zero in the data, so they have no unit of change. Hold them fixed "
-            f"with Space.infer(data, immutable={stuck}) or give their units with scale={{name: number}}."
-        )
-    return [1.0 if name in flat else units[name] for name in names]
