@@ -84,7 +84,7 @@ def search(d: int, *, n_noise: int = 4_000, rounds: int = 60, population: int = 
         children = np.where(share, parents[0], parents[1]) + step * rng.standard_normal((population, d))
         crowd = np.vstack([elite, children])
         score = np.array([gap(x) for x in crowd])
-    best = np.round(crowd[score.argmin()], 2)
+    best = np.round(crowd[int(np.argmin(score))], 2)
     figures = figures_at(data, setting, best, np.random.default_rng(seed + 1).standard_normal((400_000, d)))
     return Found(best, float(np.sqrt(np.mean(np.square((figures - goal) / error)))), figures)
 

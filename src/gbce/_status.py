@@ -29,9 +29,9 @@ def status_of(row: Points, pool: Points, decisions: Sequence[Decision], target: 
     if found:
         return "attainable", f"{none}, but {', '.join(found)} does."
     loss = np.append(pool.loss[:, 0], [decision.loss[0] for decision in decisions])
-    best = np.append(pool.outputs[:, 0], [decision.outputs[0] for decision in decisions])[loss.argmin()]
+    best = np.append(pool.outputs[:, 0], [decision.outputs[0] for decision in decisions])[int(np.argmin(loss))]
     return "not attained", (
-        f"{none}; the best attainable is {short(best)}, against {short(row.outputs[0, 0])} now. "
+        f"{none}; the best attainable is {short(float(best))}, against {short(row.outputs[0, 0])} now. "
         "Widen the prior or the bounds, or ask for less."
     )
 

@@ -83,7 +83,7 @@ def _step(
     m = simplex.shape[2]
     vertices, f = simplex[active], value[active]
     worst = vertices[:, -1]
-    centre = np.add.reduce(vertices[:, :-1], axis=1) / m
+    centre = vertices[:, :-1].sum(axis=1) / m
     trial = np.stack(
         [np.clip((1 + step) * centre - step * worst, low, high) for step in (_REFLECT, _EXPAND, _OUTSIDE, _INSIDE)],
         axis=1,

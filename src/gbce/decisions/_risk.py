@@ -136,7 +136,7 @@ class ChanceConstrained(Rule):
                     return pick(scene, hopeful[holds[0]])
         best_few = candidates[np.sort(np.argsort(-looks, kind="stable")[:_FALLBACKS])]
         share = success(best_few, many)
-        winner = int(share.argmax())  # the first of equals is the nearest
+        winner = int(np.argmax(share))  # the first of equals is the nearest
         note = (
             f"{self.label}: none of {len(candidates)} draws succeeds under noise with probability {p:g}; "
             f"the best one, {share[winner]:.2f}, was taken."

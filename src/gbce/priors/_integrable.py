@@ -81,7 +81,7 @@ def _flatter(ray: Array, up: Array, down: Array, distance: Callable[[Array], Arr
         tried = tried[size > 0.1] / size[size > 0.1, None]
         d = distance(tried)
         if d.min() < best:
-            best, ray = float(d.min()), tried[d.argmin()]
+            best, ray = float(d.min()), tried[int(np.argmin(d))]
         else:
             step *= 0.5
     return ray
