@@ -1,5 +1,7 @@
 """Many rows: the answers of single rows, fewer model calls, the same bits in parallel, and nothing lost."""
 
+import threading
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import gbce
+from gbce.batch._lockstep import Lockstep
 
 X, Y = load_diabetes(return_X_y=True, as_frame=True)
 FOREST = RandomForestRegressor(20, min_samples_leaf=5, random_state=0).fit(X, Y)
@@ -172,3 +175,34 @@ def test_one_rows_trouble_is_told_as_its_own():
     heavy = ROWS.assign(bmi=[0.0, 0.0, 100.0, 0.0, 0.0])
     with pytest.raises(gbce.PredictionError, match="too heavy"):
         many(heavy, model=picky)
+
+
+def test_an_interrupted_run_stops_asking(monkeypatch):
+    asked, begun, go_on, ended = [], threading.Event(), threading.Event(), threading.Event()
+
+    def model(rows):
+        asked.append(len(rows))
+        return rows[:, 0]
+
+    def late(number):
+        begun.set()
+        go_on.wait(10)
+        try:
+            step.ask(number, model, np.ones((1, 1)))
+        finally:
+            ended.set()
+
+    step = Lockstep(100)
+    join = threading.Thread.join
+
+    def interrupted(thread, *args):
+        begun.wait(10)
+        monkeypatch.setattr(threading.Thread, "join", join)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        step.run([late])
+    go_on.set()
+    assert ended.wait(10)
+    assert asked == []

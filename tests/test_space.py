@@ -122,3 +122,11 @@ def test_columns_that_are_numbers_can_be_named_as_such():
     assert [feature.mutable for feature in space.features] == [False, True, True]
     assert space.features[1].direction == "increase"
     assert (space.features[1].scale, space.features[2].low) == (3.0, 0.0)
+
+
+def test_what_becomes_of_whole_numbers_is_said_once():
+    frame = pd.DataFrame({"n": [1, 2, 3], "v": [0.5, 1.5, 0.0]})
+    with pytest.warns(UserWarning, match="explored as real") as said:
+        explainer = gbce.Explainer(lambda f: f["v"], frame, space=gbce.Space.infer(frame))
+        explainer.explain(frame.iloc[0], gbce.AtLeast(1.0), rules=[], seed=0)
+    assert len(said) == 1

@@ -167,7 +167,8 @@ class Explainer:
             Whether to show a progress bar.
         store : path, optional
             A folder that keeps each finished row as a file that :func:`gbce.load` reads. A second run of the same
-            question with the same folder explains only what is missing.
+            question with the same folder explains only what is missing; what a kill loses is the group of rows
+            (sixteen at most) that was under way.
 
         Returns
         -------

@@ -234,8 +234,10 @@ class Space:
 
     def adopt(self, data: Any) -> "Space":
         """Return this space with the layout (frame or array, dtypes) of ``data``, whose columns must match."""
-        table = as_table(data, "data", self.names)
-        return self._shaped_like(data, self._matched(table, "data"))
+        table = self._matched(as_table(data, "data", self.names), "data")
+        if self.columns is not None and self.columns == tuple(table.columns):
+            return self  # read off such a frame before, and said then what there was to say
+        return self._shaped_like(data, table)
 
     def _shaped_like(self, data: Any, table: pd.DataFrame) -> "Space":
         if not isinstance(data, pd.DataFrame):
@@ -252,7 +254,7 @@ class Space:
                 f"columns {floated} do not hold floating-point numbers; they are explored as real numbers and "
                 "come back as float64. Hold them fixed with immutable=[...] if that makes no sense.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
         return replace(self, columns=tuple(table.columns), dtypes=tuple(dtypes))
 

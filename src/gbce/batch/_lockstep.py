@@ -28,6 +28,7 @@ class Lockstep:
         self.n_rows = 0
         self._turn = threading.Condition()
         self._running = 0
+        self._stopped = False
         self._questions: dict[int, tuple[Ask, Array]] = {}
         self._answers: dict[int, Any] = {}
 
@@ -50,8 +51,14 @@ class Lockstep:
         threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(len(tasks))]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:  # Ctrl-C: nobody goes on asking a model behind the user's back
+            with self._turn:
+                self._stopped = True
+                self._turn.notify_all()
+            raise
         for error in errors:
             if error is not None:
                 raise error
@@ -63,6 +70,8 @@ class Lockstep:
             self._questions[number] = (function, x)
             self._answer_if_all_wait()
             while number not in self._answers:
+                if self._stopped:
+                    raise InterruptedError("stopped while waiting for an answer")
                 self._turn.wait()
             answer = self._answers.pop(number)
         if isinstance(answer, BaseException):
@@ -70,7 +79,7 @@ class Lockstep:
         return answer
 
     def _answer_if_all_wait(self) -> None:
-        if not self._questions or len(self._questions) < self._running:
+        if self._stopped or not self._questions or len(self._questions) < self._running:
             return
         asked, self._questions = dict(sorted(self._questions.items())), {}
         functions = list(dict.fromkeys(function for function, _ in asked.values()))
