@@ -40,8 +40,10 @@ _READING = """## Reading
 - **ModelUnc has the heavier tail** and the lower SP in 10-D and on the stand-in, beyond noise. In 2-D, where the
   three models agree almost everywhere, these differences, its larger Stability and the higher robustness of its CVaR
   are within noise: the paper's single run could have shown the opposite.
-- **Real data**: the shape of the paper's tables returns on the stand-in. Its SP of exactly one does not, or not
-  quite: for some base points no candidate of the prior comes near the target, and then none of the draws succeeds."""
+- **Real data**: on the stand-in most of the shape of the paper's tables returns: Mean misses, CVaR goes farther,
+  ModelUnc has the lower SP and the heavier tail. Its SP of exactly one does not: for part of the base points no
+  candidate of the prior comes near the target under the model that AutoML chose, and then no draw succeeds. How many
+  they are depends on that model more than on anything else."""
 
 _BASE_POINTS = """## Base points
 
