@@ -21,7 +21,8 @@ __all__ = ["BASE_POINTS", "Found", "figures_at", "search"]
 
 _TYPICAL = 0.1  # among points that fit alike, prefer one that is not far out
 
-#: 2-D: near the minimum of the same gap, by quadrature; 10-D: found by ``search(10)``, rounded to two digits
+#: 2-D: found by quadrature of the true function, and a better fit than what the noisier ``search(2)`` ends at;
+#: 10-D: found by ``search(10)``; other seeds end at other points that fit about as well
 BASE_POINTS: dict[int, tuple[float, ...]] = {
     2: (0.2, 0.1),
     10: (0.6, 0.54, -0.63, -0.85, -1.47, -1.07, -0.35, -0.1, 0.33, -0.03),

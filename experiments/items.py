@@ -180,7 +180,7 @@ def _figure(shop: Workshop, title: str, name: str, figure: Figure, table: pd.Dat
     return Item(title, table, figures.saved(figure, shop.out, name))
 
 
-def _real(name: str, case: real.RealCase, runs: real.RealRuns) -> Item:
+def _real(name: str, case: real.RealCase, runs: simulated.Runs) -> Item:
     used, there = len(runs.gibbs), len(case.base_points)
     number = f"{used} base points" if used == there else f"{used} of {there} base points"
     ess = float(np.median(runs.gibbs.diagnostics["ess"]))

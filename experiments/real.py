@@ -13,10 +13,10 @@ import pandas as pd
 import gbce
 from experiments.models import Leaderboard
 from experiments.settings import REAL_2D, REAL_10D, Setting
-from experiments.simulated import POINT_FIGURES, SEED, WHOLE_FIGURES, short
+from experiments.simulated import POINT_FIGURES, SEED, WHOLE_FIGURES, Runs, short
 from experiments.tables_of_the_paper import REAL_IMPORTANCE, REAL_TABLES
 
-__all__ = ["RealCase", "RealRuns", "importance_table", "mean_and_sd", "real_case", "run"]
+__all__ = ["RealCase", "importance_table", "mean_and_sd", "real_case", "run"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,24 +51,12 @@ class RealCase:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class RealRuns:
-    """One explanation per base point, by each method."""
-
-    gibbs: gbce.ExplanationTable
-    modelunc: gbce.ExplanationTable
-
-    def items(self) -> list[tuple[str, gbce.ExplanationTable]]:
-        """Both methods, with their names."""
-        return [("Gibbs", self.gibbs), ("ModelUnc", self.modelunc)]
-
-
 def real_case(X: pd.DataFrame, y: pd.Series, board: Leaderboard, *, label: str) -> RealCase:
     """Put together one real (or stand-in) data set; two features get the paper's 2-D settings, more the 10-D ones."""
     return RealCase(X.astype(float), y.astype(float), board, REAL_2D if X.shape[1] == 2 else REAL_10D, label)
 
 
-def run(case: RealCase, *, every: int = 1, n_jobs: int = 1, progress: bool = False) -> RealRuns:
+def run(case: RealCase, *, every: int = 1, n_jobs: int = 1, progress: bool = False) -> Runs:
     """Explain each base point (or every few) by each method."""
     rows = case.base_points.iloc[::every].to_numpy()
     target = case.setting.target(case.y_star)
@@ -78,10 +66,10 @@ def run(case: RealCase, *, every: int = 1, n_jobs: int = 1, progress: bool = Fal
         )
         for k in (1, 3)
     ]
-    return RealRuns(*tables)
+    return Runs(*tables)
 
 
-def mean_and_sd(case: RealCase, runs: RealRuns) -> pd.DataFrame:
+def mean_and_sd(case: RealCase, runs: Runs) -> pd.DataFrame:
     """Mean ± SD over base points of every figure, each above the paper's own."""
     paper = REAL_TABLES[2 if case.setting.d == 2 else 10]
     lines: dict[tuple[str, str, str], dict[str, str]] = {}
@@ -101,7 +89,7 @@ def mean_and_sd(case: RealCase, runs: RealRuns) -> pd.DataFrame:
     return frame.set_axis(pd.MultiIndex.from_tuples(frame.index, names=["method", "rule", "data"]))
 
 
-def importance_table(case: RealCase, runs: RealRuns) -> pd.DataFrame:
+def importance_table(case: RealCase, runs: Runs) -> pd.DataFrame:
     """VarImp averaged over base points, each above the paper's own (by position of the feature)."""
     paper = REAL_IMPORTANCE[2 if case.setting.d == 2 else 10]
     lines = {}

@@ -51,7 +51,7 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """The same explanation under many seeds; the first one is the single run that a paper would print."""
+    """Both methods' tables: one base point under many seeds (a paper prints the first run), or many base points."""
 
     gibbs: gbce.ExplanationTable
     modelunc: gbce.ExplanationTable

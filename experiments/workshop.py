@@ -97,16 +97,16 @@ class Workshop:
         return eta_path(self.two, n_jobs=self.n_jobs)
 
     @cached_property
-    def real_two(self) -> tuple[real.RealCase, real.RealRuns]:
+    def real_two(self) -> tuple[real.RealCase, simulated.Runs]:
         """The real-data experiment with two features."""
         return self._real(self.trends.X[list(self.trends.pair)])
 
     @cached_property
-    def real_ten(self) -> tuple[real.RealCase, real.RealRuns]:
+    def real_ten(self) -> tuple[real.RealCase, simulated.Runs]:
         """The real-data experiment with all features."""
         return self._real(self.trends.X)
 
-    def _real(self, X: pd.DataFrame) -> tuple[real.RealCase, real.RealRuns]:
+    def _real(self, X: pd.DataFrame) -> tuple[real.RealCase, simulated.Runs]:
         data = Data(f"real-{X.shape[1]}d", X.to_numpy(dtype=float), self.trends.y.to_numpy(dtype=float))
         case = real.real_case(X, self.trends.y, self.board(data), label=self.trends.label)
         return case, real.run(case, every=self.every, n_jobs=self.n_jobs)

@@ -145,7 +145,7 @@ def test_real_tables_are_means_over_base_points():
     rules = case.setting.rules
     table = explainer.explain_many(rows.iloc[:4].to_numpy(), case.setting.target(case.y_star), rules=rules, seed=0,
                                    progress=False)  # fmt: skip
-    frame = real.mean_and_sd(case, real.RealRuns(table, table))
+    frame = real.mean_and_sd(case, simulated.Runs(table, table))
     loss = table.pointwise.xs("Mean", level="rule")["loss"]
     assert frame.loc[("Gibbs", "Mean", "made up"), "L_pt"] == f"{loss.mean():.3f} ± {loss.std():.3f}"
     assert frame.loc[("Gibbs", "Mean", "paper"), "SP"] == "1.000 ± 0.000"
