@@ -29,7 +29,7 @@ def scene_of(x, *, loss=None, index=None, x0=None, model=None, target=None, eta=
     index = np.arange(n) if index is None else np.asarray(index)
     equal = np.full(len(index), 1.0 / len(index))
     share = np.bincount(index, minlength=n) / len(index)
-    draws = Draws(pool, share, index, equal, True, np.ones(d), 0.0, 0.0, (eta,))
+    draws = Draws(pool, share, index, equal, True, np.ones(d), 0.0, 0.0, (eta,), np.zeros(n))
     low, high = space.limits(x0)
     return Scene(
         draws, mixture, space, x0, np.flatnonzero(high > low), points(x0[None, :], row_loss, prior), noise,

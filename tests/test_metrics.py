@@ -71,7 +71,9 @@ def test_distinct_draws_carry_the_weight_of_their_repetitions():
 
 def test_pareto_k_sees_a_proposal_that_is_too_narrow():
     prior = gbce.DistancePrior(lambda x, row: np.abs(x - row).sum(axis=1), proposal=gbce.Gaussian(0.5))
-    explainer = gbce.Explainer(lambda x: x[:, 0], DATA, space=gbce.Space.real(2), prior=prior, eta=0.0)
+    explainer = gbce.Explainer(
+        lambda x: x[:, 0], DATA, space=gbce.Space.real(2), prior=prior, eta=0.0, sampler=gbce.Importance()
+    )
     assert explainer.explain(DATA[0], gbce.AtLeast(1, scale=1), rules=[], seed=0).diagnostics["pareto_k"] > 0.7
 
 
@@ -85,4 +87,27 @@ def test_pareto_k_sees_a_proposal_that_is_too_narrow():
     ],
 )
 def test_verdict_follows_the_numbers(ess, k, start):
-    assert verdict({"ess": float(ess), "pareto_k": k, "n_evaluated": 10_000}).startswith(start)
+    assert verdict(numbers(ess=float(ess), pareto_k=k)).startswith(start)
+
+
+def numbers(**changed):
+    """Diagnostics of a run without faults, but for what is changed."""
+    ess = changed.get("ess", 5000.0)
+    clean = {"sampler": "Importance", "ess": ess, "ess_worst": ess, "ess_worst_of": "x1", "pareto_k": 0.1,
+             "n_evaluated": 10_000, "log_evidence_se": 0.01, "rungs": (1.0,)}  # fmt: skip
+    return clean | changed
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"complete": False, "rungs": (0.1, 0.25)}, "not finished: the budget ran out at eta = 0.25"),
+        ({"ess_worst": 50.0}, "use with care, because the islands disagree about x1 (50 effective draws)"),
+        ({"log_evidence_se": 0.7}, "use with care, because the log evidence is uncertain by 0.7"),
+        ({"r_hat": 1.3, "n_chains": 9}, "use with care, because the chains have not come together (R-hat 1.30)"),
+        ({"r_hat": 1.01, "n_chains": 9}, "trustworthy: 5,000 effective draws from 9 chains, R-hat 1.010"),
+        ({"islands": 8, "sweeps": [3, 4]}, "trustworthy: 5,000 effective draws from 8 islands over 2 rungs"),
+    ],
+)
+def test_verdict_names_what_is_wrong(changed, sentence):
+    assert verdict(numbers(**changed)).startswith(sentence)

@@ -7,7 +7,8 @@ applies decision rules; :class:`Explanation` holds the draws, the decisions and 
 
 from gbce import datasets
 from gbce.batch import ExplanationTable
-from gbce.calibration import noise_scale
+from gbce._budget import BudgetSpentError
+from gbce.calibration import ExpectedLoss, ModelError, SuccessProbability, noise_scale
 from gbce.decisions import (
     MAP,
     ChanceConstrained,
@@ -27,7 +28,7 @@ from gbce.metrics import Evaluation
 from gbce.posterior import weights_from_risk
 from gbce.predictors import PredictionError
 from gbce.priors import DistancePrior, Gaussian, Laplace
-from gbce.samplers import Importance
+from gbce.samplers import SMC, Importance
 from gbce.space import Feature, Space
 from gbce.targets import AtLeast, AtMost, Class, Loss, Range, Value
 
@@ -35,8 +36,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "MAP",
+    "SMC",
     "AtLeast",
     "AtMost",
+    "BudgetSpentError",
     "CVaR",
     "ChanceConstrained",
     "Class",
@@ -44,6 +47,7 @@ __all__ = [
     "DistancePrior",
     "DiverseSet",
     "Evaluation",
+    "ExpectedLoss",
     "Explainer",
     "Explanation",
     "ExplanationTable",
@@ -55,11 +59,13 @@ __all__ = [
     "Loss",
     "Mean",
     "Medoid",
+    "ModelError",
     "ModelNeededError",
     "PredictionError",
     "RandomDraw",
     "Range",
     "Space",
+    "SuccessProbability",
     "Value",
     "datasets",
     "load",

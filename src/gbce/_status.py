@@ -1,15 +1,16 @@
 """What became of a question, in words: attained or not, and whether the mode is really the mode."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from gbce.draws import Points
+from gbce.draws import Draws, Points
 from gbce.explanation import Decision
 from gbce.posterior import Mixture
 from gbce.targets import Target, short
 
-__all__ = ["mode_note", "status_of"]
+__all__ = ["budget_note", "calibration_note", "mode_note", "status_of"]
 
 _DENSER = 0.1  # of log density: less is not worth a sentence
 
@@ -36,8 +37,29 @@ def status_of(row: Points, pool: Points, decisions: Sequence[Decision], target: 
     )
 
 
+def budget_note(draws: Draws, eta: float | None) -> str:
+    """Say so if the budget ended the sampling; ``eta`` is the one that was asked for, if it was a number."""
+    if draws.facts.get("complete", True):
+        return ""
+    reached = draws.rungs[-1]
+    if eta is None or reached < eta:
+        wish = "" if eta is None else f" of {eta:g}"
+        return f"The budget ran out at eta = {reached:g}{wish}: this is the posterior there, not the one asked for."
+    return f"The budget ran out after {len(draws.pool):,} evaluated points: fewer than the sampler was to draw."
+
+
+def calibration_note(calibration: Mapping[str, Any], eta: float) -> str:
+    """Say so if eta could not be found."""
+    if calibration.get("met", True):
+        return ""
+    return (
+        f"{calibration['rule']} could not be met: eta = {eta:g} is the best that was found, and its figures are below. "
+        "Ask for less, widen the prior, or allow more."
+    )
+
+
 def mode_note(decisions: Sequence[Decision], mixture: Mixture) -> str:
-    """Say so if another decision is more probable than MAP, the best of the points that were evaluated."""
+    """Say so if another decision is more probable than MAP, which refines only the best points it is given."""
     mode = [decision for decision in decisions if decision.label == "MAP"]
     others = [decision for decision in decisions if not decision.label.startswith("MAP")]
     if not mode or not others:
@@ -47,6 +69,6 @@ def mode_note(decisions: Sequence[Decision], mixture: Mixture) -> str:
     if objective[0] - objective[best] <= _DENSER:
         return ""
     return (
-        f"MAP is the most probable of the evaluated points, but {others[best - 1].label} is more probable still "
+        f"MAP is the most probable point that was found, but {others[best - 1].label} is more probable still "
         f"(objective {short(objective[best])} against {short(objective[0])}): more candidates come closer to the mode."
     )

@@ -20,6 +20,7 @@ __all__ = [
     "normalise",
     "pareto_k",
     "resample",
+    "systematic",
     "weighted_quantile",
 ]
 
@@ -85,4 +86,11 @@ def resample(rng: np.random.Generator, weights: Array, n: int) -> Array:
     """Draw ``n`` indices with replacement, each with probability ``weights`` (multinomial resampling)."""
     cumulative = np.cumsum(weights)
     picks = np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right")
+    return np.minimum(picks, len(weights) - 1)
+
+
+def systematic(rng: np.random.Generator, weights: Array, n: int) -> Array:
+    """Draw ``n`` indices on a comb with one random offset: each point comes as often as its weight says, within one."""
+    cumulative = np.cumsum(weights)
+    picks = np.searchsorted(cumulative, (rng.random() + np.arange(n)) / n * cumulative[-1], side="right")
     return np.minimum(picks, len(weights) - 1)

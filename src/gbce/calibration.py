@@ -1,11 +1,179 @@
-"""Tying the loss, and so eta, to how well a model predicts."""
+"""Choosing eta: by what the posterior is to achieve, or by how well the model predicts."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-__all__ = ["noise_scale"]
+from gbce._checks import is_number, require_counts, require_finite
+from gbce._weights import Array
+from gbce.targets import Class, Loss, Target
+
+__all__ = ["EtaRule", "ExpectedLoss", "ModelError", "SuccessProbability", "as_eta", "noise_scale"]
+
+
+@dataclass(frozen=True)
+class SuccessProbability:
+    """The smallest eta whose posterior reaches the target with a given probability.
+
+    The success probability never falls as eta grows, so there is one such eta; it is found on the way up of the
+    sampler, without further model calls. With several models it is the first one's.
+
+    Parameters
+    ----------
+    probability : float
+        Wanted, above 0 and below 1.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> data = np.random.default_rng(0).normal(size=(200, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, eta=gbce.SuccessProbability(0.9))
+    >>> explanation = explainer.explain(data[0], gbce.Value(3.0, scale=1, tolerance=0.5), rules=[], seed=0)
+    >>> abs(explanation.distribution["success_probability"] - 0.9) < 0.05
+    np.True_
+    """
+
+    probability: float
+
+    def __post_init__(self) -> None:
+        require_finite(self, "probability")
+        if not 0 < self.probability < 1:
+            raise ValueError(
+                f"SuccessProbability: probability must lie between 0 and 1, not {self.probability!r}; no finite eta "
+                "makes success certain"
+            )
+
+    @property
+    def label(self) -> str:
+        """The rule in words."""
+        return f"SuccessProbability({self.probability:g})"
+
+    def shortfall(self, loss: Array, reached: Array, weights: Array) -> float:
+        """Return what is missing to the wanted probability at weighted points, each array ``(n,)``."""
+        return self.probability - float(weights @ reached)
+
+
+@dataclass(frozen=True)
+class ExpectedLoss:
+    """The eta whose posterior has a given expected loss: a Lagrange multiplier.
+
+    Of all laws with no larger expected loss, the posterior at this eta is the one nearest to the prior (in
+    Kullback-Leibler divergence).
+
+    Parameters
+    ----------
+    loss : float
+        Wanted, in the units of the target's loss.
+
+    Examples
+    --------
+    >>> ExpectedLoss(0.5).label
+    'ExpectedLoss(0.5)'
+    """
+
+    loss: float
+
+    def __post_init__(self) -> None:
+        require_finite(self, "loss")
+
+    @property
+    def label(self) -> str:
+        """The rule in words."""
+        return f"ExpectedLoss({self.loss:g})"
+
+    def shortfall(self, loss: Array, reached: Array, weights: Array) -> float:
+        """Return by how much the expected loss at weighted points is too large, each array ``(n,)``."""
+        counted = weights > 0
+        return float(weights[counted] @ loss[counted]) - self.loss
+
+
+@dataclass(frozen=True, eq=False)
+class ModelError:
+    """The unit rule: the eta at which the loss is minus the log likelihood of the wanted output.
+
+    For squared loss that is ``1 / (2 * MSE)`` in units of the output, so that the target is seen as a draw from
+    ``N(f(x), MSE)``; for absolute loss it is one over the mean absolute error; for the log loss of a class it is 1.
+    With several models the error is the first one's.
+
+    Parameters
+    ----------
+    y : array of shape (n,), optional
+        Outcomes of the rows of the explainer's data: the model is refitted on folds of them, once.
+    mse, mae : float, optional
+        A mean squared or mean absolute error that is known already.
+    cv : int
+        Number of folds, shuffled.
+    seed : int
+        Of the shuffle.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> ModelError(mse=0.5).eta(gbce.Value(3.0, scale=1.0), {"mse": 0.5})
+    1.0
+    """
+
+    y: Any = None
+    mse: float | None = None
+    mae: float | None = None
+    cv: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("mse", "mae"):
+            value = getattr(self, name)
+            if value is not None and not (is_number(value) and 0 < value < math.inf):
+                raise ValueError(f"ModelError: {name} must be a positive number, not {value!r}")
+        require_counts(self, "cv")
+
+    @property
+    def label(self) -> str:
+        """The rule in words."""
+        return "ModelError"
+
+    def measured(self, model: Any, X: Any, target: Target, known: dict[str, Any] | None) -> dict[str, Any]:
+        """Return the error that the target's loss needs, added to what is ``known``; folds are fitted once."""
+        known = {} if known is None else known
+        name = _error_of(target)
+        if name is None or name in known:
+            return known
+        given = getattr(self, name)
+        if given is not None:
+            return {**known, name: float(given)}
+        if self.y is None:
+            raise ValueError(
+                f"ModelError needs the model's error for {target.describe()}: give the outcomes of the data, "
+                f"ModelError(y), or a number, ModelError({name}=...)"
+            )
+        if not hasattr(model, "fit"):
+            raise TypeError(
+                f"ModelError cannot refit {type(model).__name__} on folds: give its error, ModelError({name}=...)"
+            )
+        if len(self.y) != len(X):
+            raise ValueError(f"ModelError: y has {len(self.y)} outcomes, but the explainer's data have {len(X)} rows")
+        return {**known, name: _cross_validated(model, X, self.y, name, self.cv, self.seed), "folds": self.cv}
+
+    def eta(self, target: Target, known: dict[str, Any]) -> float:
+        """Return eta for a target whose scale is settled."""
+        name = _error_of(target)
+        if name is None:
+            return 1.0
+        scale = float(getattr(target, "scale", None) or 1.0)
+        return scale / known["mae"] if name == "mae" else scale**2 / (2.0 * known["mse"])
+
+
+EtaRule = SuccessProbability | ExpectedLoss | ModelError
+
+
+def as_eta(eta: Any) -> tuple[float, EtaRule | None]:
+    """Tell a number from a rule; with a rule the number is only where the search begins."""
+    if isinstance(eta, EtaRule):
+        return 1.0, eta
+    if isinstance(eta, type) and issubclass(eta, EtaRule):
+        raise TypeError(f"eta must be a number or an object such as gbce.SuccessProbability(0.9), not the class {eta}")
+    return eta, None
 
 
 def noise_scale(model: Any, X: Any, y: Any, *, cv: int = 5, seed: int = 0) -> float:
@@ -39,11 +207,24 @@ def noise_scale(model: Any, X: Any, y: Any, *, cv: int = 5, seed: int = 0) -> fl
     >>> bool(abs(noise_scale(LinearRegression(), X, y) - 0.5 * 2**0.5) < 0.05)
     True
     """
+    return math.sqrt(2.0 * _cross_validated(model, X, y, "mse", cv, seed))
+
+
+def _error_of(target: Target) -> str | None:
+    """Return which error the target's loss is measured by; none for a class."""
+    if isinstance(target, Class):
+        return None
+    if isinstance(target, Loss):
+        raise TypeError("ModelError does not know what the values of your own loss mean: give eta as a number")
+    return "mae" if getattr(target, "loss", "squared") == "absolute" else "mse"
+
+
+def _cross_validated(model: Any, X: Any, y: Any, error: str, cv: int, seed: int) -> float:
     from sklearn.base import clone, is_classifier
     from sklearn.model_selection import KFold, cross_val_score
 
     if is_classifier(model):
-        raise TypeError("noise_scale is for regressors; a classifier's log loss needs no scale")
+        raise TypeError("noise_scale and ModelError with squared loss are for regressors; log loss needs no scale")
     folds = KFold(cv, shuffle=True, random_state=seed)
-    scores = cross_val_score(clone(model), X, y, cv=folds, scoring="neg_mean_squared_error", error_score="raise")
-    return math.sqrt(2.0 * float(np.mean(-scores)))
+    scoring = {"mse": "neg_mean_squared_error", "mae": "neg_mean_absolute_error"}[error]
+    return float(np.mean(-cross_val_score(clone(model), X, y, cv=folds, scoring=scoring, error_score="raise")))

@@ -4,13 +4,18 @@ A sampler evaluates a *pool* of points and weighs them; the draws are a selectio
 room needs the model: outputs, losses and verdicts of every point are kept, per model.
 """
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import t as student
 
-from gbce._weights import Array, effective_sample_size, log_mean_exp, normalise, resample
-from gbce.posterior import Mixture
+from gbce._weights import Array, effective_sample_size, normalise, systematic
+from gbce._weights import resample as multinomial
+from gbce.posterior import GibbsPosterior, Mixture
 
 __all__ = ["Draws", "Points"]
 
@@ -46,9 +51,27 @@ class Points:
     def __len__(self) -> int:
         return len(self.x)
 
+    @classmethod
+    def evaluated(cls, posterior: GibbsPosterior, z: Array) -> "Points":
+        """Place latent points ``(n, m)`` and ask every model about them."""
+        placed = posterior.prior.place(z)
+        return cls(z, placed.x, *posterior.evaluate(placed.x), cost=placed.cost, extra=placed.extra)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Points]") -> "Points":
+        """Return all points one after the other."""
+        return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
+
     def take(self, index: Array) -> "Points":
-        """Return the points at ``index``."""
+        """Return the points at ``index``, positions or a mask."""
         return Points(*(getattr(self, f.name)[index] for f in fields(self)))
+
+    def moved(self, to: "Points", where: Array) -> "Points":
+        """Return these points with those of ``to`` in the places of the mask ``where`` ``(n,)``."""
+        arrays = {f.name: getattr(self, f.name).copy() for f in fields(self)}
+        for name, array in arrays.items():
+            array[where] = getattr(to, name)[where]
+        return Points(**arrays)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +96,14 @@ class Draws:
         ``log E_prior[exp(-potential)]`` and its Monte Carlo error.
     rungs : tuple of float
         Temperatures the sampler went through, the last one being eta.
+    base : array of shape (N,)
+        Log weight of each pool point before its potential and its extra come in: how often the sampler would have
+        found it under the latent law, against how often it did. Zero for a pool from the prior's map.
+    groups : int array of shape (N,), optional
+        Which independent run each pool point belongs to. Errors are then those between runs; without groups the
+        pool's points are independent themselves.
+    facts : mapping
+        What the sampler has to report beside: plain numbers and text.
 
     Examples
     --------
@@ -88,15 +119,30 @@ class Draws:
     log_evidence: float
     log_evidence_se: float
     rungs: tuple[float, ...]
+    base: Array
+    groups: Array | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def weighed(cls, pool: Points, mixture: Mixture, x0: Array) -> "Draws":
-        """Weigh a pool of points that came from the prior's map; the draws are then the whole pool.
+    def weighed(
+        cls,
+        pool: Points,
+        mixture: Mixture,
+        x0: Array,
+        *,
+        base: Array | None = None,
+        groups: Array | None = None,
+        rungs: tuple[float, ...] = (),
+        facts: Mapping[str, Any] | None = None,
+    ) -> "Draws":
+        """Weigh a pool of points, which came from the prior's map unless ``base`` says otherwise.
 
-        The evidence is a ratio of two means over the map's law: ``E[exp(-potential - extra)] / E[exp(-extra)]``.
+        The draws are then the whole pool. The evidence is a ratio of two means over the map's law:
+        ``E[exp(-potential - extra)] / E[exp(-extra)]``.
         """
-        log_weights = -mixture.potential(pool.loss) - pool.extra
-        weights, prior_weights = normalise(log_weights), normalise(-pool.extra)
+        base = np.zeros(len(pool)) if base is None else base
+        log_weights, log_prior = base - mixture.potential(pool.loss) - pool.extra, base - pool.extra
+        weights, prior_weights = normalise(log_weights), normalise(log_prior)
         return cls(
             pool=pool,
             pool_weights=weights,
@@ -104,16 +150,28 @@ class Draws:
             weights=weights,
             resampled=False,
             prior_change=prior_weights @ np.abs(pool.x - x0),
-            log_evidence=log_mean_exp(log_weights) - log_mean_exp(-pool.extra),
+            log_evidence=float(logsumexp(log_weights) - logsumexp(log_prior)),
             # delta method: log(a / b) has the influence w_i - v_i of the two sets of weights
-            log_evidence_se=float(np.sqrt(np.square(weights - prior_weights).sum())),
-            rungs=(float(mixture.eta),),
+            log_evidence_se=float(_error(weights - prior_weights, groups)),
+            rungs=rungs or (float(mixture.eta),),
+            base=base,
+            groups=groups,
+            facts={} if facts is None else facts,
         )
 
+    def reweighed(self, mixture: Mixture, x0: Array) -> "Draws":
+        """Weigh the same pool anew: another eta, other weights of the models, another combination."""
+        rungs = (*(rung for rung in self.rungs if rung < mixture.eta), float(mixture.eta))
+        return Draws.weighed(self.pool, mixture, x0, base=self.base, groups=self.groups, rungs=rungs, facts=self.facts)
+
     def resample(self, rng: np.random.Generator, n: int) -> "Draws":
-        """Pick ``n`` draws of equal weight from the pool, with replacement."""
-        picks = resample(rng, self.pool_weights, n)
-        return replace(self, index=picks, weights=np.full(n, 1.0 / n), resampled=True)
+        """Pick ``n`` draws of equal weight from the pool, with replacement.
+
+        Each is picked by itself, as in Algorithm 1 of the paper, unless there are groups: then systematically, which
+        keeps as many different points as can be.
+        """
+        pick = multinomial if self.groups is None else systematic
+        return replace(self, index=pick(rng, self.pool_weights, n), weights=np.full(n, 1.0 / n), resampled=True)
 
     @cached_property
     def points(self) -> Points:
@@ -150,8 +208,31 @@ class Draws:
 
     @cached_property
     def ess(self) -> float:
-        """Effective sample size of the pool's weights."""
-        return effective_sample_size(self.pool_weights)
+        """Effective sample size of the pool: of its weights, or less where independent runs show that it is less."""
+        size = effective_sample_size(self.pool_weights)
+        return size if self.groups is None else min(size, 1.0 / max(float(np.mean(self._unrest)), 1e-300))
+
+    @cached_property
+    def worst_ess(self) -> tuple[float, int]:
+        """Effective sample size of the figure that runs agree on least, and which it is.
+
+        That is a latent coordinate, 0 to ``m - 1``, the loss, ``m``, or the distance, ``m + 1``.
+        """
+        if self.groups is None:
+            return self.ess, 0
+        worst = int(np.argmax(self._unrest))
+        return min(effective_sample_size(self.pool_weights), 1.0 / max(float(self._unrest[worst]), 1e-300)), worst
+
+    @cached_property
+    def _unrest(self) -> Array:
+        """Squared error between runs over the posterior variance, for coordinates, loss and distance."""
+        values = np.column_stack([self.pool.z, self.pool.loss[:, 0], self.pool.cost])[self.pool_weights > 0]
+        weights = self.pool_weights[self.pool_weights > 0]
+        groups = None if self.groups is None else self.groups[self.pool_weights > 0]
+        offset = values - weights @ values
+        variance = weights @ np.square(offset)
+        error = np.square(_error(weights[:, None] * offset, groups, widened=False))
+        return np.where(variance > 1e-12 * (1 + np.square(values).max(axis=0)), error / np.maximum(variance, 1e-300), 0)
 
     @cached_property
     def distinct(self) -> tuple[Array, Array]:
@@ -169,8 +250,26 @@ class Draws:
         The influence of a mean is value minus mean. The first term is the error of the weighted pool, the second
         that of picking the draws out of it.
         """
-        squared = np.square(influence)
-        variance = np.tensordot(np.square(self.pool_weights), squared, axes=1)
+        weighted = self.pool_weights.reshape(-1, *[1] * (influence.ndim - 1)) * influence
+        error = _error(weighted, self.groups)
         if self.resampled:
-            variance = variance + np.tensordot(self.pool_weights, squared, axes=1) / len(self)
-        return np.sqrt(variance)
+            picking = np.tensordot(self.pool_weights, np.square(influence), axes=1) / len(self)
+            error = np.sqrt(np.square(error) + picking)
+        return error
+
+
+def _error(contributions: Array, groups: Array | None, *, widened: bool = True) -> Array:
+    """Return the standard error of a sum of contributions ``(N, ...)`` whose expectation is zero.
+
+    Between a few runs it is widened as Student's law asks, so that 1.96 times the error still covers 95%.
+    """
+    if groups is None:
+        return np.sqrt(np.square(contributions).sum(axis=0))
+    n = int(groups.max()) + 1
+    if n == 1:
+        return np.full(contributions.shape[1:], np.inf)
+    sums = np.zeros((n, *contributions.shape[1:]))
+    np.add.at(sums, groups, contributions)
+    sums = sums - sums.mean(axis=0)
+    spread = np.sqrt(np.square(sums).sum(axis=0) * n / (n - 1))
+    return spread * (student.ppf(0.975, n - 1) / 1.959964) if widened else spread

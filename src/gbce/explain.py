@@ -1,6 +1,7 @@
 """The one call: from a fitted model and a row to an explanation. Assembly only; the mathematics lives elsewhere."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,18 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from gbce._budget import Budget, BudgetSpentError, budget_of
+from gbce._deciding import chosen, judged
 from gbce._seeds import JUDGING, SAMPLING, seed_number, stream
-from gbce._status import mode_note, status_of
+from gbce._status import budget_note, calibration_note, mode_note, status_of
 from gbce._weights import Array
+from gbce.calibration import EtaRule, ModelError, as_eta
 from gbce.decisions import MAP, ChanceConstrained, Choice, CVaR, Mean, Rule, require_rule
-from gbce.draws import Points
-from gbce.explanation import Decision, Explanation, lines
-from gbce.metrics import Evaluation, Neighbours, robustness
-from gbce.noise import offsets, require_noise
-from gbce.posterior import Combine, Evaluated, GibbsPosterior, Mixture, as_weights
+from gbce.draws import Draws, Points
+from gbce.explanation import Explanation, lines
+from gbce.metrics import Evaluation, Neighbours
+from gbce.noise import require_noise
+from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, as_classifier, as_predictor, follow_predict
 from gbce.priors import Gaussian, Prior
-from gbce.samplers import Importance, Sampler
+from gbce.samplers import SMC, Sampler
 from gbce.space import Space
 from gbce.targets import Class, Target
 
@@ -47,10 +51,10 @@ class Explainer:
         What may change, how far and in which unit; read off the data when left out.
     prior : Gaussian, Laplace or DistancePrior, optional
         Law of candidates around the row; ``Gaussian()`` when left out.
-    eta : float
-        Weight of the loss against the prior.
-    sampler : Importance, optional
-        How to draw.
+    eta : float, SuccessProbability, ExpectedLoss or ModelError
+        Weight of the loss against the prior: a number, or a rule that finds one for each row.
+    sampler : SMC, Importance, Chains or Nested, optional
+        How to draw; ``SMC()`` when left out.
     weights : sequence of K numbers, optional
         Of the models; equal when left out. :func:`gbce.weights_from_risk` computes them from cross-validated losses.
     combine : {"any", "all", "average"}
@@ -81,7 +85,7 @@ class Explainer:
         *,
         space: Space | None = None,
         prior: Prior | None = None,
-        eta: float = 1.0,
+        eta: float | EtaRule = 1.0,
         sampler: Sampler | None = None,
         weights: Sequence[float] | Array | None = None,
         combine: Combine = "any",
@@ -96,16 +100,18 @@ class Explainer:
         self.space = Space.infer(data) if space is None else space.adopt(data)
         self.data = self.space.encode(data, what="data")
         self.prior: Prior = Gaussian() if prior is None else prior
-        self.sampler: Sampler = Importance() if sampler is None else sampler
+        self.sampler: Sampler = SMC() if sampler is None else sampler
         self.evaluation = Evaluation() if evaluation is None else evaluation
-        self.mixture = Mixture(eta, as_weights(weights, len(models)), combine)
+        number, self.eta_rule = as_eta(eta)
+        self.mixture = Mixture(number, as_weights(weights, len(models)), combine)
         _require(self.prior, "at", "prior", "gbce.Gaussian(), gbce.Laplace() or gbce.DistancePrior(...)")
-        _require(self.sampler, "sample", "sampler", "gbce.Importance()")
+        _require(self.sampler, "sample", "sampler", "gbce.SMC()")
         _require(self.evaluation, "noise", "evaluation", "gbce.Evaluation()")
         whole = isinstance(batch_rows, (int, np.integer)) and not isinstance(batch_rows, bool)
         if batch_rows is not None and (not whole or batch_rows < 1):
             raise ValueError(f"batch_rows must be a whole number of at least 1, not {batch_rows!r}")
         require_noise(self.evaluation.noise, self.space)
+        self._models = models
         predictors = [as_predictor(one, self.space, batch_rows=batch_rows) for one in models]
         self.predictors = _with_distinct_names(predictors)
         self._neighbours = Neighbours.of(self.data, self.space.scale)
@@ -113,9 +119,17 @@ class Explainer:
         self._reference = self.data[::step]
         self._spread: float | None = None
         self._classifiers: tuple[Predictor, ...] | None = None
+        self._model_error: dict[str, Any] | None = None
 
     def explain(
-        self, row: Any, target: Target, *, rules: Sequence[Rule] | Rule | None = None, seed: Any = None
+        self,
+        row: Any,
+        target: Target,
+        *,
+        rules: Sequence[Rule] | Rule | None = None,
+        seed: Any = None,
+        max_model_rows: int | None = None,
+        time_budget: float | None = None,
     ) -> Explanation:
         """Explain one row.
 
@@ -129,16 +143,28 @@ class Explainer:
             Which decisions to take; MAP, Mean, CVaR and ChanceConstrained when left out.
         seed : int, Generator or SeedSequence, optional
             The same seed gives the same bits.
+        max_model_rows : int, optional
+            Most rows that may be shown to models, over all of them. When they are used up, the posterior at the eta
+            that was reached comes back, and says so.
+        time_budget : float, optional
+            Seconds after which no model is asked any more; one call is not interrupted. The bits then depend on the
+            machine.
 
         Returns
         -------
         Explanation
             Plain data; it can be saved, plotted and sent without the model.
+
+        Raises
+        ------
+        BudgetSpentError
+            If the budget does not even allow a first look.
         """
+        budget = budget_of(max_model_rows, time_budget)
         listed = self._checked_rules(rules)
         x0 = self.space.encode_row(row)
-        predictors, target = self._ready(target)
-        return self._explained(x0, predictors, target, listed, seed_number(seed))
+        predictors, target = self._ready(target, budget)
+        return self._explained(x0, predictors, target, listed, seed_number(seed), budget)
 
     def explain_many(
         self,
@@ -150,6 +176,7 @@ class Explainer:
         n_jobs: int | None = None,
         progress: bool = True,
         store: str | Path | None = None,
+        max_model_rows: int | None = None,
     ) -> "ExplanationTable":
         """Explain many rows; rows share model calls, and a run that is killed can be resumed.
 
@@ -169,6 +196,8 @@ class Explainer:
             A folder that keeps each finished row as a file that :func:`gbce.load` reads. A second run of the same
             question with the same folder explains only what is missing; what a kill loses is the group of rows
             (sixteen at most) that was under way.
+        max_model_rows : int, optional
+            Most rows that may be shown to models for each row that is explained.
 
         Returns
         -------
@@ -186,16 +215,32 @@ class Explainer:
         """
         from gbce.batch import explain_many  # an outer room: it uses this one
 
-        return explain_many(self, rows, target, rules=rules, seed=seed, n_jobs=n_jobs, progress=progress, store=store)
+        return explain_many(
+            self,
+            rows,
+            target,
+            rules=rules,
+            seed=seed,
+            n_jobs=n_jobs,
+            progress=progress,
+            store=store,
+            max_model_rows=max_model_rows,
+        )
 
     def _explained(
-        self, x0: Array, predictors: tuple[Predictor, ...], target: Target, rules: tuple[Rule, ...], number: int
+        self,
+        x0: Array,
+        predictors: tuple[Predictor, ...],
+        target: Target,
+        rules: tuple[Rule, ...],
+        number: int,
+        budget: Budget,
     ) -> Explanation:
-        posterior = GibbsPosterior(self.prior.at(self.space, x0), predictors, target, self.mixture)
-        said = posterior.evaluate(x0[None, :], own_decision=True)
-        zero = np.zeros((1, posterior.prior.dimension))
-        at_row = Points(zero, x0[None, :], *said, cost=posterior.prior.cost(x0[None, :]), extra=np.zeros(1))
-        draws = self.sampler.sample(posterior, stream(number, SAMPLING))
+        posterior = self._posterior(x0, predictors, target, budget)
+        at_row = _evaluated_row(posterior, x0)
+        part = 0.5 if rules else 1.0  # of the budget; the rest is for the rules and their figures
+        draws = self.sampler.sample(replace(posterior, budget=budget.share(part)), stream(number, SAMPLING))
+        posterior = replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1]), goal=None)
         explanation = Explanation(
             space=self.space,
             target=posterior.target,
@@ -211,11 +256,19 @@ class Explainer:
             notes=(),
             n_model_calls=0,
             n_model_rows=0,
+            calibration=self._calibration(target, draws),
         )
-        choices = {rule.label: rule.choose(explanation.scene(posterior)) for rule in rules}
-        decisions = self._judged(posterior, explanation, choices)
+        choices, rule_notes = chosen(explanation, posterior, rules)
+        decisions = judged(explanation, posterior, choices, self._neighbours)
         status, note = status_of(at_row, draws.pool, decisions, posterior.target)
-        notes = [note, *(choice.note for choice in choices.values()), mode_note(decisions, posterior.mixture)]
+        asked = None if self.eta_rule is not None else self.mixture.eta
+        notes = [
+            note,
+            budget_note(draws, asked),
+            calibration_note(explanation.calibration, posterior.mixture.eta),
+            *rule_notes,
+            mode_note(decisions, posterior.mixture),
+        ]
         return replace(
             explanation,
             decisions=decisions,
@@ -257,7 +310,7 @@ class Explainer:
         named = isinstance(rows, pd.DataFrame) and not isinstance(rows.index, pd.RangeIndex)
         labels = [str(label) for label in rows.index] if named else [f"row {i}" for i in range(len(x))]
         choices = {label: Choice(x[[i]]) for i, label in enumerate(labels)}
-        return replace(explanation, decisions=self._judged(posterior, explanation, choices)).pointwise
+        return replace(explanation, decisions=judged(explanation, posterior, choices, self._neighbours)).pointwise
 
     # --- pieces ---------------------------------------------------------------------------------------------
 
@@ -267,15 +320,35 @@ class Explainer:
             require_noise(getattr(rule, "noise", None), self.space)
         return listed
 
-    def _ready(self, target: Target) -> tuple[tuple[Predictor, ...], Target]:
+    def _ready(self, target: Target, budget: Budget | None = None) -> tuple[tuple[Predictor, ...], Target]:
         """Return predictors that count from zero and the target with its open numbers filled in."""
         if not isinstance(target, Target):
             raise TypeError(f"target must be a gbce target such as gbce.AtLeast(10), not {target!r}")
+        budget = Budget() if budget is None else budget
         predictors = tuple(predictor.metered() for predictor in self.predictors)
         if isinstance(target, Class):
-            predictors = self._as_classifiers(predictors)
-        spread = self._output_spread(predictors[0]) if target.needs_spread else 1.0
+            predictors = self._as_classifiers(predictors, budget)
+        spread = self._output_spread(predictors[0], budget) if target.needs_spread else 1.0
         return predictors, target.resolved(spread)
+
+    def _posterior(
+        self, x0: Array, predictors: tuple[Predictor, ...], target: Target, budget: Budget
+    ) -> GibbsPosterior:
+        """Return the posterior of a row, at the eta that was given or with the goal that it is to meet."""
+        mixture, rule = self.mixture, self.eta_rule
+        if isinstance(rule, ModelError):
+            self._model_error = rule.measured(self._models[0], self.space.decode(self.data), target, self._model_error)
+            mixture, rule = replace(mixture, eta=rule.eta(target, self._model_error)), None
+        prior = self.prior.at(self.space, x0)
+        return GibbsPosterior(prior, predictors, target, mixture, rule, self._reference, budget)
+
+    def _calibration(self, target: Target, draws: Draws) -> dict[str, Any]:
+        """Return how eta was found, as plain numbers and text; nothing if it was given."""
+        if self.eta_rule is None:
+            return {}
+        if isinstance(self.eta_rule, ModelError):
+            return {"rule": self.eta_rule.label, "met": True, **(self._model_error or {})}
+        return {"rule": self.eta_rule.label, "met": bool(draws.facts.get("goal_met", False))}
 
     def _posterior_of(self, explanation: Explanation) -> GibbsPosterior:
         if explanation.space != self.space or len(explanation.models) != len(self.predictors):
@@ -284,52 +357,43 @@ class Explainer:
         prior = self.prior.at(self.space, explanation.x0)
         return GibbsPosterior(prior, predictors, target, explanation.mixture)
 
-    def _as_classifiers(self, predictors: tuple[Predictor, ...]) -> tuple[Predictor, ...]:
+    def _as_classifiers(self, predictors: tuple[Predictor, ...], budget: Budget) -> tuple[Predictor, ...]:
         if self._classifiers is None:
-            ready = [as_classifier(predictor, self._reference) for predictor in predictors]
-            rows = _between(self._reference)
-            self._classifiers = tuple(follow_predict(predictor, rows) for predictor in ready)
+            with _setting_up(
+                budget, (1 + 2 * _N_BETWEEN) * len(predictors), "comparing predict with probabilities", ""
+            ):
+                ready = [as_classifier(predictor, self._reference) for predictor in predictors]
+                rows = _between(self._reference)
+                self._classifiers = tuple(follow_predict(predictor, rows) for predictor in ready)
             return self._classifiers
         return tuple(predictor.metered() for predictor in self._classifiers)
 
-    def _output_spread(self, first: Predictor) -> float:
+    def _output_spread(self, first: Predictor, budget: Budget) -> float:
         """Return the standard deviation of the first model's outputs on the data, asked for once."""
         if self._spread is None:
-            values = first(self._reference).values
+            advice = "give the target a scale and a tolerance, or "
+            with _setting_up(budget, len(self._reference), "reading the spread of outputs off the data", advice):
+                values = first(self._reference).values
             # several columns have no one spread; the target refuses them in its own words
             self._spread = float(values.std()) if values.ndim == 1 else 1.0
         return self._spread
 
-    def _judged(
-        self, posterior: GibbsPosterior, explanation: Explanation, choices: dict[str, Choice]
-    ) -> tuple[Decision, ...]:
-        """Figures of all chosen points: two model calls for all of them together."""
-        if not choices:
-            return ()
-        labels = [label for rule, choice in choices.items() for label in choice.labels(rule)]
-        x = np.vstack([choice.x for choice in choices.values()])
-        # a classifier's own predict has the last word on every decision
-        classifies = posterior.predictors[0].classes is not None
-        known = np.concatenate([np.full(len(c.x), c.known is not None and not classifies) for c in choices.values()])
-        said = [np.empty((len(x), len(posterior.predictors)), dtype) for dtype in (float, float, bool)]
-        before = [c.known for c in choices.values() if c.known is not None and not classifies]
-        for array, name in zip(said, Evaluated._fields, strict=True):
-            if before:
-                array[known] = np.concatenate([getattr(points, name) for points in before])
-        if not known.all():
-            for array, fresh in zip(said, posterior.evaluate(x[~known], own_decision=True), strict=True):
-                array[~known] = fresh
-        outputs, loss, reached = said
-        shifts = offsets(
-            self.evaluation.noise, self.space, stream(explanation.seed, JUDGING), self.evaluation.n_perturb
-        )
-        robust, robust_se = robustness(posterior, self.space, x, shifts)
-        near = self._neighbours.plausibility(x, self.evaluation.neighbours)
-        figures = np.column_stack([posterior.prior.cost(x), robust, robust_se, near])
-        return tuple(
-            Decision(label, x[i], outputs[i], loss[i], reached[i], *map(float, figures[i]))
-            for i, label in enumerate(labels)
-        )
+
+@contextmanager
+def _setting_up(budget: Budget, rows: int, what: str, advice: str) -> Iterator[None]:
+    """Charge what is asked once per explainer, or say why it cannot be asked."""
+    if budget.affords(rows) < rows:
+        raise BudgetSpentError(f"{what} takes {rows:,} model rows, once: {advice}raise max_model_rows or time_budget")
+    with budget.spending(rows):
+        yield
+
+
+def _evaluated_row(posterior: GibbsPosterior, x0: Array) -> Points:
+    """Return the row itself as one evaluated point."""
+    x = x0[None, :]
+    zero = np.zeros((1, posterior.prior.dimension))
+    said = posterior.evaluate(x, own_decision=True)
+    return Points(zero, x, *said, cost=posterior.prior.cost(x), extra=np.zeros(1))
 
 
 def _between(rows: Array) -> Array:

@@ -1,7 +1,7 @@
 """The result: plain data about one row, with its tables. No model inside, nothing executable."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,6 +77,8 @@ class Explanation:
         Sentences the user should read.
     n_model_calls, n_model_rows : int
         What it cost.
+    calibration : mapping
+        How eta was found, where a rule found it.
 
     Examples
     --------
@@ -104,6 +106,7 @@ class Explanation:
     notes: tuple[str, ...]
     n_model_calls: int
     n_model_rows: int
+    calibration: Mapping[str, Any] = field(default_factory=dict)
 
     # --- tables ---------------------------------------------------------------------------------------------
 
@@ -116,6 +119,12 @@ class Explanation:
     def x0(self) -> Array:
         """The row, encoded: ``(d,)``."""
         return self.row.x[0]
+
+    @property
+    def free(self) -> Array:
+        """Positions ``(m,)`` of the features that can move."""
+        low, high = self.space.limits(self.x0)
+        return np.flatnonzero(high > low)
 
     @cached_property
     def counterfactuals(self) -> pd.DataFrame:
@@ -204,14 +213,26 @@ class Explanation:
 
     @cached_property
     def diagnostics(self) -> dict[str, Any]:
-        """How it was sampled: ess, pareto_k, log_evidence and its error, cost, verdict, notes."""
-        numbers = diagnose(self.draws, self.mixture)
+        """How it was sampled: ess, pareto_k or r_hat, log_evidence and its error, rungs, cost, verdict, notes.
+
+        Where a rule chose eta, ``calibration`` has what it went by.
+        """
+        numbers = diagnose(self.draws, self.mixture, tuple(self.space.names[j] for j in self.free))
         return numbers | {
+            "calibration": self._calibration(),
             "n_model_calls": self.n_model_calls,
             "n_model_rows": self.n_model_rows,
             "verdict": verdict(numbers),
             "notes": list(self.notes),
         }
+
+    def _calibration(self) -> dict[str, Any]:
+        """Return how eta was found, with the figures it was found by."""
+        if not self.calibration:
+            return {}
+        names = ("success_probability", "expected_loss")
+        found = {key: float(self.distribution[key]) for name in names for key in (name, f"{name}_se")}
+        return {**self.calibration, "eta": self.eta, **found}
 
     # --- other questions to the same draws ------------------------------------------------------------------
 
@@ -245,7 +266,7 @@ class Explanation:
             self.mixture.weights if weights is None else as_weights(weights, len(self.models)),
             self.mixture.combine if combine is None else combine,
         )
-        weighted = Draws.weighed(self.draws.pool, mixture, self.x0)
+        weighted = self.draws.reweighed(mixture, self.x0)
         if weighted.ess < min(MIN_ESS, self.draws.ess):
             raise ValueError(
                 f"the draws cannot carry eta = {mixture.eta:g}, combine = {mixture.combine!r}: {weighted.ess:.0f} "
@@ -277,13 +298,12 @@ class Explanation:
 
     def scene(self, posterior: GibbsPosterior | None = None) -> Scene:
         """Return what a rule looks at, with the models if they are at hand."""
-        low, high = self.space.limits(self.x0)
         return Scene(
             draws=self.draws,
             mixture=self.mixture,
             space=self.space,
             x0=self.x0,
-            free=np.flatnonzero(high > low),
+            free=self.free,
             row=self.row,
             noise=self.evaluation.noise,
             rng=stream(self.seed, DECIDING),

@@ -23,7 +23,7 @@ from gbce.targets import Target
 
 __all__ = ["load", "save"]
 
-FORMAT = 1
+FORMAT = 2
 _MANIFEST = "explanation.json"
 _TARGETS = ("AtLeast", "AtMost", "Class", "Loss", "Range", "Value")
 _RULES = (
@@ -31,7 +31,7 @@ _RULES = (
 )  # fmt: skip
 _POINTS = tuple(f.name for f in fields(Points))
 _DECISION = tuple(f.name for f in fields(Decision) if f.name != "label")
-_DRAWS = ("pool_weights", "index", "weights", "prior_change")
+_DRAWS = ("pool_weights", "index", "weights", "prior_change", "base")
 
 
 def save(explanation: Explanation, path: str | Path) -> Path:
@@ -105,6 +105,8 @@ def _arrays(explanation: Explanation) -> dict[str, Array]:
     arrays = {f"pool.{name}": getattr(draws.pool, name) for name in _POINTS}
     arrays |= {f"row.{name}": getattr(explanation.row, name) for name in _POINTS}
     arrays |= {f"draws.{name}": getattr(draws, name) for name in _DRAWS}
+    if draws.groups is not None:
+        arrays["draws.groups"] = draws.groups
     for name in _DECISION:
         arrays[f"decisions.{name}"] = np.array([getattr(decision, name) for decision in explanation.decisions])
     arrays["mixture.weights"] = explanation.mixture.weights
@@ -134,12 +136,14 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
             "log_evidence": draws.log_evidence,
             "log_evidence_se": draws.log_evidence_se,
             "rungs": draws.rungs,
+            "facts": dict(draws.facts),
         },
         "labels": [decision.label for decision in explanation.decisions],
         "status": explanation.status,
         "notes": explanation.notes,
         "n_model_calls": explanation.n_model_calls,
         "n_model_rows": explanation.n_model_rows,
+        "calibration": dict(explanation.calibration),
     }
 
 
@@ -157,6 +161,7 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
     draws = Draws(
         pool=_points(arrays, "pool"),
         **cast(dict[str, Any], {name: arrays[f"draws.{name}"] for name in _DRAWS}),
+        groups=arrays.get("draws.groups"),
         **manifest["draws"] | {"rungs": tuple(manifest["draws"]["rungs"])},
     )
     if not ((draws.index >= 0) & (draws.index < len(draws.pool))).all():
@@ -180,6 +185,7 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         notes=tuple(manifest["notes"]),
         n_model_calls=manifest["n_model_calls"],
         n_model_rows=manifest["n_model_rows"],
+        calibration=manifest["calibration"],
     )
 
 

@@ -5,19 +5,29 @@ another temperature, other weights or another way of combining needs no further 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 from scipy.special import logsumexp
 
+from gbce._budget import Budget, BudgetSpentError
 from gbce._checks import is_number
 from gbce._weights import Array
 from gbce.predictors import Predictor
 from gbce.priors import LocatedPrior
 from gbce.targets import Target
 
-__all__ = ["Combine", "Evaluated", "GibbsPosterior", "Mixture", "as_weights", "weights_from_risk"]
+__all__ = [
+    "BudgetSpentError",
+    "Combine",
+    "EtaGoal",
+    "Evaluated",
+    "GibbsPosterior",
+    "Mixture",
+    "as_weights",
+    "weights_from_risk",
+]
 
 Combine = Literal["any", "all", "average"]
 
@@ -28,6 +38,14 @@ class Evaluated(NamedTuple):
     outputs: Array
     loss: Array
     reached: Array
+
+
+class EtaGoal(Protocol):
+    """What eta is to achieve, where it is not given as a number."""
+
+    def shortfall(self, loss: Array, reached: Array, weights: Array) -> float:
+        """Return how much is missing at weighted points, each array ``(n,)``; zero or less where eta is enough."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +119,26 @@ class GibbsPosterior:
         With its open numbers filled in.
     mixture : Mixture
         Temperature, weights and combination.
+    goal : EtaGoal, optional
+        What eta is to achieve; then the mixture's own eta is only where the search may start.
+    landmarks : array of shape (n, d), optional
+        Known rows, such as training data, near which the posterior may have modes that are far from the row.
+    budget : Budget
+        What may be spent.
     """
 
     prior: LocatedPrior
     predictors: tuple[Predictor, ...]
     target: Target
     mixture: Mixture
+    goal: EtaGoal | None = None
+    landmarks: Array | None = None
+    budget: Budget = field(default_factory=Budget)
+
+    def affords(self, n: int) -> int:
+        """Return how many of ``n`` points all models can still be asked about within the budget."""
+        each = sum(predictor.questions() for predictor in self.predictors)
+        return self.budget.affords(n * each) // each
 
     def evaluate(self, x: Array, *, own_decision: bool = False) -> Evaluated:
         """Ask every model about ``x`` of shape ``(n, d)`` and read the answers against the target."""
@@ -121,7 +153,8 @@ class GibbsPosterior:
         return self.mixture.objective(loss, self.prior.cost(x))
 
     def _read(self, x: Array, predictors: Sequence[Predictor], own_decision: bool) -> Evaluated:
-        readings = [self.target.read(ask(x, own_decision=own_decision)) for ask in predictors]
+        with self.budget.spending(len(x) * sum(ask.questions(own_decision) for ask in predictors)):
+            readings = [self.target.read(ask(x, own_decision=own_decision)) for ask in predictors]
         return Evaluated(*(np.column_stack(column) for column in zip(*readings, strict=True)))
 
     @property

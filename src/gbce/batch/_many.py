@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
+from gbce._budget import budget_of
 from gbce._seeds import seed_number
 from gbce._weights import Array
 from gbce.batch._lockstep import Lockstep
@@ -35,14 +36,18 @@ def explain_many(
     n_jobs: int | None,
     progress: bool,
     store: Any,
+    max_model_rows: int | None = None,
 ) -> ExplanationTable:
     """Explain every row; see :meth:`gbce.Explainer.explain_many`."""
     listed = explainer._checked_rules(rules)
+    budget_of(max_model_rows, None)  # checked before anything is asked
     x = explainer.space.encode(rows)
     labels = list(rows.index) if isinstance(rows, pd.DataFrame) else list(range(len(x)))
     for label, row in zip(labels, x, strict=True):
         explainer.space.require_inside(row, f"row {label!r}")
-    kept = None if store is None else Store.open(store, described_run(explainer, x, target, listed), seed)
+    kept = (
+        None if store is None else Store.open(store, described_run(explainer, x, target, listed, max_model_rows), seed)
+    )
     number = seed_number(seed) if kept is None else kept.seed
     seeds = [seed_number(child) for child in np.random.SeedSequence(number).spawn(len(x))]
     records: dict[int, Record] = {}
@@ -61,7 +66,9 @@ def explain_many(
             # set up once, here: what is read off the data is not read again by every process
             ready, target = explainer._ready(target)
             calls, rows_asked = sum(p.meter.calls for p in ready), sum(p.meter.rows for p in ready)
-        for done, n_calls, n_rows in _run(explainer, x, seeds, target, listed, [g for g in todo if g], kept, n_jobs):
+        for done, n_calls, n_rows in _run(
+            explainer, x, seeds, target, listed, [g for g in todo if g], kept, n_jobs, max_model_rows
+        ):
             records |= done
             calls, rows_asked = calls + n_calls, rows_asked + n_rows
             bar.update(len(done))
@@ -80,9 +87,10 @@ def _run(
     groups: Sequence[list[int]],
     store: Store | None,
     n_jobs: int | None,
+    max_model_rows: int | None,
 ) -> Iterable[Done]:
     """Yield finished groups, in this process or from several."""
-    arguments = [([(i, x[i], seeds[i]) for i in group], target, rules, store) for group in groups]
+    arguments = [([(i, x[i], seeds[i]) for i in group], target, rules, store, max_model_rows) for group in groups]
     if joblib.effective_n_jobs(n_jobs or 1) == 1 or len(groups) <= 1:
         yield from (_explain_group(explainer, *group) for group in arguments)
         return
@@ -96,6 +104,7 @@ def _explain_group(
     target: Target,
     rules: tuple[Rule, ...],
     store: Store | None,
+    max_model_rows: int | None,
 ) -> Done:
     predictors, target = explainer._ready(target)
     step = Lockstep(min(predictor.batch_rows for predictor in predictors))
@@ -103,7 +112,7 @@ def _explain_group(
     def task(position: int, row: Array, seed: int) -> Callable[[int], tuple[int, Record]]:
         def explain(number: int) -> tuple[int, Record]:
             shared = tuple(_sharing(predictor, step, number) for predictor in predictors)
-            explanation = explainer._explained(row, shared, target, rules, seed)
+            explanation = explainer._explained(row, shared, target, rules, seed, budget_of(max_model_rows, None))
             if store is not None:
                 store.save(position, explanation)
             return position, record_of(explanation)

@@ -79,7 +79,9 @@ class Store:
         save(explanation, self.path(position))
 
 
-def described_run(explainer: Any, x: Array, target: Any, rules: Sequence[Any]) -> dict[str, Any]:
+def described_run(
+    explainer: Any, x: Array, target: Any, rules: Sequence[Any], max_model_rows: int | None
+) -> dict[str, Any]:
     """Return what tells one run from another, as text; functions count by their names."""
     return {
         "rows": hashlib.sha256(x.tobytes()).hexdigest(),
@@ -92,6 +94,8 @@ def described_run(explainer: Any, x: Array, target: Any, rules: Sequence[Any]) -
         "evaluation": _text(explainer.evaluation),
         "models": [predictor.name for predictor in explainer.predictors],
         "mixture": f"{explainer.mixture.eta!r} {explainer.mixture.weights.tolist()} {explainer.mixture.combine}",
+        "eta": None if explainer.eta_rule is None else _text(explainer.eta_rule),
+        "max_model_rows": max_model_rows,
     }
 
 

@@ -8,6 +8,7 @@ from scipy.spatial import cKDTree
 
 from gbce._checks import require_counts
 from gbce._weights import Array
+from gbce.decisions._polish import polished
 from gbce.decisions._rule import Choice, Rule, Scene, best, pick
 
 __all__ = ["MAP"]
@@ -20,12 +21,16 @@ class MAP(Rule):
     Parameters
     ----------
     method : {"objective", "kde", "knn"}
-        ``objective`` compares the known density, ``potential + d(row, x)``, of every evaluated point and of the row
-        itself. ``kde`` and ``knn`` are the paper's approximations: the draw with the highest Gaussian kernel
-        density (Scott's bandwidth), or with the highest score ``r_k**-d``, where ``r_k`` is the distance to its
-        ``k``-th neighbour among the draws.
+        ``objective`` minimises the known ``potential + d(row, x)``, minus the log density: over every evaluated point
+        and the row itself, and from the best of these on downwards if ``polish`` is set. ``kde`` and ``knn`` are the
+        paper's approximations: the draw with the highest Gaussian kernel density (Scott's bandwidth), or with the
+        highest score ``r_k**-d``, where ``r_k`` is the distance to its ``k``-th neighbour among the draws.
     k : int
         Neighbours for ``knn``.
+    polish : bool
+        Whether to refine by asking the model further, for ``objective`` only: a few thousand rows, by steps for smooth
+        models and steps for models that are flat in cells. Without a model at hand (``explanation.decide``,
+        ``explanation.at``) the best evaluated point is taken.
 
     Notes
     -----
@@ -40,29 +45,36 @@ class MAP(Rule):
 
     method: Literal["objective", "kde", "knn"] = "objective"
     k: int = 40
+    polish: bool = True
 
     def __post_init__(self) -> None:
         if self.method not in ("objective", "kde", "knn"):
             raise ValueError(f"MAP: method must be 'objective', 'kde' or 'knn', not {self.method!r}")
         require_counts(self, "k")
+        if not isinstance(self.polish, (bool, np.bool_)):
+            raise ValueError(f"MAP: polish must be True or False, not {self.polish!r}")
 
     def choose(self, scene: Scene) -> Choice:
         """Choose the mode."""
         if self.method == "objective":
-            return _by_objective(scene)
+            return _by_objective(scene, self.polish)
         where, weight = scene.draws.distinct
         score = -_kernel_density(scene, where) if self.method == "kde" else _neighbour_radius(scene, where, self.k)
         chosen = scene.draws.pool.take(where)
         return pick(scene, where[best(score, -weight, scene.objective(chosen), scene.distance(chosen.x))])
 
 
-def _by_objective(scene: Scene) -> Choice:
+def _by_objective(scene: Scene, polish: bool) -> Choice:
     pool = scene.draws.pool
     objective = scene.objective(pool)
     winner = best(objective, scene.distance(pool.x)) if np.isfinite(objective).any() else 0
-    if scene.objective(scene.row)[0] <= objective[winner]:
+    choice, least = pick(scene, np.array(winner)), objective[winner]
+    refined = polished(scene, scene.posterior) if polish and scene.posterior is not None else None
+    if refined is not None and scene.objective(refined)[0] < least:
+        choice, least = Choice(refined.x, refined), scene.objective(refined)[0]
+    if scene.objective(scene.row)[0] <= least:
         return Choice(scene.row.x, scene.row, "The most probable point is the row itself: no change pays.")
-    return pick(scene, np.array(winner))
+    return choice
 
 
 def _kernel_density(scene: Scene, where: Array) -> Array:

@@ -63,6 +63,10 @@ class Predictor:
         """Return the same predictor with a count of its own, starting at zero."""
         return replace(self, meter=Meter())
 
+    def questions(self, own_decision: bool = False) -> int:
+        """Return how often each row is put to the model: twice where its ``predict`` is asked as well."""
+        return 1 + (self.decide is not None and self.classes is not None and (own_decision or self.decide_always))
+
     def __call__(self, x: Array, *, own_decision: bool = False) -> Outputs:
         """Ask the model about ``x`` of shape ``(n, d)``.
 
@@ -76,7 +80,7 @@ class Predictor:
             self._require_probabilities(values)
         if values.ndim == 1:
             values = np.column_stack([1.0 - values, values])
-        if self.decide is not None and (own_decision or self.decide_always):
+        if self.decide is not None and self.questions(own_decision) > 1:
             labels = self._in_batches(self.decide, x, self._labels)
             decided = _positions(labels, self.classes)
         else:

@@ -9,7 +9,7 @@ from scipy.special import log_ndtr, ndtr, ndtri, stdtr
 
 from gbce._weights import Array
 
-__all__ = ["LAPLACE", "NORMAL", "STUDENT", "Law", "log_mass", "truncated"]
+__all__ = ["LAPLACE", "NORMAL", "STUDENT", "Law", "log_mass", "truncated", "untruncated"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,13 @@ def truncated(law: Law, z: Array, low: Array, high: Array) -> Array:
     from_above = law.cdf(-high) + ndtr(-z) * (law.cdf(-low) - law.cdf(-high))
     value = np.where(from_below <= 0.5, law.quantile(from_below), -law.quantile(from_above))
     return np.clip(value, low, high)
+
+
+def untruncated(law: Law, value: Array, low: Array, high: Array) -> Array:
+    """Return the noise that :func:`truncated` maps to ``value``; infinite at the limits."""
+    below = (law.cdf(value) - law.cdf(low)) / (law.cdf(high) - law.cdf(low))
+    above = (law.cdf(-value) - law.cdf(-high)) / (law.cdf(-low) - law.cdf(-high))
+    return np.where(below <= 0.5, ndtri(np.clip(below, 0.0, 1.0)), -ndtri(np.clip(above, 0.0, 1.0)))
 
 
 def log_mass(law: Law, low: Array, high: Array) -> Array:

@@ -13,10 +13,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from gbce._weights import Array
-from gbce.priors._laws import Law, log_mass, truncated
+from gbce.priors._laws import Law, log_mass, truncated, untruncated
 from gbce.space import Space
 
 __all__ = ["LatentMap", "LocatedPrior", "Placed", "Prior", "per_feature"]
+
+
+_FARTHEST = 6.0  # latent deviations: at a limit there is no finite one
 
 
 class Placed(NamedTuple):
@@ -97,6 +100,23 @@ class LatentMap:
             e[:, cut] = truncated(self.law, z[:, cut], low, high)
         return e
 
+    def inverse(self, x: Array) -> Array:
+        """Return latent points ``(n, m)`` whose rows come as near to ``x`` ``(n, d)`` as the row and its limits allow.
+
+        Features that cannot move are not looked at; a value at or beyond a limit is seen six deviations out.
+        """
+        origin = self.x0[self.free]
+        offset = np.clip(x[:, self.free], self.low, self.high) - origin
+        e = offset / self.factor if self.factor.ndim == 1 else np.linalg.solve(self.factor, offset.T).T
+        z = np.empty_like(e)
+        for j in range(e.shape[1]):
+            if self.factor.ndim == 1:
+                shift, scale = origin[j], self.factor[j]
+            else:
+                shift, scale = origin[j] + e[:, :j] @ self.factor[j, :j], self.factor[j, j]
+            z[:, j] = untruncated(self.law, e[:, j], (self.low[j] - shift) / scale, (self.high[j] - shift) / scale)
+        return np.clip(z, -_FARTHEST, _FARTHEST)
+
     def _one_after_another(self, z: Array) -> tuple[Array, Array]:
         """Truncate each feature given the ones before it (the map of Geweke, Hajivassiliou and Keane)."""
         origin, e = self.x0[self.free], np.empty_like(z)
@@ -143,6 +163,10 @@ class LocatedPrior:
         x, log_q = self.map.transform(z)
         cost = self.cost(x)
         return Placed(x, cost, np.zeros(len(z)) if self.exact else log_q + cost)
+
+    def locate(self, x: Array) -> Array:
+        """Return latent points ``(n, m)`` that stand for rows ``(n, d)``, made admissible."""
+        return self.map.inverse(x)
 
 
 def free_features(space: Space, x0: Array) -> tuple[Array, Array, Array]:

@@ -1,5 +1,6 @@
 """Samplers: a posterior in, weighted and evaluated draws out."""
 
 from gbce.samplers._importance import Importance, Sampler
+from gbce.samplers._smc import SMC
 
-__all__ = ["Importance", "Sampler"]
+__all__ = ["SMC", "Importance", "Sampler"]

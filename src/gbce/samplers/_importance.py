@@ -1,22 +1,25 @@
 """Importance sampling from the prior: Algorithm 1 of the paper."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from gbce._checks import require_counts
 from gbce.draws import Draws, Points
-from gbce.posterior import GibbsPosterior
+from gbce.posterior import BudgetSpentError, GibbsPosterior
+from gbce.samplers._goal import settled
 
-__all__ = ["Importance", "Sampler"]
+__all__ = ["Importance", "Sampler", "candidates"]
+
+_FIRST_BATCH = 64  # rows, where time is short and the model's speed unknown; then twice as many each time
 
 
 class Sampler(Protocol):
     """What an Explainer takes as ``sampler``."""
 
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
-        """Draw from the posterior."""
+        """Draw from the posterior; the last of the draws' rungs is the eta that was reached."""
         ...
 
 
@@ -45,8 +48,27 @@ class Importance:
 
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
         """Run Algorithm 1: one model call per model, up to its batch limit."""
-        z = rng.standard_normal((self.n_candidates, posterior.prior.dimension))
-        placed = posterior.prior.place(z)
-        said = posterior.evaluate(placed.x)
-        pool = Points(z, placed.x, said.outputs, said.loss, said.reached, placed.cost, placed.extra)
-        return Draws.weighed(pool, posterior.mixture, posterior.prior.x0).resample(rng, self.n_draws)
+        pool = candidates(posterior, rng, self.n_candidates)
+        mixture = posterior.mixture
+        facts = {"sampler": "Importance", "complete": len(pool) == self.n_candidates}
+        if posterior.goal is not None:
+            flat = Draws.weighed(pool, replace(mixture, eta=0.0), posterior.prior.x0)
+            eta, met = settled(flat, mixture, posterior.goal)
+            mixture, facts = replace(mixture, eta=eta), facts | {"goal_met": met}
+        return Draws.weighed(pool, mixture, posterior.prior.x0, facts=facts).resample(rng, self.n_draws)
+
+
+def candidates(posterior: GibbsPosterior, rng: np.random.Generator, n: int) -> Points:
+    """Draw ``n`` points from the prior's map and ask the models about as many as the budget allows."""
+    z = rng.standard_normal((n, posterior.prior.dimension))
+    if posterior.budget.deadline is None:
+        affordable = posterior.affords(n)
+        parts = [Points.evaluated(posterior, z[:affordable])] if affordable else []
+    else:
+        parts, done, size = [], 0, _FIRST_BATCH
+        while (size := min(size, posterior.affords(n - done))) > 0:
+            parts.append(Points.evaluated(posterior, z[done : done + size]))
+            done, size = done + size, 2 * size
+    if not parts:
+        raise BudgetSpentError("the budget does not allow a single candidate: raise max_model_rows or time_budget")
+    return parts[0] if len(parts) == 1 else Points.joined(parts)

@@ -1,0 +1,73 @@
+"""From rules to judged decisions: every rule is applied, every chosen point gets its figures, within the budget."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gbce._seeds import JUDGING, stream
+from gbce._weights import Array
+from gbce.decisions import Choice, Rule
+from gbce.explanation import Decision, Explanation
+from gbce.metrics import Neighbours, robustness
+from gbce.noise import offsets
+from gbce.posterior import BudgetSpentError, Evaluated, GibbsPosterior
+
+__all__ = ["chosen", "judged"]
+
+_FEWEST_PERTURBED = 10  # copies, below which robustness is not worth a number
+
+
+def chosen(
+    explanation: Explanation, posterior: GibbsPosterior, rules: Sequence[Rule]
+) -> tuple[dict[str, Choice], list[str]]:
+    """Apply rules; one that the budget does not allow is left out, and a sentence says so."""
+    choices: dict[str, Choice] = {}
+    notes: list[str] = []
+    for number, rule in enumerate(rules):
+        # what is left is shared out evenly between the rules still to come and the figures in the end
+        part = replace(posterior, budget=posterior.budget.share(1.0 / (len(rules) - number + 1)))
+        try:
+            choices[rule.label] = rule.choose(explanation.scene(part))
+        except BudgetSpentError:
+            notes.append(f"{rule.label} was left out: the budget does not allow what it would ask the model.")
+    return choices, notes + [choice.note for choice in choices.values() if choice.note]
+
+
+def judged(
+    explanation: Explanation, posterior: GibbsPosterior, choices: Mapping[str, Choice], neighbours: Neighbours
+) -> tuple[Decision, ...]:
+    """Figures of all chosen points: two model calls for all of them together."""
+    if not choices:
+        return ()
+    space, evaluation = explanation.space, explanation.evaluation
+    labels = [label for rule, choice in choices.items() for label in choice.labels(rule)]
+    x = np.vstack([choice.x for choice in choices.values()])
+    outputs, loss, reached = _said(posterior, x, list(choices.values()))
+    shifts = offsets(evaluation.noise, space, stream(explanation.seed, JUDGING), evaluation.n_perturb)
+    shifts = shifts[: posterior.affords(len(shifts) * len(x)) // len(x)]
+    robust = robust_se = np.full(len(x), np.nan)
+    if len(shifts) >= min(_FEWEST_PERTURBED, evaluation.n_perturb):
+        robust, robust_se = robustness(posterior, space, x, shifts)
+    near = neighbours.plausibility(x, evaluation.neighbours)
+    figures = np.column_stack([posterior.prior.cost(x), robust, robust_se, near])
+    return tuple(
+        Decision(label, x[i], outputs[i], loss[i], reached[i], *map(float, figures[i]))
+        for i, label in enumerate(labels)
+    )
+
+
+def _said(posterior: GibbsPosterior, x: Array, choices: Sequence[Choice]) -> Evaluated:
+    """What the models say about chosen points; they are asked only about those they were not asked about before."""
+    # a classifier's own predict has the last word on every decision
+    classifies = posterior.predictors[0].classes is not None
+    before = [choice.known for choice in choices if choice.known is not None and not classifies]
+    known = np.concatenate([np.full(len(c.x), c.known is not None and not classifies) for c in choices])
+    said = Evaluated(*(np.empty((len(x), len(posterior.predictors)), dtype) for dtype in (float, float, bool)))
+    for array, name in zip(said, Evaluated._fields, strict=True):
+        if before:
+            array[known] = np.concatenate([getattr(points, name) for points in before])
+    if not known.all():
+        for array, fresh in zip(said, posterior.evaluate(x[~known], own_decision=True), strict=True):
+            array[~known] = fresh
+    return said

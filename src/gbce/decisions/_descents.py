@@ -1,0 +1,225 @@
+"""Two descents from many starts in lock-step, for an objective of which only values can be asked.
+
+*Newton* steps follow slopes and curvature read off small differences: for smooth models. *Coordinate* steps move
+single features, above all back to the row: for models that are flat in cells, such as trees, where the best point of a
+cell is the one nearest to the row.
+
+Coordinates ``v`` are the free features' changes from the row in units of the prior's spread: the row is the origin.
+Only the potential costs model rows; the prior's cost is known everywhere.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gbce._weights import Array
+from gbce.decisions._rule import Scene
+from gbce.draws import Points
+from gbce.posterior import BudgetSpentError, GibbsPosterior
+
+__all__ = ["Search", "coordinates", "newton"]
+
+_NEWTON_STEPS = 40
+_LEAST_STEP_GAIN = 1e-5
+_SLOPE, _COST_SLOPE = 1e-4, 1e-6  # differences; many models round to single precision, the cost does not
+_LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.005])[:, None]  # of a Newton step, tried in one call
+_FLATTEST = 0.05  # least curvature, that of the prior being about one
+
+_COORDINATE_STEPS = 12
+_FIRST_MOVE, _LAST_MOVE = 0.5, 1e-3
+
+
+@dataclass
+class Search:
+    """The objective, ``(..., m)`` to ``(...)`` in one model call; remembers the best point that was asked about.
+
+    ``precision`` ``(m, m)`` is the curvature of a Gaussian prior's cost, or that of the Gaussian nearest to another
+    prior; ``floor`` is what no potential falls below.
+    """
+
+    scene: Scene
+    posterior: GibbsPosterior
+    unit: Array
+    low: Array
+    high: Array
+    precision: Array
+    floor: float
+    rows_left: int
+    best: Points | None = None
+
+    @classmethod
+    def of(cls, scene: Scene, posterior: GibbsPosterior, max_rows: int) -> "Search":
+        """Set up the search of a scene."""
+        factor, x0 = posterior.prior.map.factor, scene.x0[scene.free]
+        spread = factor @ factor.T if factor.ndim == 2 else np.diag(np.square(factor))
+        unit = np.sqrt(np.diag(spread))
+        low, high = ((limit[scene.free] - x0) / unit for limit in scene.space.limits(scene.x0))
+        floor = 0.0 if scene.draws.pool.loss.min() >= 0 else -np.inf
+        precision = np.linalg.inv(spread / np.outer(unit, unit))
+        return cls(scene, posterior, unit, low, high, precision, floor, max_rows)
+
+    def __call__(self, v: Array) -> Array:
+        x = self._placed(v)
+        if len(x) == 0:
+            return np.zeros(v.shape[:-1])
+        if len(x) > self.rows_left:
+            raise BudgetSpentError(f"{len(x):,} more model rows are not within the limit of a mode")
+        self.rows_left -= len(x)
+        said = self.posterior.evaluate(x)
+        # nobody reads the latent coordinates and the correction of a decision
+        unread = np.zeros((len(x), len(self.unit)))
+        points = Points(unread, x, *said, cost=self.posterior.prior.cost(x), extra=unread[:, 0])
+        value = self.scene.objective(points)
+        if self.best is None or value.min() < self.scene.objective(self.best)[0]:
+            self.best = points.take(np.array([value.argmin()]))
+        return value.reshape(v.shape[:-1])
+
+    def cost(self, v: Array) -> Array:
+        """Cost ``(...)`` of ``(..., m)``, without a model call."""
+        return self.posterior.prior.cost(self._placed(v)).reshape(v.shape[:-1])
+
+    def _placed(self, v: Array) -> Array:
+        flat = v.reshape(-1, v.shape[-1])
+        x = np.tile(self.scene.x0, (len(flat), 1))
+        x[:, self.scene.free] += flat * self.unit
+        return self.scene.space.project(x, self.scene.x0)
+
+
+# --- smooth models ----------------------------------------------------------------------------------------------
+
+
+def newton(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
+    """Descend from ``v`` ``(s, m)`` with objective ``f`` ``(s,)`` by quasi-Newton steps, until they gain nothing.
+
+    Slopes of the potential are differences, its curvature is learnt from their change (symmetric rank one); the
+    cost's share of both is known. A start whose step fails forgets what it learnt, and gets one more try.
+    """
+    v, f = v.copy(), f.copy()
+    s, m = v.shape
+    curvature, slope, last = np.zeros((s, m, m)), np.zeros((s, m)), np.full((s, m), np.nan)
+    failures, active = np.zeros(s, dtype=int), np.arange(s)
+    for _ in range(_NEWTON_STEPS):
+        here, potential = v[active], f[active] - search.cost(v[active])
+        now = _slopes(search, here, potential)
+        curvature[active] = _learnt(curvature[active], here - last[active], now - slope[active], now, potential)
+        slope[active], last[active] = now, here
+        uphill = _uphill(search, here, now)
+        trial = _along(search, here, uphill, _newton_step(uphill, curvature[active] + search.precision))
+        value = search(trial)
+        pick = (np.arange(len(active)), value.argmin(axis=1))
+        gain: Array = f[active] - value[pick]
+        won: Array = gain > 0
+        v[active[won]], f[active[won]] = trial[pick][won], value[pick][won]
+        last[active[~won]] = np.nan
+        failures[active] = np.where(gain > _LEAST_STEP_GAIN, 0, failures[active] + 1)
+        active = active[failures[active] < 2]
+        if len(active) == 0:
+            break
+    return v, f
+
+
+def _slopes(search: Search, here: Array, potential: Array) -> Array:
+    """Slope of the potential at ``here`` ``(s, m)`` in each coordinate; zero where it is infinite."""
+    h = np.where(here + _SLOPE > search.high, -_SLOPE, _SLOPE)
+    trial = here[:, None, :] + h[:, :, None] * np.eye(here.shape[1])
+    with np.errstate(invalid="ignore"):
+        slope = (search(trial) - search.cost(trial) - potential[:, None]) / h
+    return np.where(np.isfinite(slope), slope, 0.0)
+
+
+def _learnt(curvature: Array, move: Array, change: Array, slope: Array, potential: Array) -> Array:
+    """Curvature ``(s, m, m)`` of the potential that explains the change of its slope over the last move.
+
+    Without a last move it is that of a squared error, whose slope ``g`` and value ``P`` give ``g g' / 2P``.
+    """
+    fresh = np.isnan(move[:, 0])
+    first = slope[:, :, None] * slope[:, None, :] / np.maximum(2 * potential, 1e-12)[:, None, None]
+    move = np.where(fresh[:, None], 0.0, move)
+    rest = change - np.einsum("ijk,ik->ij", curvature, move)
+    product = (rest * move).sum(axis=1)
+    safe = np.abs(product) > 1e-8 * np.linalg.norm(rest, axis=1) * np.linalg.norm(move, axis=1)
+    update = rest[:, :, None] * rest[:, None, :] / np.where(safe, product, np.inf)[:, None, None]
+    return np.where(fresh[:, None, None], first, curvature + update)
+
+
+def _uphill(search: Search, here: Array, slope: Array) -> Array:
+    """Slope of the objective where a coordinate can descend; zero at a bound or in a kink of the cost."""
+    e, cost = _COST_SLOPE * np.eye(here.shape[1]), search.cost(here)[:, None]
+    to_right = slope + (search.cost(here[:, None, :] + e) - cost) / _COST_SLOPE
+    to_left = slope + (cost - search.cost(here[:, None, :] - e)) / _COST_SLOPE
+    right = np.where((to_right < 0) & (here < search.high), to_right, 0.0)
+    return np.where((to_left > 0) & (here > search.low), to_left, right)
+
+
+def _newton_step(uphill: Array, curvature: Array) -> Array:
+    moving = uphill != 0
+    both = moving[:, :, None] & moving[:, None, :]
+    size, axes = np.linalg.eigh(np.where(both, curvature, np.eye(uphill.shape[1])))
+    size = np.maximum(np.abs(size), _FLATTEST)  # down, not to a saddle
+    return np.where(moving, -np.einsum("ijk,ilk,il->ij", axes / size[:, None, :], axes, uphill), 0.0)
+
+
+def _along(search: Search, here: Array, uphill: Array, step: Array) -> Array:
+    """Points ``(s, t, m)`` on the way; a coordinate that would cross the row, where a cost may have a kink, stops."""
+    trial = np.clip(here[:, None, :] + _LENGTHS * step[:, None, :], search.low, search.high)
+    side = np.where(here != 0, np.sign(here), -np.sign(uphill))
+    return np.where(trial * side[:, None, :] < 0, 0.0, trial)
+
+
+# --- models that are flat in cells ------------------------------------------------------------------------------
+
+
+def coordinates(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
+    """Descend from ``v`` ``(s, m)`` with objective ``f`` ``(s,)`` by moves of single features.
+
+    Tried are, for each feature: back to the row, a part of the way there, a move up, a move down. The part is halved
+    where it fails, which is bisection; so is the move, which doubles where it succeeds. Moves that gain are joined.
+    """
+    v, f = v.copy(), f.copy()
+    move, part = np.full(v.shape, _FIRST_MOVE), np.ones(v.shape)
+    active = np.arange(len(v))
+    for _ in range(_COORDINATE_STEPS):
+        here, size = v[active], move[active]
+        to = np.stack([np.zeros_like(here), here * (1 - part[active]), here + size, here - size], axis=1)
+        to = np.clip(to, search.low, search.high)
+        value = _one_at_a_time(search, here, f[active], to)
+        kind, least = value.argmin(axis=1), value.min(axis=1)
+        better = least < f[active][:, None]
+        part[active] *= np.where(better & (kind < 2), 1.0, 0.5)
+        move[active] *= np.where(better & (kind >= 2), 2.0, 0.5)
+        to = np.take_along_axis(to, kind[:, None, :], axis=1)[:, 0]
+        v[active], f[active] = _joined(search, here, f[active], to, least)
+        rough = np.maximum(move, part * np.abs(v)).max(axis=1) > _LAST_MOVE
+        active = active[rough[active]]
+        if len(active) == 0:
+            break
+    return v, f
+
+
+def _one_at_a_time(search: Search, here: Array, f: Array, to: Array) -> Array:
+    """Objective ``(s, 4, m)`` after each move; infinite where there is none, or where its cost alone is too much."""
+    moves = np.abs(to - here[:, None, :]) > 0.5 * _LAST_MOVE
+    moves[:, 1] &= to[:, 1] != 0  # all of the way is the first kind
+    start, kind, feature = np.nonzero(moves)
+    trial = here[start]
+    trial[np.arange(len(trial)), feature] = to[start, kind, feature]
+    hopeful = search.cost(trial) + search.floor < f[start]
+    value = np.full(to.shape, np.inf)
+    value[start[hopeful], kind[hopeful], feature[hopeful]] = search(trial[hopeful])
+    return value
+
+
+def _joined(search: Search, here: Array, f: Array, to: Array, least: Array) -> tuple[Array, Array]:
+    """Take the best moves together: as many, from the most gainful down, as pay."""
+    s, m = here.shape
+    better, count = least < f[:, None], np.arange(m)
+    rank = np.argsort(np.argsort(least, axis=1, kind="stable"), axis=1)
+    joined = better[:, None, :] & (rank[:, None, :] <= count[:, None])
+    trial = np.where(joined, to[:, None, :], here[:, None, :])
+    value = np.full((s, m), np.inf)
+    value[:, 0] = least.min(axis=1)
+    several = (count > 0) & (count < better.sum(axis=1)[:, None])
+    value[several] = search(trial[several])
+    pick = (np.arange(s), value.argmin(axis=1))
+    won = value[pick] < f
+    return np.where(won[:, None], trial[pick], here), np.where(won, value[pick], f)

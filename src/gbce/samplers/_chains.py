@@ -1,0 +1,297 @@
+"""Markov chains: many of them, stepping together in the latent space.
+
+Chains are exact in the limit whatever they start from, so they check other samplers. They know nothing of the
+evidence, nor of how much mass lies in a mode that they never leave; both come from the run that they start from. Its
+points and the chains' states are weighed as one pool, see :func:`_joined`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from scipy.special import logsumexp
+
+from gbce._checks import require_counts
+from gbce._weights import Array, effective_sample_size, normalise, systematic
+from gbce.draws import Draws, Points
+from gbce.posterior import BudgetSpentError, GibbsPosterior, Mixture
+from gbce.samplers._importance import Sampler, candidates
+from gbce.samplers._moves import Kernel, Steps
+from gbce.samplers._slice import Slice
+from gbce.samplers._smc import SMC
+
+__all__ = ["Chains"]
+
+KernelName = Literal["pcn", "elliptical"]
+
+_MOST_STATES = 20_000  # of all chains together, in the pool
+_MOST_COORDINATES = 100  # that are looked at for convergence
+_LEAST_STATES = 4  # of a chain, for a convergence figure
+_LEAST_BLOCKS = 8  # independent parts of a start without groups
+_BLOCK_ESS = 10.0  # effective points in each part, where there are more
+_PRIOR_DRAWS = 20_000  # for the prior's own mean change; they cost no model call
+_WORST = 1e3  # R-hat of chains that do not move at all
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Markov chains in the latent space, all of them moved by one model call.
+
+    The chains start from the draws of another sampler, which also gives the evidence and the mass of modes that are
+    too far apart for a chain to cross. Every figure's error is one between independent runs: the start's islands, or
+    parts of its candidates, each with the chains that began there.
+
+    Parameters
+    ----------
+    n_chains : int
+        Chains, at least 4.
+    n_steps : int
+        Steps of each, at least 10, warm-up included.
+    kernel : {"pcn", "elliptical"}
+        Preconditioned Crank-Nicolson proposals, one row of the model per chain and step, or elliptical slice
+        sampling, which needs no step size but asks about two to ten rows.
+    warmup : int, optional
+        Steps that are thrown away, in which pCN's step is adapted to an acceptance of a quarter; it is fixed after
+        them. Half of the steps when left out.
+    start : Sampler or "prior", optional
+        What the chains start from; ``SMC()`` when left out. With ``"prior"`` they start from draws of the prior and
+        count equally: they have to find the posterior by themselves, R-hat tells whether they did, and the evidence
+        is only that of importance sampling on as many draws as there are chains.
+    n_draws : int
+        Draws picked from all states.
+
+    Notes
+    -----
+    ``draws.facts`` holds ``acceptance``, ``step``, ``r_hat`` (the largest, over latent coordinates, their squared norm
+    and the potential), ``ess_bulk`` and ``ess_tail`` (the smallest), all of the states after warm-up, and
+    ``complete``, which is False if the budget ended before the steps did. Figures that cannot be had are left out.
+
+    Examples
+    --------
+    >>> Chains(n_chains=50, n_steps=400, kernel="elliptical").kept
+    200
+    """
+
+    n_chains: int = 200
+    n_steps: int = 200
+    _: KW_ONLY
+    kernel: KernelName = "pcn"
+    warmup: int | None = None
+    start: Sampler | Literal["prior"] | None = None
+    n_draws: int = 2_000
+
+    def __post_init__(self) -> None:
+        require_counts(self, "n_chains", "n_steps", "n_draws")
+        if self.n_chains < 4:
+            raise ValueError(f"Chains: n_chains must be at least 4, not {self.n_chains}: chains are compared")
+        if self.n_steps < 10:
+            raise ValueError(f"Chains: n_steps must be at least 10, not {self.n_steps}")
+        if self.kernel not in get_args(KernelName):
+            raise ValueError(f"Chains: kernel must be one of {get_args(KernelName)}, not {self.kernel!r}")
+        whole = isinstance(self.warmup, (int, np.integer)) and not isinstance(self.warmup, bool)
+        if self.warmup is not None and not (whole and 0 <= self.warmup <= self.n_steps - _LEAST_STATES):
+            raise ValueError(
+                f"Chains: warmup must be a whole number from 0 to {self.n_steps - _LEAST_STATES}, so that "
+                f"{_LEAST_STATES} of {self.n_steps} steps are kept, not {self.warmup!r}"
+            )
+        known = self.start is None or (isinstance(self.start, str) and self.start == "prior")
+        if not known and (isinstance(self.start, type) or not hasattr(self.start, "sample")):
+            raise TypeError(f'Chains: start must be a sampler such as SMC() or the text "prior", not {self.start!r}')
+
+    @property
+    def kept(self) -> int:
+        """Steps of each chain after warm-up."""
+        return self.n_steps - (self.n_steps // 2 if self.warmup is None else int(self.warmup))
+
+    def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
+        """Draw: the start's model calls, then one for each step of all chains (several with slices)."""
+        begun = self._begun(posterior, rng)
+        # the start has settled eta where it was open, and knows how far it came where the budget was short
+        mixture = replace(posterior.mixture, eta=begun.draws.rungs[-1])
+
+        def u(points: Points) -> Array:
+            return mixture.potential(points.loss) + points.extra
+
+        walk = self._walk(Kernel(posterior, u) if self.kernel == "pcn" else Slice(posterior, u), rng, begun.points)
+        facts = self._facts(begun, walk)
+        if not walk.states:
+            return replace(begun.draws, facts=facts).resample(rng, self.n_draws)
+        facts |= {"acceptance": walk.acceptance, "step": walk.step, **_mixing(walk.states, mixture)}
+        return self._weighed(posterior, rng, begun, walk.states, mixture, facts).resample(rng, self.n_draws)
+
+    def _facts(self, begun: "_Start", walk: "_Walk") -> dict[str, Any]:
+        before = begun.draws.facts
+        done = len(walk.states) == self.kept and len(begun.points) == self.n_chains
+        return {
+            **{name: before[name] for name in ("goal_met",) if name in before},
+            "sampler": "Chains",
+            "start": "prior" if self.start == "prior" else type(self._starter).__name__,
+            "kernel": self.kernel,
+            "n_chains": len(begun.points),
+            "n_steps": walk.n_steps,
+            "complete": done and bool(before.get("complete", True)),
+            "own_evidence": self.start != "prior",
+        }
+
+    @property
+    def _starter(self) -> Sampler:
+        return SMC() if self.start is None or self.start == "prior" else self.start
+
+    def _begun(self, posterior: GibbsPosterior, rng: np.random.Generator) -> "_Start":
+        half = replace(posterior, budget=posterior.budget.share(0.5))
+        if self.start != "prior":
+            return _from_pool(self._starter.sample(half, rng), rng, self.n_chains)
+        points = candidates(posterior, rng, self.n_chains)
+        if posterior.goal is None:
+            draws = Draws.weighed(points, posterior.mixture, posterior.prior.x0)
+        else:
+            draws = self._starter.sample(half, rng)
+        n = len(points)
+        return _Start(draws, np.arange(len(draws.pool)) % n, points, np.full(n, 1.0 / n), np.arange(n))
+
+    def _walk(self, kernel: Kernel | Slice, rng: np.random.Generator, points: Points) -> "_Walk":
+        """Step as often as asked or as the budget allows."""
+        steps, tried, went, states = Steps(), [], [], []
+        warmup = self.n_steps - self.kept
+        try:
+            for _ in range(warmup):
+                points, steps = kernel.sweep(rng, points, steps)
+                tried.append(steps.plain)
+            if tried:  # the mean over half of the warm-up, because one step's adaptation is noise
+                steps = steps._replace(plain=float(np.exp(np.log(tried[warmup // 2 :]).mean())))
+            for _ in range(self.kept):
+                points, after = kernel.sweep(rng, points, steps)
+                states.append(points)
+                went.append(after)
+        except BudgetSpentError:
+            pass  # what there is, is returned
+        accepted = float(np.mean([one.acceptance for one in went])) if went else 0.0
+        step = steps.plain if self.kernel == "pcn" or not went else float(np.mean([one.plain for one in went]))
+        return _Walk(states, step, accepted, len(tried) + len(states))
+
+    def _weighed(
+        self,
+        posterior: GibbsPosterior,
+        rng: np.random.Generator,
+        begun: "_Start",
+        states: Sequence[Points],
+        mixture: Mixture,
+        facts: dict[str, Any],
+    ) -> Draws:
+        most = max(_MOST_STATES // len(begun.points), 1)
+        chosen = np.unique(np.linspace(0, len(states) - 1, min(most, len(states))).round().astype(int))
+        pool, base, groups = _joined(begun, [states[i] for i in chosen], mixture)
+        x0, rungs = posterior.prior.x0, begun.draws.rungs
+        draws = Draws.weighed(pool, mixture, x0, base=base, groups=groups, rungs=rungs, facts=facts)
+        if self.start != "prior":
+            return draws
+        # chains that count equally say nothing of the evidence's error, and few prior draws little of the prior
+        placed = posterior.prior.place(rng.standard_normal((_PRIOR_DRAWS, posterior.prior.dimension)))
+        return replace(
+            draws,
+            log_evidence=begun.draws.log_evidence,
+            log_evidence_se=begun.draws.log_evidence_se,
+            prior_change=normalise(-placed.extra) @ np.abs(placed.x - x0),
+        )
+
+
+class _Start(NamedTuple):
+    """Where chains begin.
+
+    ``draws`` is a weighed pool of ``N`` points in ``groups`` ``(N,)``; ``points`` are one place for each of the ``C``
+    chains, ``mass`` ``(C,)`` is the share of the posterior that each stands for, ``chain_groups`` ``(C,)`` its group.
+    """
+
+    draws: Draws
+    groups: Array
+    points: Points
+    mass: Array
+    chain_groups: Array
+
+
+class _Walk(NamedTuple):
+    """States after warm-up, all chains at each; the step, the share accepted, and how many steps there were in all."""
+
+    states: list[Points]
+    step: float
+    acceptance: float
+    n_steps: int
+
+
+def _from_pool(draws: Draws, rng: np.random.Generator, n_chains: int) -> _Start:
+    """Start chains in every independent part of a pool, with the mass that this part found.
+
+    Before they are divided by their sum, the masses times any average over such a chain's states have the right
+    expectation, however short the chain is. Parts share nothing, so what differs between them is the whole error,
+    that of the mass of modes included.
+    """
+    weights, groups = draws.pool_weights, draws.groups
+    if groups is None:
+        parts = min(n_chains, len(weights), max(_LEAST_BLOCKS, int(draws.ess / _BLOCK_ESS)))
+        groups = np.arange(len(weights)) % parts
+    else:
+        parts = min(n_chains, int(groups.max()) + 1)
+        groups = groups % parts
+    chain_groups = np.arange(n_chains) % parts
+    picks = np.empty(n_chains, dtype=int)
+    for part in range(parts):
+        own, chains = np.flatnonzero(groups == part), chain_groups == part
+        picks[chains] = own[systematic(rng, weights[own], int(chains.sum()))]
+    mass = np.bincount(groups, weights=weights) / np.bincount(chain_groups)
+    return _Start(draws, groups, draws.pool.take(picks), mass[chain_groups], chain_groups)
+
+
+def _joined(begun: _Start, states: Sequence[Points], mixture: Mixture) -> tuple[Points, Array, Array]:
+    """Return the start's points and the chains' states as one pool, the log weight ``base`` of each, and its group.
+
+    The start's pool stands for the latent law and the states for the posterior. A point's weight in either is shared
+    out as it would be if it were from ``n`` draws of the first and ``n * ratio`` of the second (Veach and Guibas,
+    1995; the two shares add up to one at every point). Where the posterior is dense the states count, and in the
+    prior's far ends the start's points, so that no reweighting rests on the inverse of a density.
+    """
+    draws, after = begun.draws, Points.joined(states)
+
+    def u(points: Points) -> Array:
+        return mixture.potential(points.loss) + points.extra
+
+    log_weights = draws.base - u(draws.pool)
+    log_z = logsumexp(log_weights) - logsumexp(draws.base)
+    log_ratio = np.log(len(after) / effective_sample_size(normalise(draws.base))) - log_z
+    with np.errstate(divide="ignore"):  # a part of the start that found nothing has no mass
+        mass = np.log(np.tile(begun.mass, len(states))) - np.log(len(states))
+    base = np.concatenate(
+        [
+            draws.base - logsumexp(log_weights) - np.logaddexp(0.0, log_ratio - u(draws.pool)),
+            mass + log_ratio - np.logaddexp(0.0, log_ratio - u(after)),
+        ]
+    )
+    groups = np.concatenate([begun.groups, np.tile(begun.chain_groups, len(states))])
+    return Points.joined([draws.pool, after]), base, groups
+
+
+def _mixing(states: Sequence[Points], mixture: Mixture) -> dict[str, float]:
+    """Return R-hat and effective sample sizes of the worst figure, as far as there are states enough."""
+    if len(states) < _LEAST_STATES:
+        return {}
+    from arviz_stats.base import array_stats  # type: ignore[attr-defined]  # slow to import, needed only here
+
+    m = states[0].z.shape[1]
+    some = np.arange(m) if m <= _MOST_COORDINATES else np.linspace(0, m - 1, _MOST_COORDINATES).astype(int)
+    watched = np.array(
+        [
+            np.column_stack([p.z[:, some], np.square(p.z).sum(axis=1), np.minimum(mixture.potential(p.loss), 1e300)])
+            for p in states
+        ]
+    ).transpose(2, 1, 0)  # (figure, chain, step)
+    watched = watched[np.ptp(watched, axis=(1, 2)) > 0]  # a plateau has nothing to converge to
+    if len(watched) == 0:
+        return {}
+    with np.errstate(all="ignore"):
+        r_hat = array_stats.rhat(watched)
+        bulk, tail = array_stats.ess(watched, method="bulk"), array_stats.ess(watched, method="tail", prob=0.05)
+    return {
+        "r_hat": float(np.minimum(np.nan_to_num(r_hat, nan=_WORST), _WORST).max()),
+        "ess_bulk": float(np.nan_to_num(bulk, nan=0.0).min()),
+        "ess_tail": float(np.nan_to_num(tail, nan=0.0).min()),
+    }

@@ -1,0 +1,163 @@
+"""The climb from the first population to the posterior: choose a rung, resample, move, go on."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gbce._weights import Array, normalise, systematic
+from gbce.draws import Points
+from gbce.posterior import EtaGoal, GibbsPosterior
+from gbce.samplers._moves import Kernel, Learned, Normal, Steps, memory
+from gbce.samplers._tempering import Bridge, Population, next_level
+
+__all__ = ["ENOUGH", "Climb", "climb"]
+
+ENOUGH = 0.5  # of the points that are moved: the effective sample size that every rung keeps
+_FORGOTTEN = 0.3  # correlation with its start at which a population has moved on
+_LAST = 4  # times as many points of the last rung are kept as of the others
+_PATIENCE = 6  # rungs without progress before a goal is given up
+_MAX_RUNGS = 500
+
+
+@dataclass
+class Climb:
+    """What a climb leaves: its rungs, the level it came to, and how the moves went."""
+
+    rungs: list[Population]
+    top: float = 0.0
+    complete: bool = True
+    sweeps: list[int] = field(default_factory=list)
+    acceptance: list[float] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what can be reported, as plain numbers."""
+        return {
+            "sampler": "SMC",
+            "complete": self.complete,
+            "islands": len(self.rungs[0].log_z),
+            "sweeps": self.sweeps,
+            "acceptance": self.acceptance,
+            "memory": self.memory,
+        }
+
+
+def climb(
+    posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, start: Population, n: int, max_sweeps: int
+) -> Climb:
+    """Go up to eta, to where the goal is met or cannot be, or as far as the budget goes, with ``n`` points."""
+    end = np.inf if posterior.goal is not None else 1.0 + posterior.mixture.eta
+    now, steps, history = start, Steps(), _History(posterior.goal)
+    done = Climb([start])
+    while now.level < end and not history.over:
+        states = 1.0 if now is start else len(now.points) / n
+        level, increments = next_level(now, bridge, ENOUGH * states * min(n, len(now.points)), end)
+        done.top = level
+        moving = _resampled(now, rng, increments, level, n)
+        kernel = _kernel(posterior, bridge, now, moving, increments, states)
+        moves = _moved(rng, kernel, moving, steps, max_sweeps)
+        if moves.sweeps:
+            now, steps = moves.population, moves.steps
+            done.rungs.append(now.kept(n))
+            done.sweeps.append(moves.sweeps)
+            done.acceptance.append(moves.acceptance)
+            done.memory.append(moves.memory)
+        if moves.broke or len(done.rungs) > _MAX_RUNGS:
+            done.complete = level == end and moves.sweeps > 0
+            break
+        history.add(now, bridge)
+    if len(done.rungs) > 1:
+        done.rungs[-1] = now.kept(_LAST * n)
+    return done
+
+
+def _resampled(before: Population, rng: np.random.Generator, increments: Array, level: float, n: int) -> Population:
+    """Carry each island to a level and pick its points there, as many from each."""
+    n_islands = len(before.log_z)
+    each = -(-n // n_islands)
+    picks = []
+    for j in range(n_islands):
+        own = np.flatnonzero(before.island == j)
+        picks.append(own[systematic(rng, normalise(increments[own]), each)])
+    points = before.points.take(np.concatenate(picks))
+    return Population(points, np.repeat(np.arange(n_islands), each), level, before.carried(increments))
+
+
+def _kernel(
+    posterior: GibbsPosterior,
+    bridge: Bridge,
+    before: Population,
+    moving: Population,
+    increments: Array,
+    states: float,
+) -> Kernel:
+    """Return moves in which each half of the islands knows only the other half: adapting does not bias its weights."""
+    learned = []
+    for half in (0, 1):
+        other = before.island % 2 != half
+        weights = normalise(increments[other])
+        worth = max(1.0 / float(np.square(weights).sum()) / states, 10.0)
+        law = Normal.fitted(before.points.z[other], weights, worth)
+        learned.append(Learned(law, moving.points.z[moving.island % 2 != half]))
+    return Kernel(posterior, lambda points: bridge.u(points, moving.level), learned, moving.island % 2)
+
+
+class _Moves(NamedTuple):
+    population: Population
+    steps: Steps
+    sweeps: int
+    acceptance: float
+    memory: float
+    broke: bool
+
+
+def _moved(rng: np.random.Generator, kernel: Kernel, start: Population, steps: Steps, max_sweeps: int) -> _Moves:
+    """Move until the points have forgotten their start; every place they pass through is kept (Dau and Chopin, 2022).
+
+    All places are draws from the rung's law, since the start was one; those that were paid for are not thrown away.
+    """
+    now, known, broke = start.points, 1.0, False
+    passed: list[Points] = []
+    accepted: list[float] = []
+    while known > _FORGOTTEN and len(passed) < max_sweeps:
+        broke = kernel.posterior.affords(len(now)) < len(now)
+        if broke:
+            break
+        now, steps = kernel.sweep(rng, now, steps)
+        passed.append(now)
+        accepted.append(steps.acceptance)
+        known = memory(start.points, now, kernel.u)
+    if not passed:
+        return _Moves(start, steps, 0, float("nan"), known, broke)
+    everywhere = Population(Points.joined(passed), np.tile(start.island, len(passed)), start.level, start.log_z)
+    return _Moves(everywhere, steps, len(passed), float(np.mean(accepted)), known, broke)
+
+
+@dataclass
+class _History:
+    """Whether a goal is met, or has to be given up: neither it nor the loss comes closer any more."""
+
+    goal: EtaGoal | None
+    missing: list[float] = field(default_factory=list)
+    loss: list[float] = field(default_factory=list)
+
+    def add(self, now: Population, bridge: Bridge) -> None:
+        if self.goal is None:
+            return
+        weights = now.weights(bridge)
+        loss, reached = now.points.loss[:, 0], now.points.reached[:, 0]
+        self.missing.append(self.goal.shortfall(loss, reached, weights))
+        self.loss.append(float(weights @ loss))
+
+    @property
+    def over(self) -> bool:
+        if self.goal is None or not self.missing:
+            return False
+        if self.missing[-1] <= 0:
+            return True
+        if len(self.missing) <= _PATIENCE:
+            return False
+        closer = self.missing[-1 - _PATIENCE] - self.missing[-1] > 0.01 * abs(self.missing[0])
+        lower = self.loss[-1] < 0.9 * self.loss[-1 - _PATIENCE]
+        return not (closer or lower)

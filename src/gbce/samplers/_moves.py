@@ -1,0 +1,203 @@
+"""Moves of a whole population at once: one model call for all points, accepted or refused one by one.
+
+A move leaves ``exp(-u(z)) N(z; 0, I)`` as it is, whatever ``u``. Three proposals are mixed, each point drawing its own:
+
+- *pCN* (Cotter et al., 2013), ``z' = r z + s e`` with ``r**2 + s**2 = 1``: it keeps the latent law in any dimension;
+- *fitted pCN* (Rudolf and Sprungk, 2018), the same around a normal law fitted to the posterior so far;
+- *hops* (ter Braak and Vrugt, 2008): some coordinates move by the difference of two other points, which carries points
+  from mode to mode.
+
+What the last two need to know is learned from other points than the ones they move.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from gbce._weights import Array
+from gbce.draws import Points
+from gbce.posterior import GibbsPosterior
+
+__all__ = ["Kernel", "Learned", "Normal", "Steps", "memory"]
+
+_PLAIN, _FITTED, _HOP = 0, 1, 2
+_SHARES = (0.1, 0.6, 0.3)
+_MAX_HOP = 8  # directions of one hop
+_BLUR = 0.01  # so that hops reach every place
+_ACCEPTANCE = 0.25  # to which steps are adapted
+_GAIN = 2.0  # of the adaptation, on the log scale
+_JITTER = 0.4  # of each point's own step, on the log scale: no one scale fits all places
+
+
+@dataclass(frozen=True)
+class Normal:
+    """A normal law on the latent space that differs from the standard one in a few directions only.
+
+    Its covariance is ``I + U diag(variance - 1) U'``. In a direction in which nothing was learned the latent law
+    ``N(0, 1)`` stays, so that a fit to a thousand points is safe in a hundred dimensions.
+
+    Parameters
+    ----------
+    mean : array of shape (m,)
+        Centre.
+    directions : array of shape (m, k)
+        ``U``, orthonormal columns.
+    variance : array of shape (k,)
+        Along each of them.
+    """
+
+    mean: Array
+    directions: Array
+    variance: Array
+
+    @classmethod
+    def fitted(cls, z: Array, weights: Array, n: float) -> "Normal":
+        """Fit to weighted points ``(N, m)`` that are worth ``n`` independent ones.
+
+        Eigenvalues within the spread that sampling alone gives ``n`` points of variance one are taken as one; those
+        beyond it are corrected for that spread (the spiked model of Baik, Ben Arous and Péché, 2005).
+        """
+        mean = weights @ z
+        offset = z - mean
+        value, vector = np.linalg.eigh((offset * weights[:, None]).T @ offset)
+        ratio = min(z.shape[1] / n, 0.9)
+        beyond = (value > (1 + np.sqrt(ratio)) ** 2) | (value < (1 - np.sqrt(ratio)) ** 2)
+        seen = np.maximum(value[beyond], 1e-8)
+        moment = seen + 1 - ratio
+        root = np.sqrt(np.maximum(np.square(moment) - 4 * seen, 0.0))
+        variance = 0.5 * (moment + np.where(seen > 1, root, -root))
+        mean = np.where(np.abs(mean) > 2 / np.sqrt(n), mean, 0.0)
+        return cls(mean, vector[:, beyond], np.maximum(variance, 1e-8))
+
+    def noise(self, e: Array) -> Array:
+        """Turn standard normal ``(n, m)`` into centred noise of this covariance."""
+        return e + ((e @ self.directions) * (np.sqrt(self.variance) - 1)) @ self.directions.T
+
+    def excess(self, z: Array) -> Array:
+        """Log density ``(n,)`` against the latent law's, up to a constant."""
+        offset = z - self.mean
+        along = np.square(offset @ self.directions) @ (1 / self.variance - 1)
+        return -0.5 * (np.square(offset).sum(axis=1) + along - np.square(z).sum(axis=1))
+
+
+class Learned(NamedTuple):
+    """What moves of one half of a population know of the other: a normal law, and points ``(n, m)``."""
+
+    law: Normal
+    points: Array
+
+
+class Steps(NamedTuple):
+    """How far proposals go, in (0, 1] of each law's own spread, and how many were accepted last."""
+
+    plain: float = 0.5
+    fitted: float = 0.9
+    acceptance: float = float("nan")
+
+    def adapted(self, accepted: Array, kind: Array) -> "Steps":
+        """Return steps a little longer where more than a quarter was accepted, shorter where less."""
+
+        def adapt(step: float, which: Array) -> float:
+            if not which.any():
+                return step
+            return float(np.clip(step * np.exp(_GAIN * (accepted[which].mean() - _ACCEPTANCE)), 1e-4, 1.0))
+
+        return Steps(adapt(self.plain, kind == _PLAIN), adapt(self.fitted, kind == _FITTED), float(accepted.mean()))
+
+
+class Proposal(NamedTuple):
+    """Proposed latent points ``(n, m)``, the log Hastings correction ``(n,)``, and which kind each is ``(n,)``."""
+
+    z: Array
+    correction: Array
+    kind: Array
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One sweep over a population: propose, ask the models, accept.
+
+    Parameters
+    ----------
+    posterior : GibbsPosterior
+        Whose models are asked.
+    u : callable
+        Minus the log density of evaluated points against the latent law, ``(n,)``.
+    learned : sequence of Learned
+        Empty for pCN alone.
+    half : int array of shape (n,)
+        Which of them each point uses.
+    """
+
+    posterior: GibbsPosterior
+    u: Callable[[Points], Array]
+    learned: Sequence[Learned] = ()
+    half: Array | None = None
+
+    def sweep(self, rng: np.random.Generator, points: Points, steps: Steps) -> tuple[Points, Steps]:
+        """Move every point once."""
+        proposal = self._propose(rng, points.z, steps)
+        proposed = Points.evaluated(self.posterior, proposal.z)
+        with np.errstate(invalid="ignore"):
+            gain = self.u(points) - self.u(proposed) + proposal.correction
+        accepted = np.log(rng.random(len(points))) < gain  # a comparison with NaN refuses
+        return points.moved(proposed, accepted), steps.adapted(accepted, proposal.kind)
+
+    def _propose(self, rng: np.random.Generator, z: Array, steps: Steps) -> Proposal:
+        n = len(z)
+        noise = rng.standard_normal(z.shape)
+        kind = rng.choice(3, size=n, p=_SHARES) if self.learned else np.full(n, _PLAIN)
+        step = np.where(kind == _FITTED, steps.fitted, steps.plain) * np.exp(_JITTER * rng.standard_normal(n))
+        step = np.minimum(step, 1.0)[:, None]
+        keep = np.sqrt(1 - np.square(step))
+        to = keep * z + step * noise
+        correction = np.zeros(n)
+        for number, learned in enumerate(self.learned):
+            law = learned.law
+            fit = (kind == _FITTED) & (self.half == number)
+            to[fit] = law.mean + keep[fit] * (z[fit] - law.mean) + step[fit] * law.noise(noise[fit])
+            correction[fit] = law.excess(z[fit]) - law.excess(to[fit])
+            hop = (kind == _HOP) & (self.half == number)
+            to[hop] = _hopped(rng, z[hop], learned)
+            # a symmetric proposal: what remains is the latent law itself
+            correction[hop] = 0.5 * (np.square(z[hop]).sum(axis=1) - np.square(to[hop]).sum(axis=1))
+        return Proposal(to, correction, kind)
+
+
+def _hopped(rng: np.random.Generator, z: Array, learned: Learned) -> Array:
+    """Move by the difference of two other points, in full or at the scale of a random walk, in a few directions.
+
+    These are coordinates, or, for half of the points, directions in which the fitted law differs from the latent one:
+    in many dimensions modes differ in few of those.
+    """
+    n, m = z.shape
+    a, b = learned.points[rng.integers(len(learned.points), size=(2, n))]
+    shift = a - b
+    special = learned.law.directions
+    by_law: Array = np.less(rng.random(n), 0.5 if special.shape[1] else 0.0)
+    full: Array = np.less(rng.random(n), 0.5)
+    for which, basis in ((~by_law, np.eye(m)), (by_law, special)):
+        k = basis.shape[1]
+        size = rng.integers(1, min(k, _MAX_HOP) + 1, size=int(which.sum())) if k else np.zeros(0, dtype=int)
+        chosen = rng.random((len(size), k)).argsort(axis=1).argsort(axis=1) < size[:, None]
+        scale = np.where(full[which], 1.0, 2.38 / np.sqrt(2 * np.maximum(size, 1)))
+        along = shift[which] @ basis + _BLUR * rng.standard_normal((len(size), k))
+        shift[which] = scale[:, None] * np.where(chosen, along, 0.0) @ basis.T
+    return z + shift
+
+
+def memory(before: Points, now: Points, u: Callable[[Points], Array]) -> float:
+    """How much a population still knows of where it was: the correlation of its places, or of its heights if larger."""
+    place = _correlation(before.z, now.z).mean()
+    with np.errstate(invalid="ignore"):
+        height = _correlation(u(before)[:, None], u(now)[:, None])[0]
+    return float(max(place, height))
+
+
+def _correlation(a: Array, b: Array) -> Array:
+    a, b = a - a.mean(axis=0), b - b.mean(axis=0)
+    scale = np.sqrt(np.square(a).sum(axis=0) * np.square(b).sum(axis=0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(scale > 0, (a * b).sum(axis=0) / scale, 0.0)

@@ -1,0 +1,120 @@
+"""Adaptive tempering: importance sampling where that is enough, sequential Monte Carlo where it is not."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gbce._checks import require_counts
+from gbce._weights import pareto_k
+from gbce.draws import Draws, Points
+from gbce.posterior import GibbsPosterior
+from gbce.samplers._climb import ENOUGH, Climb, climb
+from gbce.samplers._goal import settled
+from gbce.samplers._importance import candidates
+from gbce.samplers._landmarks import landmarks_of
+from gbce.samplers._tempering import Bridge, Population, recycled
+
+__all__ = ["SMC"]
+
+_LEAST_ISLAND = 25  # points
+_MAX_PARETO_K = 0.7
+_FORESEEN = 50  # sweeps: with fewer rows than these need, fewer points are moved
+
+
+@dataclass(frozen=True)
+class SMC:
+    """Candidates from the prior, tempered towards the posterior as far as they need it.
+
+    The candidates are those of :class:`Importance`. If enough of them count at eta, they are the answer, to the last
+    bit that of Algorithm 1. Otherwise eta is approached in rungs: each is the largest ``beta`` that keeps half of the
+    points effective, at which they are resampled and moved until they have forgotten where they were. Points of all
+    rungs are kept and weighed together, so one run gives the posterior at every smaller eta as well.
+
+    Parameters
+    ----------
+    n_candidates : int
+        Points drawn from the prior and shown to the model first.
+    n_draws : int
+        Draws in the end, and points that are moved together.
+    n_islands : int
+        Runs that share their temperatures but not their points; the errors of all figures are those between them.
+        Fewer where an island would have less than 25 points.
+    max_sweeps : int
+        Most moves of all points on one rung.
+    landmarks : bool
+        Whether a tenth of the first points of a tempered run are drawn around training rows that reach the target,
+        with weights that make up for it, so that modes far from the row are found.
+
+    Examples
+    --------
+    >>> SMC(n_draws=1000).n_islands
+    8
+    """
+
+    n_candidates: int = 20_000
+    n_draws: int = 2_000
+    n_islands: int = 8
+    max_sweeps: int = 50
+    landmarks: bool = True
+
+    def __post_init__(self) -> None:
+        require_counts(self, "n_candidates", "n_draws", "n_islands", "max_sweeps")
+        if self.n_islands < 2:
+            raise ValueError("SMC: n_islands must be at least 2, because errors are those between islands")
+
+    def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
+        """Draw: one model call for all candidates, then one for each move of all points."""
+        first = candidates(replace(posterior, budget=posterior.budget.share(0.5)), rng, self.n_candidates)
+        if posterior.goal is None:
+            plain = Draws.weighed(first, posterior.mixture, posterior.prior.x0)
+            if self._enough(plain, posterior):
+                complete = len(first) == self.n_candidates
+                return replace(plain, facts={"sampler": "SMC", "complete": complete}).resample(rng, self.n_draws)
+        n_moved = self._affordable(posterior)
+        bridge, start = self._started(posterior, rng, first, n_moved)
+        climbed = climb(posterior, rng, bridge, start, n_moved, self.max_sweeps)
+        return self._weighed(posterior, bridge, climbed).resample(rng, self.n_draws)
+
+    def _enough(self, plain: Draws, posterior: GibbsPosterior) -> bool:
+        """Whether the candidates carry the posterior by themselves.
+
+        A correction for a map that is not the prior has no upper bound: there the tail of the weights is looked at.
+        """
+        if plain.ess < ENOUGH * min(self.n_draws, len(plain.pool)):
+            return False
+        return posterior.prior.exact or pareto_k(np.log(np.maximum(plain.pool_weights, 1e-300))) <= _MAX_PARETO_K
+
+    def _affordable(self, posterior: GibbsPosterior) -> int:
+        """Points to move: fewer than asked for where few rows are left, because eta must be reached first."""
+        rows = posterior.affords(_FORESEEN * self.n_draws)
+        return min(self.n_draws, max(rows // _FORESEEN, 2 * _LEAST_ISLAND))
+
+    def _started(
+        self, posterior: GibbsPosterior, rng: np.random.Generator, first: Points, n_moved: int
+    ) -> tuple[Bridge, Population]:
+        """Return the first population, with points around landmarks if there are any."""
+        n_islands = max(2, min(self.n_islands, n_moved // _LEAST_ISLAND))
+        bridge, island = Bridge(posterior.mixture), np.arange(len(first)) % n_islands
+        marks = landmarks_of(posterior, rng) if self.landmarks else None
+        if marks is not None:
+            near = posterior.affords(round(len(first) * marks.share / (1 - marks.share)))
+            marks = replace(marks, share=near / (near + len(first)))
+        if marks is not None and marks.share > 0:
+            fade = 1.0 if posterior.goal is not None else posterior.mixture.eta
+            bridge = replace(bridge, landmarks=marks, fade=fade)
+            first = Points.joined([first, Points.evaluated(posterior, marks.draw(rng, near))])
+            island = np.concatenate([island, np.arange(near) % n_islands])
+        return bridge, Population(first, island, 0.0, np.zeros(n_islands))
+
+    def _weighed(self, posterior: GibbsPosterior, bridge: Bridge, climbed: Climb) -> Draws:
+        """Weigh the points of all rungs at the eta that was asked for, found or reached."""
+        pool, base, island = recycled(climbed.rungs, bridge)
+        mixture, x0 = replace(posterior.mixture, eta=max(climbed.top - 1, 0.0)), posterior.prior.x0
+        rungs = tuple(rung.level - 1 for rung in climbed.rungs if rung.level > 1)
+        draws = Draws.weighed(pool, mixture, x0, base=base, groups=island, rungs=rungs, facts=climbed.facts())
+        if posterior.goal is not None:
+            eta, met = settled(draws, mixture, posterior.goal, mixture.eta)
+            draws = replace(draws, facts={**draws.facts, "goal_met": met}).reweighed(replace(mixture, eta=eta), x0)
+        elif not rungs or rungs[-1] < mixture.eta:
+            draws = replace(draws, rungs=(*rungs, mixture.eta))
+        return draws

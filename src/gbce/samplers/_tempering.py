@@ -1,0 +1,156 @@
+"""Tempering: the bridge from the latent law to the posterior, how far to go in one step, and what all steps give.
+
+Along the bridge a point's density against the latent law is ``exp(-u)``. Its first stretch, levels 0 to 1, brings in
+the correction ``extra`` of a map that is not the prior itself (nothing, where the map is exact); after it, at level
+``1 + beta``, stands the posterior at the smaller eta ``beta``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from gbce._weights import Array, effective_sample_size, log_mean_exp, normalise
+from gbce.draws import Points
+from gbce.posterior import Mixture
+from gbce.samplers._landmarks import Landmarks
+
+__all__ = ["Bridge", "Population", "next_level", "recycled"]
+
+_STEEPEST = 1e12  # an eta beyond which nothing is sought
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """Densities between the latent law and the posterior.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        How losses become a potential; its own eta is not used.
+    landmarks : Landmarks, optional
+        Around which a part of the first population was drawn. Their share of the starting law fades to nothing as
+        beta goes to ``fade``.
+    fade : float
+        See there.
+    """
+
+    mixture: Mixture
+    landmarks: Landmarks | None = None
+    fade: float = 1.0
+
+    def u(self, points: Points, level: float) -> Array:
+        """Minus the log density ``(n,)`` of evaluated points at a level."""
+        u = min(level, 1.0) * points.extra
+        if self.landmarks is not None:
+            u = u - self.lift(level) * self.landmarks.excess(points.z)
+        if level > 1:
+            u = u + replace(self.mixture, eta=level - 1).potential(points.loss)
+        return u
+
+    def lift(self, level: float) -> float:
+        """Return the power to which the landmarks' share of the starting law is taken."""
+        return max(0.0, 1.0 - max(level - 1.0, 0.0) / self.fade) if self.fade > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Population:
+    """Evaluated points of several islands at one level, of equal weight within each island.
+
+    Parameters
+    ----------
+    points : Points
+        All of them.
+    island : int array of shape (n,)
+        Whose each is.
+    level : float
+        On the bridge.
+    log_z : array of shape (J,)
+        Each island's own estimate of the log normaliser of the level.
+    """
+
+    points: Points
+    island: Array
+    level: float
+    log_z: Array
+
+    def increments(self, bridge: Bridge, level: float) -> Array:
+        """Log weights ``(n,)`` that carry the points to another level."""
+        return bridge.u(self.points, self.level) - bridge.u(self.points, level)
+
+    def carried(self, increments: Array) -> Array:
+        """Return each island's log normaliser at the level the increments lead to."""
+        return self.log_z + np.array([log_mean_exp(increments[self.island == j]) for j in range(len(self.log_z))])
+
+    def weights(self, bridge: Bridge) -> Array:
+        """Weights ``(n,)`` under the posterior at the level's beta, over all islands."""
+        log_weights = self.log_z[self.island]
+        if bridge.landmarks is not None:
+            log_weights = log_weights - bridge.lift(self.level) * bridge.landmarks.excess(self.points.z)
+        return normalise(log_weights)
+
+    def kept(self, most: int) -> "Population":
+        """Return at most ``most`` of the points, as many of each island, evenly spread over its own."""
+        if len(self.points) <= most:
+            return self
+        each = most // len(self.log_z)
+        own = [np.flatnonzero(self.island == j) for j in range(len(self.log_z))]
+        chosen = np.concatenate([members[np.linspace(0, len(members) - 1, each).astype(int)] for members in own])
+        return replace(self, points=self.points.take(chosen), island=self.island[chosen])
+
+
+def next_level(population: Population, bridge: Bridge, least: float, end: float) -> tuple[float, Array]:
+    """Return the farthest level up to ``end`` at which ``least`` points still count, and the log weights to it."""
+
+    def counts(level: float) -> bool:
+        return _counting(population, population.increments(bridge, level)) >= least
+
+    low, high = population.level, end
+    if low < 1 and counts(1.0):
+        low = 1.0
+    elif low < 1:
+        high = 1.0
+    if not np.isfinite(high):
+        high = 1.0 + 2.0 * max(low - 1.0, 1e-6)
+        while high < _STEEPEST and counts(high):
+            low, high = high, 1.0 + 2.0 * (high - 1.0)
+    if counts(high):
+        return high, population.increments(bridge, high)
+    start = low
+    while high - low > 1e-3 * (high - start) and high - start > 1e-9:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if counts(middle) else (low, middle)
+    level = low if low > start else high  # the least step, where even that loses too many points
+    return level, population.increments(bridge, level)
+
+
+def _counting(population: Population, increments: Array) -> float:
+    """Effective number of points, summed over islands."""
+    total = 0.0
+    for j in range(len(population.log_z)):
+        own = increments[population.island == j]
+        if not np.isfinite(own).any():
+            return 0.0
+        total += effective_sample_size(normalise(own))
+    return total
+
+
+def recycled(rungs: Sequence[Population], bridge: Bridge) -> tuple[Points, Array, Array]:
+    """Return the points of all rungs together, the log weight ``base`` of each, and whose island it is.
+
+    Every rung's points are seen as draws from the mixture of all rungs (the deterministic mixture of Veach and Guibas,
+    1995; for tempering, Nguyen, Septier, Peters and Delignon, 2016), so that the posterior at any eta up to the last
+    one, and the prior itself, are reweightings of one pool.
+    """
+    pool = Points.joined([rung.points for rung in rungs])
+    island = np.concatenate([rung.island for rung in rungs])
+    log_z = [log_mean_exp(rung.log_z) for rung in rungs]
+    mixture = logsumexp(
+        [np.log(len(rung.points)) - bridge.u(pool, rung.level) - z for rung, z in zip(rungs, log_z, strict=True)],
+        axis=0,
+    )
+    share = np.concatenate(
+        [(rung.log_z - z)[rung.island] for rung, z in zip(rungs, log_z, strict=True)]
+    )  # an island that found more mass counts for more
+    return pool, share - mixture, island
