@@ -84,6 +84,9 @@ def test_a_sharp_posterior_is_reached_through_smc(kernel):
     draws = sampler.sample(posterior_linear(case), np.random.default_rng(0))
     assert len(draws.rungs) > 1
     assert draws.groups.max() == 7  # errors are those between the islands that chains started from
+    before = sampler.start.sample(posterior_linear(case), np.random.default_rng(0))
+    found = np.bincount(before.groups, weights=before.pool_weights)
+    np.testing.assert_allclose(np.bincount(draws.groups, weights=draws.pool_weights), found, atol=0.1 * np.ptp(found))
     agrees(draws, draws.pool.x, case.mean, "mean", size=1.0)  # the posterior's own spread is one
     close(draws.log_evidence, case.log_evidence, draws.log_evidence_se, "log evidence")
     small_error(draws.log_evidence_se, 2.0, "log evidence")

@@ -15,6 +15,10 @@ from gbce._checks import is_number
 __all__ = ["Budget", "BudgetSpentError", "budget_of"]
 
 
+_ANY = 2**62
+_SLACK = 2  # times the time that is left
+
+
 class BudgetSpentError(RuntimeError):
     """A model was about to be asked more than ``max_model_rows`` or ``time_budget`` allow."""
 
@@ -51,18 +55,22 @@ class Budget:
         """
         if self.max_rows is not None:
             rows = min(rows, self.max_rows - self.rows)
-        if self.deadline is not None:
-            left = self.deadline - time.monotonic()
-            if left <= 0:
-                return 0
-            if self.seconds > 0:
-                rows = min(rows, int(left * self.rows / self.seconds))
-        return max(rows, 0)
+        return max(min(rows, self._in_time()), 0)
+
+    def _in_time(self) -> int:
+        """Rows that can be expected to be answered before the deadline."""
+        if self.deadline is None:
+            return _ANY
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            return 0
+        return int(left * self.rows / self.seconds) if self.seconds > 0 else _ANY
 
     @contextmanager
     def spending(self, rows: int) -> Iterator[None]:
-        """Charge ``rows`` and the time the block takes, or refuse."""
-        if self.affords(rows) < rows:
+        """Charge ``rows`` and the time the block takes, or refuse; a forecast of time has some slack."""
+        within = self.max_rows is None or rows <= self.max_rows - self.rows
+        if not within or rows > _SLACK * self._in_time():
             raise BudgetSpentError(f"{rows:,} more model rows are not within the budget")
         start = time.monotonic()
         try:
@@ -80,6 +88,11 @@ class Budget:
             None if self.deadline is None else now + fraction * (self.deadline - now),
             whole=self,
         )
+
+    def untimed(self) -> "Budget":
+        """Return the same budget without its deadline, for the few rows without which nothing can be reported."""
+        left = None if self.max_rows is None else self.max_rows - self.rows
+        return Budget(left, whole=self)
 
     def _charge(self, rows: int, seconds: float) -> None:
         self.rows += rows

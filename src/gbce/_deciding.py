@@ -37,13 +37,20 @@ def chosen(
 def judged(
     explanation: Explanation, posterior: GibbsPosterior, choices: Mapping[str, Choice], neighbours: Neighbours
 ) -> tuple[Decision, ...]:
-    """Figures of all chosen points: two model calls for all of them together."""
+    """Figures of all chosen points: two model calls for all of them together.
+
+    Robustness stays open where the budget does not allow it; without a row left for the points themselves there is no
+    decision.
+    """
     if not choices:
         return ()
     space, evaluation = explanation.space, explanation.evaluation
     labels = [label for rule, choice in choices.items() for label in choice.labels(rule)]
     x = np.vstack([choice.x for choice in choices.values()])
-    outputs, loss, reached = _said(posterior, x, list(choices.values()))
+    try:
+        outputs, loss, reached = _said(posterior, x, list(choices.values()))
+    except BudgetSpentError:
+        return ()
     shifts = offsets(evaluation.noise, space, stream(explanation.seed, JUDGING), evaluation.n_perturb)
     shifts = shifts[: posterior.affords(len(shifts) * len(x)) // len(x)]
     robust = robust_se = np.full(len(x), np.nan)
@@ -68,6 +75,7 @@ def _said(posterior: GibbsPosterior, x: Array, choices: Sequence[Choice]) -> Eva
         if before:
             array[known] = np.concatenate([getattr(points, name) for points in before])
     if not known.all():
-        for array, fresh in zip(said, posterior.evaluate(x[~known], own_decision=True), strict=True):
+        untimed = replace(posterior, budget=posterior.budget.untimed())  # a handful of rows, and the answer itself
+        for array, fresh in zip(said, untimed.evaluate(x[~known], own_decision=True), strict=True):
             array[~known] = fresh
     return said

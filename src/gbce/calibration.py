@@ -10,7 +10,7 @@ from gbce._checks import is_number, require_counts, require_finite
 from gbce._weights import Array
 from gbce.targets import Class, Loss, Target
 
-__all__ = ["EtaRule", "ExpectedLoss", "ModelError", "SuccessProbability", "as_eta", "noise_scale"]
+__all__ = ["EtaRule", "ExpectedLoss", "ModelError", "SuccessProbability", "as_eta", "as_etas", "noise_scale"]
 
 
 @dataclass(frozen=True)
@@ -174,6 +174,17 @@ def as_eta(eta: Any) -> tuple[float, EtaRule | None]:
     if isinstance(eta, type) and issubclass(eta, EtaRule):
         raise TypeError(f"eta must be a number or an object such as gbce.SuccessProbability(0.9), not the class {eta}")
     return eta, None
+
+
+def as_etas(etas: Any) -> Array:
+    """Check a list of etas; ``(n,)``, in rising order."""
+    try:
+        array = np.sort(np.asarray(list(etas), dtype=float))
+    except (TypeError, ValueError):
+        raise ValueError(f"etas must be numbers, not {etas!r}") from None
+    if array.ndim != 1 or len(array) == 0 or not np.isfinite(array).all() or (array < 0).any():
+        raise ValueError(f"etas must be zero or positive numbers, at least one, not {etas!r}")
+    return array
 
 
 def noise_scale(model: Any, X: Any, y: Any, *, cv: int = 5, seed: int = 0) -> float:

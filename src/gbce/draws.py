@@ -207,6 +207,11 @@ class Draws:
         return len(self.index)
 
     @cached_property
+    def prior_weights(self) -> Array:
+        """Weights ``(N,)`` of the pool's points under the prior."""
+        return normalise(self.base - self.pool.extra)
+
+    @cached_property
     def ess(self) -> float:
         """Effective sample size of the pool: of its weights, or less where independent runs show that it is less."""
         size = effective_sample_size(self.pool_weights)

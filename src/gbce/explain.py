@@ -147,8 +147,8 @@ class Explainer:
             Most rows that may be shown to models, over all of them. When they are used up, the posterior at the eta
             that was reached comes back, and says so.
         time_budget : float, optional
-            Seconds after which no model is asked any more; one call is not interrupted. The bits then depend on the
-            machine.
+            Seconds after which no model is asked any more, but for the few rows of the decisions; one call is not
+            interrupted. The bits then depend on the machine.
 
         Returns
         -------
@@ -265,6 +265,7 @@ class Explainer:
         notes = [
             note,
             budget_note(draws, asked),
+            "" if decisions or not choices else "The budget left no row to judge decisions with.",
             calibration_note(explanation.calibration, posterior.mixture.eta),
             *rule_notes,
             mode_note(decisions, posterior.mixture),

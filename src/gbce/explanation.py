@@ -11,11 +11,13 @@ import pandas as pd
 
 from gbce._seeds import DECIDING, REWEIGHTING, stream
 from gbce._weights import Array, weighted_quantile
+from gbce.calibration import EtaRule, ModelError, as_etas
 from gbce.decisions import Rule, Scene, require_rule
 from gbce.draws import Draws, Points
-from gbce.metrics import Evaluation, diagnose, figures, importance
+from gbce.metrics import Evaluation, diagnose, eta_path, figures, importance
 from gbce.metrics._diagnostics import MIN_ESS, verdict
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
+from gbce.samplers import settled
 from gbce.space import Space
 from gbce.targets import Target
 
@@ -236,9 +238,30 @@ class Explanation:
 
     # --- other questions to the same draws ------------------------------------------------------------------
 
+    def path(self, etas: Sequence[float] | None = None) -> pd.DataFrame:
+        """Return figures of the posterior as functions of eta, with no further model call.
+
+        Every rung of a tempered run is the posterior at a smaller eta; between rungs the points are reweighted.
+
+        Parameters
+        ----------
+        etas : sequence of float, optional
+            Where to look; from zero, the prior, to the explanation's own eta when left out. Beyond that the draws
+            soon cannot carry the question.
+
+        Returns
+        -------
+        DataFrame
+            One line per eta: ``success_probability``, ``tail``, ``stability``, ``expected_loss``,
+            ``expected_distance`` and ``log_evidence``, each again as ``*_se``, and ``ess``. Below 100 effective draws
+            the figures are left open.
+        """
+        wanted = None if etas is None else as_etas(etas)
+        return eta_path(self.draws, self.mixture, self.space, self.x0, self.evaluation.alpha, wanted)
+
     def at(
         self,
-        eta: float | None = None,
+        eta: float | EtaRule | None = None,
         *,
         weights: Sequence[float] | None = None,
         combine: Combine | None = None,
@@ -249,8 +272,8 @@ class Explanation:
 
         Parameters
         ----------
-        eta : float, optional
-            The new eta.
+        eta : float, SuccessProbability or ExpectedLoss, optional
+            The new eta, or what it is to achieve.
         weights : sequence of K numbers, optional
             New weights of the models.
         combine : {"any", "all", "average"}, optional
@@ -262,10 +285,12 @@ class Explanation:
             Where fewer than 100 effective draws would be left: then the draws cannot carry the question.
         """
         mixture = Mixture(
-            self.eta if eta is None else eta,
+            self.eta if eta is None or isinstance(eta, EtaRule) else eta,
             self.mixture.weights if weights is None else as_weights(weights, len(self.models)),
             self.mixture.combine if combine is None else combine,
         )
+        if isinstance(eta, EtaRule):
+            mixture = replace(mixture, eta=self._eta_by(eta, mixture))
         weighted = self.draws.reweighed(mixture, self.x0)
         if weighted.ess < min(MIN_ESS, self.draws.ess):
             raise ValueError(
@@ -287,6 +312,17 @@ class Explanation:
             note += f" {', '.join(undecided)} must ask the model: use explainer.decide(explanation, rule)."
         kept = self.notes[:1] if self.status != "attainable" else ()
         return replace(bare, decisions=tuple(decisions), notes=(*kept, note))
+
+    def _eta_by(self, rule: EtaRule, mixture: Mixture) -> float:
+        if isinstance(rule, ModelError):
+            raise TypeError("ModelError needs the model: give it to gbce.Explainer(..., eta=gbce.ModelError(y))")
+        eta, met = settled(self.draws, mixture, rule)
+        if not met:
+            raise ValueError(
+                f"the draws cannot carry {rule.label}: they go as far as eta = {eta:g}. Run "
+                "gbce.Explainer(..., eta=...) with it."
+            )
+        return eta
 
     def decide(self, rule: Rule) -> pd.DataFrame:
         """Apply one more rule to the draws and return its choice in the user's columns, one line per point.

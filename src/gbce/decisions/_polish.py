@@ -1,7 +1,8 @@
 """Refining good points towards the mode, all of them together: one model call per step, from predictions alone.
 
-Three searches take turns: Newton steps for smooth models, coordinate steps for models that are flat in cells, and, in
-few features where both stand still (a curved valley with a sharp bottom), Nelder and Mead's simplex.
+Newton steps, for smooth models, and coordinate steps, for models that are flat in cells, take turns. Where both stand
+still and there are few features, Nelder and Mead's simplex (for a curved valley with a sharp bottom) and scattered
+points (for cells elsewhere) get a chance.
 """
 
 import numpy as np
@@ -16,92 +17,95 @@ from gbce.posterior import BudgetSpentError, GibbsPosterior
 __all__ = ["polished"]
 
 _N_STARTS = 8  # out of the pool, and the row
+_N_LATE_STARTS = 4
 _AMONG = 2_000  # best points of the pool to pick them from
-_APART, _SAME = 0.5, 0.05  # least distance of starts, and of ends that count as two, over the root of m
-_LEAST_APART = 1e-3
+_APART, _LEAST_APART = 0.5, 1e-3  # distance of starts over the root of m, if there are such, and at least
+_SAME = 0.05  # ends of a search nearer than this count as one
 _MAX_ROUNDS = 10
 _ROWS, _ROWS_PER_FEATURE = 10_000, 200  # the most that is asked
-_GAIN = 1e-4  # of a round, relative above one: less is the end
+_GAIN = 1e-4  # of a round, relative above one: less is none
+
+_FEW = 8  # features: in more, the simplex and scattered points lead nowhere
 _SIMPLEX_STEPS = 100
-_SCATTERED = 100
-NEAREST = 0.01
-ONCE = True
-_FEW = 8
+_SCATTERED = 100  # points per feature
+_NEAREST = 0.01  # of the way that scattered points are drawn in towards the best one
 
 
 def polished(scene: Scene, posterior: GibbsPosterior) -> Points | None:
     """Return the best of all points asked about on the way down from good points, or ``None`` if none was.
 
     Every round drops the worse half of the starts. The end is a round that gains nothing, or the row limit, or that of
-    the explanation. In few features the search looks around once more before it gives up.
+    the explanation. In few features the search looks around before it begins and once more before it gives up.
     """
     search = Search.of(scene, posterior, _ROWS + _ROWS_PER_FEATURE * len(scene.free))
     v, f = _starts(scene, search)
     if len(f) == 0 or f.min() <= search.floor:  # nothing to start from, or nothing to gain: no cost is below zero
         return None
-    few, stood, least = len(scene.free) <= _FEW, False, f.min()
+    least, last_round = f.min(), len(scene.free) > _FEW
     try:
-        if few:
-            v, f = _joined(v, f, *_scattered(search, v[:1], f.min(), 1.0), _N_STARTS)
+        if len(scene.free) <= _FEW:
+            v, f = _first(*_with_scattered(search, v, f, nearest=1.0), _N_STARTS)
         for _ in range(_MAX_ROUNDS):
             v, f = _distinct(*newton(search, v, f))
             v, f = _distinct(*coordinates(search, v, f))
             half = max(len(f) // 2, 2)
             v, f = v[:half], f[:half]
-            if least - f[0] > _GAIN * max(1.0, abs(f[0])):
-                least, stood = f[0], stood and ONCE
-            elif few and not stood:
-                end, stood = nelder_mead(search, v[:1], search.low, search.high, max_iterations=_SIMPLEX_STEPS), True
-                v, f = _joined(end.x, end.value, *_scattered(search, end.x, end.value[0], NEAREST), _N_STARTS // 2)
-            else:
+            if _gained(least, f[0]):
+                least = f[0]
+            elif last_round:
                 break
+            else:
+                v[:1], f[:1], *_ = nelder_mead(search, v[:1], search.low, search.high, max_iterations=_SIMPLEX_STEPS)
+                if not _gained(least, f[0]):
+                    v, f = _first(*_with_scattered(search, v, f, nearest=_NEAREST), _N_LATE_STARTS)
+                    last_round = True
     except BudgetSpentError:
         pass
     return search.best
 
 
-def _scattered(search: Search, best, f: float, nearest) -> tuple[Array, Array]:
-    """Points ``(n, m)`` all over the region in which something better than ``f`` can lie, where the cost is less."""
-    n, m = _SCATTERED * len(search.unit), len(search.unit)
-    scene = search.scene
-    x = search.posterior.prior.place(scene.rng.standard_normal((n, m))).x
-    ray = (x[:, scene.free] - scene.x0[scene.free]) / search.unit
-    inside, outside = np.zeros((n, 1)), np.full((n, 1), 2.0)
-    for _ in range(20):
-        middle = 0.5 * (inside + outside)
-        less = search.cost(middle * ray)[:, None] + search.floor < f
-        inside, outside = np.where(less, middle, inside), np.where(less, outside, middle)
-    v = np.clip(ray * inside * scene.rng.random((n, 1)) ** (1.0 / m), search.low, search.high)
-    v = best + nearest ** scene.rng.random((n, 1)) * (v - best)
-    return v, search(v)
-
-
-def _joined(v: Array, f: Array, more: Array, g: Array, most: int) -> tuple[Array, Array]:
-    v, f = np.vstack([v, more]), np.append(f, g)
-    order = np.argsort(f, kind="stable")
-    order = order[np.isfinite(f[order])]
-    chosen = order[_apart_enough(v[order], most)]
-    return v[chosen], f[chosen]
-
-
-def _apart_enough(v: Array, most: int) -> Array:
-    chosen, radius = np.arange(0), _APART
-    # in a narrow posterior nearer ones will do
-    while len(chosen) < min(most, len(v)) and radius > _LEAST_APART:
-        chosen, radius = _apart(v, radius, most), 0.5 * radius
-    return chosen
+def _gained(before: float, now: float) -> bool:
+    return before - now > _GAIN * max(1.0, abs(now))
 
 
 def _starts(scene: Scene, search: Search) -> tuple[Array, Array]:
     """Return the row and good points of the pool that lie apart, ``(s, m)``, and their objective ``(s,)``."""
-    pool, x0 = scene.draws.pool, scene.x0[scene.free]
-    f = scene.objective(pool)
+    x0 = scene.x0[scene.free]
+    f = scene.objective(scene.draws.pool)
     order = np.argsort(f, kind="stable")[:_AMONG]
-    order = order[np.isfinite(f[order])]
-    v = (pool.x[order][:, scene.free] - x0) / search.unit
-    chosen = _apart_enough(v, _N_STARTS)
-    v, f = np.vstack([np.zeros((1, len(x0))), v[chosen]]), np.append(scene.objective(scene.row), f[order[chosen]])
+    v, f = _first((scene.draws.pool.x[order][:, scene.free] - x0) / search.unit, f[order], _N_STARTS)
+    v, f = np.vstack([np.zeros((1, len(x0))), v]), np.append(scene.objective(scene.row), f)
     return v[np.isfinite(f)], f[np.isfinite(f)]
+
+
+def _with_scattered(search: Search, v: Array, f: Array, *, nearest: float) -> tuple[Array, Array]:
+    """Add points from all over the region that can hold something better than the best: where the cost alone is less.
+
+    A part of the way, from ``nearest`` to all of it, leads from the best point to them.
+    """
+    scene, (n, m) = search.scene, (_SCATTERED * v.shape[1], v.shape[1])
+    best, least = v[f.argmin()], f.min()
+    rays = search.posterior.prior.place(scene.rng.standard_normal((n, m))).x[:, scene.free] - scene.x0[scene.free]
+    rays /= search.unit
+    inside, outside = np.zeros((n, 1)), np.full((n, 1), 2.0)
+    for _ in range(20):  # where each ray leaves the region
+        middle = 0.5 * (inside + outside)
+        less = (search.cost(middle * rays) + search.floor < least)[:, None]
+        inside, outside = np.where(less, middle, inside), np.where(less, outside, middle)
+    share = inside * scene.rng.random((n, 1)) ** (1.0 / m)  # evenly over the region
+    more = best + nearest ** scene.rng.random((n, 1)) * (share * rays - best)
+    more = np.clip(more, search.low, search.high)
+    return np.vstack([v, more]), np.append(f, search(more))
+
+
+def _first(v: Array, f: Array, most: int) -> tuple[Array, Array]:
+    """Return the best points that lie apart; in a narrow posterior they lie nearer to each other."""
+    order = np.argsort(f, kind="stable")
+    order = order[np.isfinite(f[order])]
+    chosen, radius = np.arange(0), _APART
+    while len(chosen) < min(most, len(order)) and radius > _LEAST_APART:
+        chosen, radius = _apart(v[order], radius, most), 0.5 * radius
+    return v[order[chosen]], f[order[chosen]]
 
 
 def _apart(v: Array, radius: float, most: int) -> Array:

@@ -9,6 +9,7 @@ from gbce._checks import require_counts, require_finite
 from gbce._weights import Array
 from gbce.decisions._rule import Choice, Rule, Scene, best, pick
 from gbce.noise import Noise, offsets, under_noise
+from gbce.posterior import BudgetSpentError, GibbsPosterior
 
 __all__ = ["CVaR", "ChanceConstrained"]
 
@@ -57,7 +58,7 @@ class CVaR(Rule):
     def choose(self, scene: Scene) -> Choice:
         """Choose; ties go to the smaller distance from the row."""
         posterior = scene.model(self)
-        candidates = some_draws(scene, self.max_candidates)
+        candidates = some_draws(scene, _affordable(posterior, self.max_candidates, self.n_perturb))
         x = scene.draws.pool.x[candidates]
         shifts = offsets(scene.noise if self.noise is None else self.noise, scene.space, scene.rng, self.n_perturb)
         loss = under_noise(posterior, scene.space, x, shifts).loss
@@ -112,7 +113,8 @@ class ChanceConstrained(Rule):
     def choose(self, scene: Scene) -> Choice:
         """Choose the nearest candidate that holds."""
         posterior = scene.model(self)
-        candidates = some_draws(scene, self.max_candidates)
+        # each is looked at once; as much again is left for confirming
+        candidates = some_draws(scene, _affordable(posterior, self.max_candidates, 2 * self.n_perturb))
         candidates = candidates[np.argsort(scene.distance(scene.draws.pool.x[candidates]), kind="stable")]
         noise = scene.noise if self.noise is None else self.noise
         shifts = offsets(noise, scene.space, scene.rng, self.n_perturb + self.n_confirm)
@@ -142,6 +144,14 @@ class ChanceConstrained(Rule):
             f"the best one, {share[winner]:.2f}, was taken."
         )
         return pick(scene, best_few[winner], note)
+
+
+def _affordable(posterior: GibbsPosterior, most: int, rows_each: int) -> int:
+    """Return how many candidates the budget allows, up to ``most``."""
+    n = posterior.affords(most * rows_each) // rows_each
+    if n == 0:
+        raise BudgetSpentError(f"one candidate takes {rows_each} model rows")
+    return n
 
 
 def tail_mean(loss: Array, tau: float) -> Array:

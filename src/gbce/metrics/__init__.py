@@ -11,6 +11,7 @@ from gbce.metrics._distributional import (
     tail,
 )
 from gbce.metrics._evaluation import Evaluation
+from gbce.metrics._path import eta_path
 from gbce.metrics._pointwise import Neighbours, robustness
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Figure",
     "Neighbours",
     "diagnose",
+    "eta_path",
     "figures",
     "importance",
     "most_moved",

@@ -40,7 +40,8 @@ def diagnose(draws: Draws, mixture: Mixture, free: tuple[str, ...]) -> dict[str,
         "ess": draws.ess,
         "ess_worst": worst,
         "ess_worst_of": (*free, "the loss", "the distance")[which],
-        "pareto_k": pareto_k(draws.base - potential - draws.pool.extra),
+        # the tail of weights says something of independent points; errors between runs need no such check
+        "pareto_k": pareto_k(draws.base - potential - draws.pool.extra) if draws.groups is None else np.nan,
         "n_draws": len(draws),
         "n_distinct": len(draws.distinct[0]),
         "n_evaluated": len(draws.pool),
@@ -70,6 +71,8 @@ def verdict(numbers: dict[str, Any]) -> str:
     detail = f"Pareto k {numbers['pareto_k']:.2f}" if np.isfinite(numbers["pareto_k"]) else ""
     if "r_hat" in numbers:
         detail = f"R-hat {numbers['r_hat']:.3f}"
+    if "islands" in numbers:
+        detail = f"log evidence within {1.96 * numbers['log_evidence_se']:.2f}"
     return f"trustworthy: {counted}" + (f", {detail}" if detail else "")
 
 

@@ -2,6 +2,7 @@
 
 from gbce.plots._accessor import Plots
 from gbce.plots._changes import plot_changes
+from gbce.plots._path import plot_path
 from gbce.plots._posterior import plot_posterior
 
-__all__ = ["Plots", "plot_changes", "plot_posterior"]
+__all__ = ["Plots", "plot_changes", "plot_path", "plot_posterior"]

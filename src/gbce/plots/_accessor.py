@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from gbce.explanation import Explanation
 from gbce.plots._changes import plot_changes
+from gbce.plots._path import plot_path
 from gbce.plots._posterior import plot_posterior
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
 
 __all__ = ["Plots"]
@@ -16,7 +18,7 @@ __all__ = ["Plots"]
 
 @dataclass(frozen=True)
 class Plots:
-    """The pictures of one explanation; each takes ``ax`` and returns the axes it drew on.
+    """The pictures of one explanation; each returns the axes it drew on.
 
     Examples
     --------
@@ -32,3 +34,7 @@ class Plots:
     def changes(self, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
         """Change per feature with intervals, see :func:`gbce.plots.plot_changes`."""
         return plot_changes(self.explanation, ax=ax, **options)
+
+    def path(self, etas: Sequence[float] | None = None, **options: Any) -> "np.ndarray[Any, Any]":
+        """Figures over eta, one panel each, see :func:`gbce.plots.plot_path`."""
+        return plot_path(self.explanation, etas, **options)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gbce._weights import normalise, weighted_quantile
+from gbce._weights import weighted_quantile
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
 from gbce.plots._style import DRAWS, PRIOR, marks, outside
@@ -57,7 +57,7 @@ def plot_changes(
         width = 8.0 + 0.08 * max([len(_cut(name)) - 12 for name in kept] + [0])
         _, ax = plt.subplots(figsize=(width, 1.6 + 0.5 * len(kept)), layout="constrained")
     draws, x0, scale = explanation.draws, explanation.x0, explanation.space.scale
-    prior_weights = normalise(-draws.pool.extra)
+    prior_weights = draws.prior_weights
     edges = ((1 - mass) / 2, 0.5, (1 + mass) / 2)
     intervals = explanation.intervals(mass)
     labels = []

@@ -1,6 +1,7 @@
 """Samplers: a posterior in, weighted and evaluated draws out."""
 
+from gbce.samplers._goal import settled
 from gbce.samplers._importance import Importance, Sampler
 from gbce.samplers._smc import SMC
 
-__all__ = ["SMC", "Importance", "Sampler"]
+__all__ = ["SMC", "Importance", "Sampler", "settled"]

@@ -15,6 +15,7 @@ __all__ = ["Landmarks", "landmarks_of"]
 _TRIED = 500  # known rows the models are asked about
 _MOST = 32  # landmarks
 _ROUNDS, _TRIALS = 16, 4  # of taking back what a landmark does not need
+_MARGIN = 6.0  # of log density: modes that lie lower carry no mass worth the effort
 _WIDTH = 0.5  # of the law around each, in latent units, where it differs from the row
 _SHARE = 0.1  # of the starting law
 
@@ -76,7 +77,9 @@ def landmarks_of(posterior: GibbsPosterior, rng: np.random.Generator) -> Landmar
     if len(good) == 0:
         return None
     best = good[np.argsort(height(points)[good], kind="stable")[:_MOST]]
-    return Landmarks(_relaxed(posterior, rng, points.take(best), height).z)
+    points = _relaxed(posterior, rng, points.take(best), height)
+    heights = height(points)
+    return Landmarks(points.z[heights <= heights.min() + _MARGIN])
 
 
 def _relaxed(

@@ -1,13 +1,14 @@
 """Moves of a whole population at once: one model call for all points, accepted or refused one by one.
 
-A move leaves ``exp(-u(z)) N(z; 0, I)`` as it is, whatever ``u``. Three proposals are mixed, each point drawing its own:
+A move leaves ``exp(-u(z)) N(z; 0, I)`` as it is, whatever ``u``. Proposals are mixed, each point drawing its own:
 
-- *pCN* (Cotter et al., 2013), ``z' = r z + s e`` with ``r**2 + s**2 = 1``: it keeps the latent law in any dimension;
+- *pCN* (Cotter et al., 2013), ``z' = r z + s e`` with ``r**2 + s**2 = 1``, in all coordinates or in some: it keeps the
+  latent law in any dimension;
 - *fitted pCN* (Rudolf and Sprungk, 2018), the same around a normal law fitted to the posterior so far;
 - *hops* (ter Braak and Vrugt, 2008): some coordinates move by the difference of two other points, which carries points
   from mode to mode.
 
-What the last two need to know is learned from other points than the ones they move.
+What the last two know is learned from other points than the ones they move.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,8 +23,9 @@ from gbce.posterior import GibbsPosterior
 
 __all__ = ["Kernel", "Learned", "Normal", "Steps", "memory"]
 
-_PLAIN, _FITTED, _HOP = 0, 1, 2
-_SHARES = (0.1, 0.6, 0.3)
+_PLAIN, _PARTIAL, _FITTED, _HOP = 0, 1, 2, 3
+_SHARES = (0.1, 0.25, 0.35, 0.3)
+_BOLD = 0.3  # of the fitted proposals: drawn afresh, however seldom that is accepted
 _MAX_HOP = 8  # directions of one hop
 _BLUR = 0.01  # so that hops reach every place
 _ACCEPTANCE = 0.25  # to which steps are adapted
@@ -93,10 +95,11 @@ class Steps(NamedTuple):
     """How far proposals go, in (0, 1] of each law's own spread, and how many were accepted last."""
 
     plain: float = 0.5
+    partial: float = 0.9
     fitted: float = 0.9
     acceptance: float = float("nan")
 
-    def adapted(self, accepted: Array, kind: Array) -> "Steps":
+    def adapted(self, accepted: Array, kind: Array, bold: Array) -> "Steps":
         """Return steps a little longer where more than a quarter was accepted, shorter where less."""
 
         def adapt(step: float, which: Array) -> float:
@@ -104,15 +107,21 @@ class Steps(NamedTuple):
                 return step
             return float(np.clip(step * np.exp(_GAIN * (accepted[which].mean() - _ACCEPTANCE)), 1e-4, 1.0))
 
-        return Steps(adapt(self.plain, kind == _PLAIN), adapt(self.fitted, kind == _FITTED), float(accepted.mean()))
+        return Steps(
+            adapt(self.plain, kind == _PLAIN),
+            adapt(self.partial, kind == _PARTIAL),
+            adapt(self.fitted, (kind == _FITTED) & ~bold),
+            float(accepted.mean()),
+        )
 
 
 class Proposal(NamedTuple):
-    """Proposed latent points ``(n, m)``, the log Hastings correction ``(n,)``, and which kind each is ``(n,)``."""
+    """Proposed latent points ``(n, m)``, log Hastings corrections ``(n,)``, the kind of each, and which are bold."""
 
     z: Array
     correction: Array
     kind: Array
+    bold: Array
 
 
 @dataclass(frozen=True)
@@ -143,16 +152,20 @@ class Kernel:
         with np.errstate(invalid="ignore"):
             gain = self.u(points) - self.u(proposed) + proposal.correction
         accepted = np.log(rng.random(len(points))) < gain  # a comparison with NaN refuses
-        return points.moved(proposed, accepted), steps.adapted(accepted, proposal.kind)
+        return points.moved(proposed, accepted), steps.adapted(accepted, proposal.kind, proposal.bold)
 
     def _propose(self, rng: np.random.Generator, z: Array, steps: Steps) -> Proposal:
-        n = len(z)
+        n, m = z.shape
         noise = rng.standard_normal(z.shape)
-        kind = rng.choice(3, size=n, p=_SHARES) if self.learned else np.full(n, _PLAIN)
-        step = np.where(kind == _FITTED, steps.fitted, steps.plain) * np.exp(_JITTER * rng.standard_normal(n))
-        step = np.minimum(step, 1.0)[:, None]
+        kind = rng.choice(4, size=n, p=_SHARES) if self.learned else np.full(n, _PLAIN)
+        bold = (kind == _FITTED) & (rng.random(n) < _BOLD)
+        own = np.array([steps.plain, steps.partial, steps.fitted, 1.0])[kind] * np.exp(_JITTER * rng.standard_normal(n))
+        step = np.where(bold, 1.0, np.minimum(own, 1.0))[:, None]
         keep = np.sqrt(1 - np.square(step))
         to = keep * z + step * noise
+        part = kind == _PARTIAL
+        size = np.ceil(m ** rng.random(int(part.sum())))  # from one coordinate to all, few as likely as many
+        to[part] = np.where(_some(rng, size, m), to[part], z[part])
         correction = np.zeros(n)
         for number, learned in enumerate(self.learned):
             law = learned.law
@@ -163,7 +176,7 @@ class Kernel:
             to[hop] = _hopped(rng, z[hop], learned)
             # a symmetric proposal: what remains is the latent law itself
             correction[hop] = 0.5 * (np.square(z[hop]).sum(axis=1) - np.square(to[hop]).sum(axis=1))
-        return Proposal(to, correction, kind)
+        return Proposal(to, correction, kind, bold)
 
 
 def _hopped(rng: np.random.Generator, z: Array, learned: Learned) -> Array:
@@ -181,11 +194,16 @@ def _hopped(rng: np.random.Generator, z: Array, learned: Learned) -> Array:
     for which, basis in ((~by_law, np.eye(m)), (by_law, special)):
         k = basis.shape[1]
         size = rng.integers(1, min(k, _MAX_HOP) + 1, size=int(which.sum())) if k else np.zeros(0, dtype=int)
-        chosen = rng.random((len(size), k)).argsort(axis=1).argsort(axis=1) < size[:, None]
+        chosen = _some(rng, size, k)
         scale = np.where(full[which], 1.0, 2.38 / np.sqrt(2 * np.maximum(size, 1)))
         along = shift[which] @ basis + _BLUR * rng.standard_normal((len(size), k))
         shift[which] = scale[:, None] * np.where(chosen, along, 0.0) @ basis.T
     return z + shift
+
+
+def _some(rng: np.random.Generator, size: Array, m: int) -> Array:
+    """Choose ``size`` of ``m`` coordinates for each point: a mask ``(n, m)``."""
+    return rng.random((len(size), m)).argsort(axis=1).argsort(axis=1) < size[:, None]
 
 
 def memory(before: Points, now: Points, u: Callable[[Points], Array]) -> float:

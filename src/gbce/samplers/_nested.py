@@ -20,6 +20,8 @@ __all__ = ["Nested"]
 _BATCH = 100  # points shown to the models at a time
 _LEAST_LIVE = 50
 _LEFT = 0.01  # of the evidence among the live points: then exploring is over
+_ROOM = 1.5  # along each dimension around the points of a shell: less would cut off corners of the cube, and with them mass
+_HOPE = 2.0  # times the rows that are needed really, shells look as if they needed before they are sampled anew
 _LOWEST = -1e300  # stands for a log likelihood of minus infinity, which nautilus would turn into NaN
 _PRIOR_DRAWS = 20_000  # for what the prior says by itself, which no model is asked for
 _STALE = 0.01  # of the evidence may rest on points that the shells were learned from
@@ -154,7 +156,7 @@ class _Run:
             lambda u: u, self._log_likelihood,
             n_dim=max(dimension, 2),  # nautilus needs two; the second one then means nothing
             n_live=max(self.options.n_live, 4 * dimension),
-            n_networks=self.options.n_networks, n_batch=_BATCH, vectorized=True, blobs_dtype=int,
+            n_networks=self.options.n_networks, enlarge_per_dim=_ROOM, n_batch=_BATCH, vectorized=True, blobs_dtype=int,
             seed=int(self.rng.integers(2**63)),
         )  # fmt: skip
         self.shells = _Shells(np.zeros(0), [], np.zeros(0, dtype=bool))
@@ -179,7 +181,7 @@ class _Run:
         nautilus, self.nautilus.explored = self.nautilus, False
         while not nautilus.explored and not self.spent:
             rows = nautilus.n_like
-            enough = rows >= nautilus.n_live and rows * nautilus.eta >= self.options.n_effective
+            enough = rows >= nautilus.n_live and rows * nautilus.eta >= _HOPE * self.options.n_effective
             self._step(
                 lambda f_live: nautilus.run(f_live=f_live, n_eff=0, n_like_max=nautilus.n_like + 1),
                 np.inf if enough else _LEFT,
@@ -188,17 +190,24 @@ class _Run:
             self._without_nautilus()
 
     def draw(self) -> None:
-        """Sample the shells, now fixed, until there are as many effective draws as were asked for."""
+        """Sample the shells, now fixed, until there are as many effective draws as were asked for.
+
+        How often each shell's turn comes is settled beforehand, by what the exploration found in it: shares that
+        followed the new points themselves would favour shells that looked large by chance.
+        """
+        mass, ess, n = self._evidence()
+        share = mass / mass.sum()
+        rate = share / np.sqrt(ess / n)  # the least variance for the number of points
+        taken = np.zeros(len(rate))
         while not self.spent:
-            mass, ess = self._evidence()
-            share = mass / mass.sum()
-            stale = np.where(self.shells.stale, share, 0.0)
-            if stale.sum() <= _STALE and mass.sum() ** 2 / np.sum(mass**2 / ess) >= self.options.n_effective:
+            mass, ess, _ = self._evidence()
+            enough = mass.sum() ** 2 / np.sum(mass**2 / ess) >= self.options.n_effective
+            if enough and share[self.shells.stale].sum() <= _STALE:
                 self.complete = True
                 return
-            n = np.array([len(own) for own in self.shells.members])
-            due = stale if stale.sum() > _STALE else share / np.sqrt(n * ess)
-            self._step(self.nautilus.add_samples, int(np.argmax(due)))
+            turn = int(np.argmax(rate / (taken + 0.5)))
+            taken[turn] += 1
+            self._step(self.nautilus.add_samples, turn)
 
     def temper(self, eta: float) -> None:
         """Go to another eta: shells are regions, and losses are known, so nothing is asked of a model."""
@@ -243,12 +252,12 @@ class _Run:
         else:
             self.shells = _Shells.of(self.nautilus)
 
-    def _evidence(self) -> tuple[Array, Array]:
-        """Return the evidence in each shell ``(S,)``, up to a common factor, and its effective draws ``(S,)``."""
+    def _evidence(self) -> tuple[Array, Array, Array]:
+        """Return the evidence in each shell, up to a common factor, its effective draws and its points, each ``(S,)``."""
         value = self._value(self.pool)
         log_z = [v + log_mean_exp(value[own]) for v, own in zip(self.shells.log_v, self.shells.members, strict=True)]
         ess = [effective_sample_size(normalise(value[own])) for own in self.shells.members]
-        return np.exp(log_z - np.max(log_z)), np.array(ess)
+        return np.exp(log_z - np.max(log_z)), np.array(ess), np.array([len(own) for own in self.shells.members])
 
     def _value(self, points: Points) -> Array:
         return np.maximum(-self.mixture.potential(points.loss) - points.extra, _LOWEST)

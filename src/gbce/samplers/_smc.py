@@ -18,6 +18,7 @@ __all__ = ["SMC"]
 
 _LEAST_ISLAND = 25  # points
 _MAX_PARETO_K = 0.7
+_FOR_LANDMARKS = 0.15  # of a budget
 _FORESEEN = 50  # sweeps: with fewer rows than these need, fewer points are moved
 
 
@@ -95,7 +96,8 @@ class SMC:
         """Return the first population, with points around landmarks if there are any."""
         n_islands = max(2, min(self.n_islands, n_moved // _LEAST_ISLAND))
         bridge, island = Bridge(posterior.mixture), np.arange(len(first)) % n_islands
-        marks = landmarks_of(posterior, rng) if self.landmarks else None
+        known = replace(posterior, budget=posterior.budget.share(_FOR_LANDMARKS))
+        marks = landmarks_of(known, rng) if self.landmarks else None
         if marks is not None:
             near = posterior.affords(round(len(first) * marks.share / (1 - marks.share)))
             marks = replace(marks, share=near / (near + len(first)))

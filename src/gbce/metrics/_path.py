@@ -1,0 +1,45 @@
+"""The eta path: figures of the posterior at every eta, out of one pool of points."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from gbce._weights import Array
+from gbce.draws import Draws
+from gbce.metrics._diagnostics import MIN_ESS
+from gbce.metrics._distributional import Figure, expectation, stability, success_probability, tail
+from gbce.posterior import Mixture
+from gbce.space import Space
+
+__all__ = ["eta_path"]
+
+_POINTS = 40
+_LEAST = 1e-3  # of eta: where the path leaves the prior
+
+
+def eta_path(
+    draws: Draws, mixture: Mixture, space: Space, x0: Array, alpha: float, etas: Array | None = None
+) -> pd.DataFrame:
+    """Return one line per eta; where the points cannot carry one, only their effective number is given."""
+    if etas is None:
+        etas = np.array([0.0, *np.geomspace(_LEAST, 1.0, _POINTS) * mixture.eta]) if mixture.eta > 0 else np.zeros(1)
+    lines = [_line(draws.reweighed(replace(mixture, eta=float(eta)), x0), space, x0, alpha) for eta in etas]
+    return pd.DataFrame(lines, index=pd.Index(etas, name="eta", dtype=float))
+
+
+def _line(draws: Draws, space: Space, x0: Array, alpha: float) -> dict[str, float]:
+    pool = draws.pool
+    figures = {
+        "success_probability": success_probability(draws, pool.reached[:, 0]),
+        "tail": tail(draws, pool.loss[:, 0], alpha),
+        "stability": stability(draws, pool.x / space.scale),
+        "expected_loss": expectation(draws, pool.loss[:, 0]),
+        "expected_distance": expectation(draws, space.distance(pool.x, x0)),
+        "log_evidence": Figure(draws.log_evidence, draws.log_evidence_se),
+    }
+    carried = draws.ess >= MIN_ESS
+    line = {}
+    for name, figure in figures.items():
+        line[name], line[f"{name}_se"] = figure if carried else (np.nan, np.nan)
+    return line | {"ess": draws.ess}
