@@ -167,6 +167,12 @@ def test_the_bottom_of_a_sharp_valley_is_found():
     choice = Question(models, 2, value(5.0), combine="all").decide()[0]
     # on the diagonal, where no single feature can move to advantage, 10 (a - 5)**2 + a**2 is least
     np.testing.assert_allclose(choice.x[0], 50 / 11, atol=0.02)
+    curved = Question(smooth, 2, value(4.0, loss="absolute"), row=[0.3, -0.8], prior=gbce.Laplace(), eta=60.0)
+    # along the curve on which the target is met exactly
+    a = np.linspace(-3, 3, 60_001)
+    root = np.sqrt(1.44 * a**2 - 3.2 * (2 * np.sin(a) - 4.0))
+    least = min((np.abs(a - 0.3) + np.abs((1.2 * a + sign * root) / 1.6 + 0.8)).min() for sign in (-1, 1))
+    assert curved.decide()[1] == pytest.approx(least, abs=2e-3)
 
 
 # --- each descent alone -----------------------------------------------------------------------------------------
@@ -349,9 +355,10 @@ def test_a_pool_of_copies_will_do():
 def test_a_point_of_the_pool_that_cannot_be_beaten_is_kept():
     x = np.vstack([[0.7, 0.0], np.random.default_rng(0).normal(size=(50, 2))])
     scene = scene_of(x, model=lambda x: np.where(x[:, 0] >= 0.7, 0.0, 3.0))
-    choice = gbce.MAP().choose(scene)
-    np.testing.assert_array_equal(choice.x, [[0.7, 0.0]])
-    assert scene.posterior.n_rows > 52  # it was tried
+    for budget in (Budget(), Budget(250)):  # the second ends when only worse points have been seen
+        choice = gbce.MAP().choose(replace(scene, posterior=replace(scene.posterior, budget=budget)))
+        np.testing.assert_array_equal(choice.x, [[0.7, 0.0]])
+    assert scene.posterior.n_rows > 52 + 250  # it was tried
 
 
 def test_infinite_losses_are_neither_start_nor_end():

@@ -556,6 +556,7 @@ def test_one_call_for_the_candidates_and_one_for_each_sweep():
     model = Counting(case.predict)
     posterior = posterior_of(model, case.x0, value_of(case), case.eta)
     draws = sampled(SMALL, posterior)
+    assert draws.facts["rounds"] == 1
     assert model.calls == 1 + sum(draws.facts["sweeps"])
     assert model.rows == 4_000 + 1_000 * sum(draws.facts["sweeps"])
     assert (posterior.n_calls, posterior.n_rows) == (model.calls, model.rows)
@@ -566,14 +567,18 @@ def test_one_call_for_the_candidates_and_one_for_each_sweep():
     assert len(np.unique(draws.pool.x, axis=0)) < len(draws.pool)  # refused moves are points again
 
 
-def test_calls_for_landmarks():
+@pytest.mark.parametrize(
+    ("shift", "more"),
+    [(0.0, 1), (5.0, 1 + 16 + 1)],  # a look at the known rows; sixteen rounds of relaxing them; points around them
+    ids=["none reaches the target", "all reach it"],
+)
+def test_calls_for_landmarks(shift, more):
     case = hard(3)
-    rows = np.random.default_rng(0).normal(size=(60, 3))
-    for shift, more in ((0.0, 1), (case.w * 5.0, 1 + 16 + 1)):  # a look at the rows; sixteen rounds; points around them
-        model = Counting(case.predict)
-        known = case.x0 + 0.1 * rows + shift
-        draws = sampled(SMALL, posterior_of(model, case.x0, value_of(case), case.eta, landmarks=known))
-        assert model.calls == 1 + more + sum(draws.facts["sweeps"])
+    model = Counting(case.predict)
+    known = case.x0 + 0.01 * np.random.default_rng(0).normal(size=(60, 3)) + shift * case.w
+    draws = sampled(SMALL, posterior_of(model, case.x0, value_of(case), case.eta, landmarks=known))
+    assert draws.facts["rounds"] == 1
+    assert model.calls == 1 + more + sum(draws.facts["sweeps"])
 
 
 @pytest.mark.parametrize("max_rows", [1, 2, 40, 500, 3_000, 8_000, 20_000])
@@ -589,7 +594,7 @@ def test_rows_never_exceed_the_budget(max_rows):
         return
     draws = sampled(SMALL, posterior)
     assert model.rows == budget.rows <= max_rows
-    assert draws.facts["complete"] == (max_rows >= 3_000)
+    assert draws.facts["complete"] == (max_rows >= 8_000)
     assert len(draws) == 1_000
 
 

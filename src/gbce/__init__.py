@@ -6,8 +6,8 @@ applies decision rules; :class:`Explanation` holds the draws, the decisions and 
 """
 
 from gbce import datasets
-from gbce.batch import ExplanationTable
 from gbce._budget import BudgetSpentError
+from gbce.batch import ExplanationTable
 from gbce.calibration import ExpectedLoss, ModelError, SuccessProbability, noise_scale
 from gbce.decisions import (
     MAP,
@@ -28,7 +28,7 @@ from gbce.metrics import Evaluation
 from gbce.posterior import weights_from_risk
 from gbce.predictors import PredictionError
 from gbce.priors import DistancePrior, Gaussian, Laplace
-from gbce.samplers import SMC, Importance
+from gbce.samplers import SMC, Chains, Importance, Nested
 from gbce.space import Feature, Space
 from gbce.targets import AtLeast, AtMost, Class, Loss, Range, Value
 
@@ -41,6 +41,7 @@ __all__ = [
     "AtMost",
     "BudgetSpentError",
     "CVaR",
+    "Chains",
     "ChanceConstrained",
     "Class",
     "DirectOpt",
@@ -61,6 +62,7 @@ __all__ = [
     "Medoid",
     "ModelError",
     "ModelNeededError",
+    "Nested",
     "PredictionError",
     "RandomDraw",
     "Range",

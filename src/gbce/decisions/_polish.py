@@ -26,7 +26,7 @@ _ROWS, _ROWS_PER_FEATURE = 10_000, 200  # the most that is asked
 _GAIN = 1e-4  # of a round, relative above one: less is none
 
 _FEW = 8  # features: in more, the simplex and scattered points lead nowhere
-_SIMPLEX_STEPS = 100
+_SIMPLEX_STEPS = 600
 _SCATTERED = 100  # points per feature
 _NEAREST = 0.01  # of the way that scattered points are drawn in towards the best one
 

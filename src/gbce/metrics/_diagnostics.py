@@ -13,7 +13,7 @@ __all__ = ["MIN_ESS", "diagnose", "verdict"]
 MIN_ESS = 100.0  # below this the draws are a handful of points
 GOOD_ESS = 400.0
 MAX_PARETO_K = 0.7  # Vehtari et al. (2024): beyond it, weighted averages are unreliable
-MAX_R_HAT = 1.05  # of chains; Vehtari et al. (2021) ask for less of single chains, these are hundreds
+MAX_R_HAT = 1.1  # of chains: Gelman and Rubin (1992); short chains lie above one even from a perfect start
 MAX_EVIDENCE_ERROR = 0.5
 
 _ADVICE = {

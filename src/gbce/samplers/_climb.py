@@ -1,5 +1,6 @@
 """The climb from the first population to the posterior: choose a rung, resample, move, go on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -30,6 +31,23 @@ class Climb:
     sweeps: list[int] = field(default_factory=list)
     acceptance: list[float] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)
+    rounds: int = 1
+
+    def joined(self, other: "Climb") -> "Climb":
+        """Return this climb with the islands of another one up the same levels beside its own."""
+
+        def larger(mine: list[Any], theirs: list[Any]) -> list[Any]:
+            return [max(pair) for pair in zip(mine, theirs, strict=True)]
+
+        return Climb(
+            [mine.beside(theirs) for mine, theirs in zip(self.rungs, other.rungs, strict=True)],
+            self.top,
+            self.complete,
+            larger(self.sweeps, other.sweeps),
+            [0.5 * (a + b) for a, b in zip(self.acceptance, other.acceptance, strict=True)],
+            larger(self.memory, other.memory),
+            self.rounds + 1,
+        )
 
     def facts(self) -> dict[str, Any]:
         """Return what can be reported, as plain numbers."""
@@ -37,6 +55,7 @@ class Climb:
             "sampler": "SMC",
             "complete": self.complete,
             "islands": len(self.rungs[0].log_z),
+            "rounds": self.rounds,
             "sweeps": self.sweeps,
             "acceptance": self.acceptance,
             "memory": self.memory,
@@ -44,15 +63,29 @@ class Climb:
 
 
 def climb(
-    posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, start: Population, n: int, max_sweeps: int
+    posterior: GibbsPosterior,
+    rng: np.random.Generator,
+    bridge: Bridge,
+    start: Population,
+    n: int,
+    max_sweeps: int,
+    levels: Sequence[float] = (),
 ) -> Climb:
-    """Go up to eta, to where the goal is met or cannot be, or as far as the budget goes, with ``n`` points."""
+    """Go up to eta, to where the goal is met or cannot be, or as far as the budget goes, with ``n`` points.
+
+    With ``levels`` the rungs are those of an earlier climb.
+    """
     end = np.inf if posterior.goal is not None else 1.0 + posterior.mixture.eta
-    now, steps, history = start, Steps(), _History(posterior.goal)
+    end = levels[-1] if levels else end
+    now, steps, history = start, Steps(), _History(None if levels else posterior.goal)
     done = Climb([start])
     while now.level < end and not history.over:
         states = 1.0 if now is start else len(now.points) / n
-        level, increments = next_level(now, bridge, ENOUGH * states * min(n, len(now.points)), end)
+        if levels:
+            level = levels[len(done.rungs) - 1]
+            increments = now.increments(bridge, level)
+        else:
+            level, increments = next_level(now, bridge, ENOUGH * states * min(n, len(now.points)), end)
         done.top = level
         moving = _resampled(now, rng, increments, level, n)
         kernel = _kernel(posterior, bridge, now, moving, increments, states)

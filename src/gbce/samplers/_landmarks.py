@@ -4,62 +4,67 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import gammaincc, logsumexp
 
-from gbce._weights import Array
-from gbce.draws import Points
-from gbce.posterior import GibbsPosterior
+from gbce._weights import Array, effective_sample_size, log_mean_exp, normalise
+from gbce.draws import Draws, Points
+from gbce.posterior import GibbsPosterior, Mixture
 
 __all__ = ["Landmarks", "landmarks_of"]
 
 _TRIED = 500  # known rows the models are asked about
 _MOST = 32  # landmarks
 _ROUNDS, _TRIALS = 16, 4  # of taking back what a landmark does not need
-_MARGIN = 6.0  # of log density: modes that lie lower carry no mass worth the effort
-_WIDTH = 0.5  # of the law around each, in latent units, where it differs from the row
 _SHARE = 0.1  # of the starting law
+_MISSED = 0.05  # of the posterior's mass: less is not worth another run
+_FEWEST = 3.0  # effective points near landmarks without which nothing is concluded
+_MARGIN = 6.0  # of log density: modes that lie lower carry no mass worth the effort
 
 
 @dataclass(frozen=True)
 class Landmarks:
-    """A share of the starting law: normal laws around latent points.
-
-    A coordinate in which a landmark agrees with the row keeps the latent law ``N(0, 1)`` there.
+    """A share of the starting law: the latent law, shifted to other centres.
 
     Parameters
     ----------
     centres : array of shape (R, m)
         Latent coordinates of the landmarks; zero where they agree with the row.
     share : float
-        Of the starting law; the rest is the latent law ``N(0, I)``.
+        Of the starting law; the rest is the latent law ``N(0, I)`` itself.
     """
 
     centres: Array
     share: float = _SHARE
 
-    @property
-    def widths(self) -> Array:
-        """Standard deviation ``(R, m)`` of each coordinate around each landmark."""
-        return np.where(self.centres == 0, 1.0, _WIDTH)
-
     def draw(self, rng: np.random.Generator, n: int) -> Array:
         """Draw ``n`` latent points around the landmarks, ``(n, m)``."""
         which = rng.integers(len(self.centres), size=n)
-        return self.centres[which] + self.widths[which] * rng.standard_normal((n, self.centres.shape[1]))
+        return self.centres[which] + rng.standard_normal((n, self.centres.shape[1]))
+
+    def near(self, z: Array) -> Array:
+        """Log density ``(n,)`` of the shifted laws against the latent law."""
+        c = self.centres
+        return logsumexp(z @ c.T - 0.5 * np.square(c).sum(axis=1), axis=1) - np.log(len(c))
 
     def excess(self, z: Array) -> Array:
         """Log density ``(n,)`` of the starting law against the latent law: never below ``log(1 - share)``."""
-        c, precision = self.centres, 1 / np.square(self.widths)
-        squares = np.square(z) @ (precision - 1).T - 2 * z @ (precision * c).T + (precision * np.square(c)).sum(axis=1)
-        near = logsumexp(-0.5 * squares - np.log(self.widths).sum(axis=1), axis=1) - np.log(len(c))
-        return np.logaddexp(np.log1p(-self.share), np.log(self.share) + near)
+        return np.logaddexp(np.log1p(-self.share), np.log(self.share) + self.near(z))
+
+    def missed(self, around: Points, draws: Draws, mixture: Mixture) -> bool:
+        """Whether points drawn around the landmarks show mass near them that the draws have not found."""
+        near = self.near(around.z)
+        there = np.where(near > 0, -mixture.potential(around.loss) - around.extra - near, -np.inf)
+        if not np.isfinite(there).any() or effective_sample_size(normalise(there)) < _FEWEST:
+            return False
+        found = float(draws.pool_weights[self.near(draws.pool.z) > 0].sum())
+        return bool(np.exp(np.minimum(log_mean_exp(there) - draws.log_evidence, 50.0)) > found + _MISSED)
 
 
-def landmarks_of(posterior: GibbsPosterior, rng: np.random.Generator) -> Landmarks | None:
-    """Return the most probable of the known rows that reach the target, or ``None`` if none does.
+def landmarks_of(posterior: GibbsPosterior, rng: np.random.Generator, n_candidates: int) -> Landmarks | None:
+    """Return the most probable of the known rows that reach the target where candidates do not come, if there are any.
 
     A known row is first made admissible: what cannot change keeps the row's value, and bounds hold. Then whatever it
-    has in common with the target only by chance is taken back to the row.
+    does not need to reach the target is taken back to the row.
     """
     known = posterior.landmarks
     if known is None or len(known) == 0:
@@ -79,7 +84,14 @@ def landmarks_of(posterior: GibbsPosterior, rng: np.random.Generator) -> Landmar
     best = good[np.argsort(height(points)[good], kind="stable")[:_MOST]]
     points = _relaxed(posterior, rng, points.take(best), height)
     heights = height(points)
-    return Landmarks(points.z[heights <= heights.min() + _MARGIN])
+    far = _far(points.z, n_candidates) & (heights <= heights.min() + _MARGIN)
+    return Landmarks(points.z[far]) if far.any() else None
+
+
+def _far(z: Array, n_candidates: int) -> Array:
+    """Whether less than one of so many candidates is to be expected as far out as each latent point ``(n, m)``."""
+    moved = np.maximum((z != 0).sum(axis=1), 1)
+    return n_candidates * gammaincc(0.5 * moved, 0.5 * np.square(z).sum(axis=1)) < 1
 
 
 def _relaxed(

@@ -157,13 +157,13 @@ class Kernel:
     def _propose(self, rng: np.random.Generator, z: Array, steps: Steps) -> Proposal:
         n, m = z.shape
         noise = rng.standard_normal(z.shape)
-        kind = rng.choice(4, size=n, p=_SHARES) if self.learned else np.full(n, _PLAIN)
-        bold = (kind == _FITTED) & (rng.random(n) < _BOLD)
+        kind: Array = rng.choice(4, size=n, p=_SHARES) if self.learned else np.full(n, _PLAIN)  # type: ignore[assignment]
+        bold: Array = np.logical_and(kind == _FITTED, rng.random(n) < _BOLD)
         own = np.array([steps.plain, steps.partial, steps.fitted, 1.0])[kind] * np.exp(_JITTER * rng.standard_normal(n))
         step = np.where(bold, 1.0, np.minimum(own, 1.0))[:, None]
         keep = np.sqrt(1 - np.square(step))
         to = keep * z + step * noise
-        part = kind == _PARTIAL
+        part: Array = np.equal(kind, _PARTIAL)
         size = np.ceil(m ** rng.random(int(part.sum())))  # from one coordinate to all, few as likely as many
         to[part] = np.where(_some(rng, size, m), to[part], z[part])
         correction = np.zeros(n)

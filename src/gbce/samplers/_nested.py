@@ -1,7 +1,6 @@
 """Importance nested sampling for models that cost money per row, by the package nautilus (Lange, 2023)."""
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,17 +13,18 @@ from gbce.draws import Draws, Points
 from gbce.posterior import BudgetSpentError, EtaGoal, GibbsPosterior, Mixture
 from gbce.priors import LocatedPrior
 from gbce.samplers._goal import settled
+from gbce.samplers._importance import candidates
 
 __all__ = ["Nested"]
 
 _BATCH = 100  # points shown to the models at a time
 _LEAST_LIVE = 50
 _LEFT = 0.01  # of the evidence among the live points: then exploring is over
-_ROOM = 1.5  # along each dimension around the points of a shell: less would cut off corners of the cube, and with them mass
-_HOPE = 2.0  # times the rows that are needed really, shells look as if they needed before they are sampled anew
+_ROOM = (
+    1.5  # along each dimension around the points of a shell: less would cut off corners of the cube, and with them mass
+)
 _LOWEST = -1e300  # stands for a log likelihood of minus infinity, which nautilus would turn into NaN
 _PRIOR_DRAWS = 20_000  # for what the prior says by itself, which no model is asked for
-_STALE = 0.01  # of the evidence may rest on points that the shells were learned from
 _CARRIED = 100.0  # effective draws without which an eta is not believed
 _RAISES = 4  # of eta, at most, in search of one that achieves a goal
 _FARTHER = 10.0  # how much larger eta is each time
@@ -80,67 +80,34 @@ class Nested:
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
         """Draw; where the budget runs out, from what there is by then."""
         run = _Run(self, posterior, posterior.mixture, rng)
-        run.explore()
         facts: dict[str, Any] = {"sampler": "Nested", "n_live": self.n_live, "n_effective": self.n_effective}
         if posterior.goal is not None:
             facts["goal_met"] = self._seek(run, posterior.goal)
-        run.draw()
+        run.until(self.n_effective)
         if posterior.goal is not None and facts["goal_met"]:
             facts["goal_met"] = run.settle(posterior.goal)
-        facts |= {"complete": run.complete, "n_shells": len(run.shells.log_v)}
+        facts |= {"complete": run.complete, "n_shells": len(run.log_v)}
         draws = Draws.weighed(run.pool, run.mixture, posterior.prior.x0, base=run.base, facts=facts)
         return _with_evidence(draws, run.mixture, posterior.prior, rng).resample(rng, self.n_draws)
 
     def _seek(self, run: "_Run", goal: EtaGoal) -> bool:
         """Raise eta, exploring further each time, until a smaller one is known to be enough; go back to that one."""
+        run.until(0)
         for _ in range(_RAISES):
-            eta = run.mixture.eta
-            if run.settle(goal):
-                return True
-            if run.spent:
-                return False
-            run.temper(_FARTHER * eta)
-            run.explore()
+            if run.settle(goal) or run.spent:
+                break
+            run.temper(_FARTHER * (run.mixture.eta or 1.0))
+            run.until(0)
         return run.settle(goal)
-
-
-@dataclass(frozen=True)
-class _Shells:
-    """A partition of the latent law: the log volume of each shell ``(S,)`` and the points that lie in it.
-
-    ``stale`` ``(S,)`` marks the shells whose points are those that the shells were learned from. They lie inside more
-    readily than others would, which makes volumes a little too large.
-    """
-
-    log_v: Array
-    members: list[Array]
-    stale: Array
-
-    @classmethod
-    def of(cls, nautilus: Any) -> "_Shells":
-        """Read them off a sampler; once it has explored, a shell's later points stand for it where it has any."""
-        log_v, members = nautilus.shell_log_v.copy(), list(nautilus.blobs)
-        stale = np.ones(len(log_v), dtype=bool)
-        for s in range(len(log_v)) if nautilus.explored else ():
-            fresh = members[s][nautilus.shell_end_exp[s] :]
-            if len(fresh):
-                tried = nautilus.shell_n_sample[s] - nautilus.shell_n_sample_exp[s]
-                log_v[s] = nautilus.bounds[s].log_v + np.log(len(fresh) / tried)
-                members[s], stale[s] = fresh, False
-        return cls(log_v, members, stale)
-
-    def base(self, n: int) -> Array:
-        """Log volume that each of ``n`` points stands for; minus infinity for one in no shell."""
-        base = np.full(n, -np.inf)
-        for log_v, own in zip(self.log_v, self.members, strict=True):
-            if len(own):
-                base[own] = log_v - np.log(len(own))
-        return base
 
 
 @dataclass
 class _Run:
-    """A run of nautilus, whose eta can change. Every evaluated point is kept, whether nautilus keeps it or not."""
+    """A run of nautilus, whose eta can change. Every evaluated point is kept, whether nautilus keeps it or not.
+
+    Nautilus parts the latent law into shells and samples each evenly: ``log_v`` are their log volumes ``(S,)``, and
+    ``members`` the positions of the points in each. A step that is broken off does not touch them.
+    """
 
     options: Nested
     posterior: GibbsPosterior
@@ -159,9 +126,8 @@ class _Run:
             n_networks=self.options.n_networks, enlarge_per_dim=_ROOM, n_batch=_BATCH, vectorized=True, blobs_dtype=int,
             seed=int(self.rng.integers(2**63)),
         )  # fmt: skip
-        self.shells = _Shells(np.zeros(0), [], np.zeros(0, dtype=bool))
-
-    # --- what there is ----------------------------------------------------------------------------------------
+        self.log_v: Array = np.zeros(0)
+        self.members: list[Array] = []
 
     @property
     def pool(self) -> Points:
@@ -171,50 +137,57 @@ class _Run:
 
     @property
     def base(self) -> Array:
-        """Log weight of each before its potential and its extra come in."""
-        return self.shells.base(len(self.pool))
+        """Log volume that each point stands for; minus infinity for one that nautilus has dropped."""
+        base = np.full(len(self.pool), -np.inf)
+        for log_v, own in zip(self.log_v, self.members, strict=True):
+            if len(own):
+                base[own] = log_v - np.log(len(own))
+        return base
 
-    # --- steps ------------------------------------------------------------------------------------------------
+    def until(self, wanted: int) -> None:
+        """Learn shells until that is done, then sample them until there are ``wanted`` effective draws."""
+        self.complete = False
+        while not self.complete and not self.spent:
+            if self.posterior.affords(_BATCH) < _BATCH:
+                self.spent = True
+            else:
+                self._step(wanted)
+        if not self.parts:  # not even one batch: importance sampling with less
+            self.parts = [candidates(self.posterior, self.rng, _BATCH)]
+            self.log_v, self.members = np.zeros(1), [np.arange(len(self.parts[0]))]
 
-    def explore(self) -> None:
-        """Add shells until the live points have little of the evidence, or what is left to do is the lesser part."""
-        nautilus, self.nautilus.explored = self.nautilus, False
-        while not nautilus.explored and not self.spent:
-            rows = nautilus.n_like
-            enough = rows >= nautilus.n_live and rows * nautilus.eta >= _HOPE * self.options.n_effective
-            self._step(
-                lambda f_live: nautilus.run(f_live=f_live, n_eff=0, n_like_max=nautilus.n_like + 1),
-                np.inf if enough else _LEFT,
-            )
-        if not self.parts:
-            self._without_nautilus()
+    def _step(self, wanted: int) -> None:
+        """Let nautilus add one batch."""
+        nautilus = self.nautilus
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=_SILENT)
+            left = np.inf if self._explored() else _LEFT
+            try:
+                self.complete = nautilus.run(f_live=left, n_eff=wanted, n_like_max=nautilus.n_like + 1)
+            except BudgetSpentError:
+                self.spent = True
+            else:
+                self.log_v, self.members = nautilus.shell_log_v.copy(), list(nautilus.blobs)
 
-    def draw(self) -> None:
-        """Sample the shells, now fixed, until there are as many effective draws as were asked for.
+    def _explored(self) -> bool:
+        """Whether there are enough effective draws already, or ten times the live points and all of weight zero.
 
-        How often each shell's turn comes is settled beforehand, by what the exploration found in it: shares that
-        followed the new points themselves would favour shells that looked large by chance.
+        Without this, a plateau of the loss, such as that of a target that is reached, would be explored until it had
+        a hundred times the live points.
         """
-        mass, ess, n = self._evidence()
-        share = mass / mass.sum()
-        rate = share / np.sqrt(ess / n)  # the least variance for the number of points
-        taken = np.zeros(len(rate))
-        while not self.spent:
-            mass, ess, _ = self._evidence()
-            enough = mass.sum() ** 2 / np.sum(mass**2 / ess) >= self.options.n_effective
-            if enough and share[self.shells.stale].sum() <= _STALE:
-                self.complete = True
-                return
-            turn = int(np.argmax(rate / (taken + 0.5)))
-            taken[turn] += 1
-            self._step(self.nautilus.add_samples, turn)
+        nautilus = self.nautilus
+        if nautilus.n_like < nautilus.n_live:
+            return False
+        worthless = nautilus.n_like >= 10 * nautilus.n_live and nautilus.log_z <= 0.5 * _LOWEST
+        return bool(worthless or nautilus.n_eff >= self.options.n_effective)
 
     def temper(self, eta: float) -> None:
-        """Go to another eta: shells are regions, and losses are known, so nothing is asked of a model."""
+        """Go to another eta: shells are regions, and losses are known, so nothing is asked of a model. Exploring goes on from there."""
         self.mixture = replace(self.mixture, eta=eta)
         if self.spent:
             return
         nautilus, value = self.nautilus, self._value(self.pool)
+        nautilus.explored = False
         nautilus.log_l = [value[own] for own in nautilus.blobs]
         nautilus.log_l_t = nautilus.log_l_t if nautilus.blobs_t is None else value[nautilus.blobs_t]
         nautilus.shell_log_l_min[-1] = np.sort(np.concatenate(nautilus.log_l))[-nautilus.n_live :][0]
@@ -236,29 +209,6 @@ class _Run:
         self.temper(found.eta)
         return found.met
 
-    # --- pieces -----------------------------------------------------------------------------------------------
-
-    def _step(self, step: Callable[[Any], Any], argument: Any) -> None:
-        """Let nautilus add one batch, if that can be afforded; a step broken off leaves the shells as they were."""
-        if self.posterior.affords(_BATCH) < _BATCH:
-            self.spent = True
-            return
-        try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", module=_SILENT)
-                step(argument)
-        except BudgetSpentError:
-            self.spent = True
-        else:
-            self.shells = _Shells.of(self.nautilus)
-
-    def _evidence(self) -> tuple[Array, Array, Array]:
-        """Return the evidence in each shell, up to a common factor, its effective draws and its points, each ``(S,)``."""
-        value = self._value(self.pool)
-        log_z = [v + log_mean_exp(value[own]) for v, own in zip(self.shells.log_v, self.shells.members, strict=True)]
-        ess = [effective_sample_size(normalise(value[own])) for own in self.shells.members]
-        return np.exp(log_z - np.max(log_z)), np.array(ess), np.array([len(own) for own in self.shells.members])
-
     def _value(self, points: Points) -> Array:
         return np.maximum(-self.mixture.potential(points.loss) - points.extra, _LOWEST)
 
@@ -267,12 +217,6 @@ class _Run:
         points = Points.evaluated(self.posterior, _latent(u[:, : self.posterior.prior.dimension]))
         self.parts.append(points)
         return self._value(points), np.arange(seen, seen + len(points))
-
-    def _without_nautilus(self) -> None:
-        """Spend what is left, less than a batch, on points from the prior's map: importance sampling."""
-        n = max(self.posterior.affords(_BATCH), 1)
-        self.parts = [Points.evaluated(self.posterior, self.rng.standard_normal((n, self.posterior.prior.dimension)))]
-        self.shells = _Shells(np.zeros(1), [np.arange(n)], np.ones(1, dtype=bool))
 
 
 def _latent(u: Array) -> Array:

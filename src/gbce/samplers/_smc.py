@@ -18,6 +18,7 @@ __all__ = ["SMC"]
 
 _LEAST_ISLAND = 25  # points
 _MAX_PARETO_K = 0.7
+_AGREED, _AGREED_WORST = 0.22, 0.05  # of n_draws: effective draws over all figures, and for the worst of them
 _FOR_LANDMARKS = 0.15  # of a budget
 _FORESEEN = 50  # sweeps: with fewer rows than these need, fewer points are moved
 
@@ -42,9 +43,11 @@ class SMC:
         Fewer where an island would have less than 25 points.
     max_sweeps : int
         Most moves of all points on one rung.
+    max_rounds : int
+        Most runs of all islands: where they disagree, as many more are sent up, to the same temperatures.
     landmarks : bool
-        Whether a tenth of the first points of a tempered run are drawn around training rows that reach the target,
-        with weights that make up for it, so that modes far from the row are found.
+        Whether a tempered run also looks around training rows that reach the target where candidates do not come. If
+        they show mass that was missed, a second run starts there as well, with weights that make up for it.
 
     Examples
     --------
@@ -56,10 +59,11 @@ class SMC:
     n_draws: int = 2_000
     n_islands: int = 8
     max_sweeps: int = 50
+    max_rounds: int = 6
     landmarks: bool = True
 
     def __post_init__(self) -> None:
-        require_counts(self, "n_candidates", "n_draws", "n_islands", "max_sweeps")
+        require_counts(self, "n_candidates", "n_draws", "n_islands", "max_sweeps", "max_rounds")
         if self.n_islands < 2:
             raise ValueError("SMC: n_islands must be at least 2, because errors are those between islands")
 
@@ -72,9 +76,41 @@ class SMC:
                 complete = len(first) == self.n_candidates
                 return replace(plain, facts={"sampler": "SMC", "complete": complete}).resample(rng, self.n_draws)
         n_moved = self._affordable(posterior)
-        bridge, start = self._started(posterior, rng, first, n_moved)
-        climbed = climb(posterior, rng, bridge, start, n_moved, self.max_sweeps)
-        return self._weighed(posterior, bridge, climbed).resample(rng, self.n_draws)
+        draws = self._tempered(posterior, rng, Bridge(posterior.mixture), first, n_moved)
+        known = replace(posterior, budget=posterior.budget.share(_FOR_LANDMARKS))
+        marks = landmarks_of(known, rng, len(first)) if self.landmarks and draws.facts["complete"] else None
+        n = 0 if marks is None else posterior.affords(round(len(first) * marks.share / (1 - marks.share)))
+        if marks is not None and n > 0:
+            around = Points.evaluated(posterior, marks.draw(rng, n))
+            if marks.missed(around, draws, replace(posterior.mixture, eta=draws.rungs[-1])):
+                fade = 1.0 if posterior.goal is not None else posterior.mixture.eta
+                bridge = Bridge(posterior.mixture, replace(marks, share=n / (n + len(first))), fade)
+                found = self._tempered(posterior, rng, bridge, Points.joined([first, around]), n_moved)
+                draws = found if found.facts["complete"] else draws
+        return draws.resample(rng, self.n_draws)
+
+    def _tempered(
+        self, posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, first: Points, n_moved: int
+    ) -> Draws:
+        """Go up the bridge with all islands, and again while they disagree."""
+        n_islands = max(2, min(self.n_islands, n_moved // _LEAST_ISLAND))
+        climbed = climb(posterior, rng, bridge, _start(first, n_islands), n_moved, self.max_sweeps)
+        draws = self._weighed(posterior, bridge, climbed)
+        levels = [rung.level for rung in climbed.rungs[1:]]
+        while climbed.complete and climbed.rounds < self.max_rounds and not self._agree(draws):
+            again = _first(posterior, rng, bridge, len(first))
+            if again is None:
+                break
+            more = climb(posterior, rng, bridge, _start(again, n_islands), n_moved, self.max_sweeps, levels)
+            if not more.complete:  # the budget ran out: what there was stands
+                break
+            climbed = climbed.joined(more)
+            draws = self._weighed(posterior, bridge, climbed)
+        return draws
+
+    def _agree(self, draws: Draws) -> bool:
+        """Whether the islands agree well enough."""
+        return draws.ess >= _AGREED * self.n_draws and draws.worst_ess[0] >= _AGREED_WORST * self.n_draws
 
     def _enough(self, plain: Draws, posterior: GibbsPosterior) -> bool:
         """Whether the candidates carry the posterior by themselves.
@@ -90,24 +126,6 @@ class SMC:
         rows = posterior.affords(_FORESEEN * self.n_draws)
         return min(self.n_draws, max(rows // _FORESEEN, 2 * _LEAST_ISLAND))
 
-    def _started(
-        self, posterior: GibbsPosterior, rng: np.random.Generator, first: Points, n_moved: int
-    ) -> tuple[Bridge, Population]:
-        """Return the first population, with points around landmarks if there are any."""
-        n_islands = max(2, min(self.n_islands, n_moved // _LEAST_ISLAND))
-        bridge, island = Bridge(posterior.mixture), np.arange(len(first)) % n_islands
-        known = replace(posterior, budget=posterior.budget.share(_FOR_LANDMARKS))
-        marks = landmarks_of(known, rng) if self.landmarks else None
-        if marks is not None:
-            near = posterior.affords(round(len(first) * marks.share / (1 - marks.share)))
-            marks = replace(marks, share=near / (near + len(first)))
-        if marks is not None and marks.share > 0:
-            fade = 1.0 if posterior.goal is not None else posterior.mixture.eta
-            bridge = replace(bridge, landmarks=marks, fade=fade)
-            first = Points.joined([first, Points.evaluated(posterior, marks.draw(rng, near))])
-            island = np.concatenate([island, np.arange(near) % n_islands])
-        return bridge, Population(first, island, 0.0, np.zeros(n_islands))
-
     def _weighed(self, posterior: GibbsPosterior, bridge: Bridge, climbed: Climb) -> Draws:
         """Weigh the points of all rungs at the eta that was asked for, found or reached."""
         pool, base, island = recycled(climbed.rungs, bridge)
@@ -120,3 +138,19 @@ class SMC:
         elif not rungs or rungs[-1] < mixture.eta:
             draws = replace(draws, rungs=(*rungs, mixture.eta))
         return draws
+
+
+def _start(first: Points, n_islands: int) -> Population:
+    """Return the first population, shared out to the islands."""
+    return Population(first, np.arange(len(first)) % n_islands, 0.0, np.zeros(n_islands))
+
+
+def _first(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, n: int) -> Points | None:
+    """Return ``n`` fresh points of the bridge's starting law, or nothing if they cannot be afforded."""
+    if posterior.affords(n) < n:
+        return None
+    near = 0 if bridge.landmarks is None else round(n * bridge.landmarks.share)
+    points = candidates(posterior, rng, n - near)
+    if bridge.landmarks is None or near == 0:
+        return points
+    return Points.joined([points, Points.evaluated(posterior, bridge.landmarks.draw(rng, near))])

@@ -23,7 +23,7 @@ _STEEPEST = 1e12  # an eta beyond which nothing is sought
 
 @dataclass(frozen=True)
 class Bridge:
-    """Densities between the latent law and the posterior.
+    """Densities between the starting law and the posterior.
 
     Parameters
     ----------
@@ -41,17 +41,14 @@ class Bridge:
     fade: float = 1.0
 
     def u(self, points: Points, level: float) -> Array:
-        """Minus the log density ``(n,)`` of evaluated points at a level."""
+        """Minus the log density ``(n,)`` of evaluated points at a level, against the latent law."""
         u = min(level, 1.0) * points.extra
-        if self.landmarks is not None:
-            u = u - self.lift(level) * self.landmarks.excess(points.z)
         if level > 1:
             u = u + replace(self.mixture, eta=level - 1).potential(points.loss)
+        lift = 1.0 - max(level - 1.0, 0.0) / self.fade if self.fade > 0 else 0.0
+        if self.landmarks is not None and lift > 0:
+            u = u - lift * self.landmarks.excess(points.z)
         return u
-
-    def lift(self, level: float) -> float:
-        """Return the power to which the landmarks' share of the starting law is taken."""
-        return max(0.0, 1.0 - max(level - 1.0, 0.0) / self.fade) if self.fade > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -75,20 +72,24 @@ class Population:
     level: float
     log_z: Array
 
-    def increments(self, bridge: Bridge, level: float) -> Array:
-        """Log weights ``(n,)`` that carry the points to another level."""
-        return bridge.u(self.points, self.level) - bridge.u(self.points, level)
+    def increments(self, bridge: Bridge, level: float, other: Bridge | None = None) -> Array:
+        """Log weights ``(n,)`` that carry the points to another level, of another bridge if there is one."""
+        return bridge.u(self.points, self.level) - (other or bridge).u(self.points, level)
 
     def carried(self, increments: Array) -> Array:
         """Return each island's log normaliser at the level the increments lead to."""
         return self.log_z + np.array([log_mean_exp(increments[self.island == j]) for j in range(len(self.log_z))])
 
     def weights(self, bridge: Bridge) -> Array:
-        """Weights ``(n,)`` under the posterior at the level's beta, over all islands."""
-        log_weights = self.log_z[self.island]
-        if bridge.landmarks is not None:
-            log_weights = log_weights - bridge.lift(self.level) * bridge.landmarks.excess(self.points.z)
-        return normalise(log_weights)
+        """Weights ``(n,)`` under the posterior at the level's beta: an island that found more mass counts for more."""
+        plain = replace(bridge, landmarks=None)
+        return normalise(self.log_z[self.island] + self.increments(bridge, self.level, plain))
+
+    def beside(self, other: "Population") -> "Population":
+        """Return both populations of one level as one, each with its own islands."""
+        island = np.concatenate([self.island, other.island + len(self.log_z)])
+        points = Points.joined([self.points, other.points])
+        return Population(points, island, self.level, np.concatenate([self.log_z, other.log_z]))
 
     def kept(self, most: int) -> "Population":
         """Return at most ``most`` of the points, as many of each island, evenly spread over its own."""
@@ -144,13 +145,10 @@ def recycled(rungs: Sequence[Population], bridge: Bridge) -> tuple[Points, Array
     one, and the prior itself, are reweightings of one pool.
     """
     pool = Points.joined([rung.points for rung in rungs])
-    island = np.concatenate([rung.island for rung in rungs])
     log_z = [log_mean_exp(rung.log_z) for rung in rungs]
-    mixture = logsumexp(
-        [np.log(len(rung.points)) - bridge.u(pool, rung.level) - z for rung, z in zip(rungs, log_z, strict=True)],
-        axis=0,
-    )
-    share = np.concatenate(
-        [(rung.log_z - z)[rung.island] for rung, z in zip(rungs, log_z, strict=True)]
-    )  # an island that found more mass counts for more
-    return pool, share - mixture, island
+    densities = [
+        np.log(len(rung.points)) - bridge.u(pool, rung.level) - z for rung, z in zip(rungs, log_z, strict=True)
+    ]
+    share = np.concatenate([(rung.log_z - z)[rung.island] for rung, z in zip(rungs, log_z, strict=True)])
+    island = np.concatenate([rung.island for rung in rungs])
+    return pool, share - logsumexp(densities, axis=0), island
