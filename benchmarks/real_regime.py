@@ -18,6 +18,7 @@ from experiments.models import fixed
 from experiments.real import RealCase, real_case
 from experiments.standin import write_exports
 
+
 def cases() -> dict[str, RealCase]:
     """Return both of the paper's real cases on the stand-in."""
     found = {}

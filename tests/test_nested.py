@@ -250,7 +250,9 @@ def test_a_goal_finds_its_eta(start):
     assert draws.ess >= 500
     pool = draws.pool
     again = Mixture(eta, np.ones(1)).potential(pool.loss) + pool.extra - draws.base
-    np.testing.assert_allclose(np.exp(logsumexp(-again) - again * 0 - again - 2 * logsumexp(-again)), draws.pool_weights)
+    np.testing.assert_allclose(
+        np.exp(logsumexp(-again) - again * 0 - again - 2 * logsumexp(-again)), draws.pool_weights
+    )
     assert draws.pool_weights @ pool.reached[:, 0] == pytest.approx(0.9, abs=0.01)
     exact = replace(case, eta=eta)
     assert exact.success_probability(0.5) == pytest.approx(0.9, abs=0.05)
@@ -287,7 +289,9 @@ def test_same_seed_same_bits():
 
 def test_an_explainer_takes_it():
     data = np.random.default_rng(0).normal(size=(50, 2))
-    explainer = gbce.Explainer(curved, data, space=gbce.Space.real(2), sampler=replace(QUICK, n_live=100, n_effective=200))
+    explainer = gbce.Explainer(
+        curved, data, space=gbce.Space.real(2), sampler=replace(QUICK, n_live=100, n_effective=200)
+    )
     explanation = explainer.explain(X0, TARGET, rules=[gbce.Mean(), gbce.MAP()], seed=0)
     assert explanation.status == "attainable"
     assert explanation.draws.facts["sampler"] == "Nested"

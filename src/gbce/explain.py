@@ -1,7 +1,6 @@
 """The one call: from a fitted model and a row to an explanation. Assembly only; the mathematics lives elsewhere."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gbce._budget import Budget, BudgetSpentError, budget_of
+from gbce._budget import Budget, budget_of
 from gbce._deciding import chosen, judged
-from gbce._seeds import JUDGING, SAMPLING, seed_number, stream
+from gbce._reference import Reference
+from gbce._seeds import SAMPLING, seed_number, stream
 from gbce._status import budget_note, calibration_note, mode_note, status_of
 from gbce._weights import Array
 from gbce.calibration import EtaRule, ModelError, as_eta
@@ -21,7 +21,7 @@ from gbce.explanation import Explanation, lines
 from gbce.metrics import Evaluation, Neighbours
 from gbce.noise import require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
-from gbce.predictors import Predictor, as_classifier, as_predictor, follow_predict
+from gbce.predictors import Predictor, as_predictor
 from gbce.priors import Gaussian, Prior
 from gbce.samplers import SMC, Sampler
 from gbce.space import Space
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_RULES", "Explainer"]
 
 DEFAULT_RULES: tuple[Rule, ...] = (MAP(), Mean(), CVaR(), ChanceConstrained())
-_MAX_REFERENCE_ROWS = 5_000  # of the data, to read the spread of outputs off
-_N_BETWEEN = 2_000  # points at which a classifier's predict is compared with its probabilities
 
 
 class Explainer:
@@ -115,10 +113,7 @@ class Explainer:
         predictors = [as_predictor(one, self.space, batch_rows=batch_rows) for one in models]
         self.predictors = _with_distinct_names(predictors)
         self._neighbours = Neighbours.of(self.data, self.space.scale)
-        step = max(1, len(self.data) // _MAX_REFERENCE_ROWS)
-        self._reference = self.data[::step]
-        self._spread: float | None = None
-        self._classifiers: tuple[Predictor, ...] | None = None
+        self._reference = Reference.of(self.data)
         self._model_error: dict[str, Any] | None = None
 
     def explain(
@@ -328,8 +323,8 @@ class Explainer:
         budget = Budget() if budget is None else budget
         predictors = tuple(predictor.metered() for predictor in self.predictors)
         if isinstance(target, Class):
-            predictors = self._as_classifiers(predictors, budget)
-        spread = self._output_spread(predictors[0], budget) if target.needs_spread else 1.0
+            predictors = self._reference.as_classifiers(predictors, budget)
+        spread = self._reference.output_spread(predictors[0], budget) if target.needs_spread else 1.0
         return predictors, target.resolved(spread)
 
     def _posterior(
@@ -341,7 +336,7 @@ class Explainer:
             self._model_error = rule.measured(self._models[0], self.space.decode(self.data), target, self._model_error)
             mixture, rule = replace(mixture, eta=rule.eta(target, self._model_error)), None
         prior = self.prior.at(self.space, x0)
-        return GibbsPosterior(prior, predictors, target, mixture, rule, self._reference, budget)
+        return GibbsPosterior(prior, predictors, target, mixture, rule, self._reference.rows, budget)
 
     def _calibration(self, target: Target, draws: Draws) -> dict[str, Any]:
         """Return how eta was found, as plain numbers and text; nothing if it was given."""
@@ -358,36 +353,6 @@ class Explainer:
         prior = self.prior.at(self.space, explanation.x0)
         return GibbsPosterior(prior, predictors, target, explanation.mixture)
 
-    def _as_classifiers(self, predictors: tuple[Predictor, ...], budget: Budget) -> tuple[Predictor, ...]:
-        if self._classifiers is None:
-            with _setting_up(
-                budget, (1 + 2 * _N_BETWEEN) * len(predictors), "comparing predict with probabilities", ""
-            ):
-                ready = [as_classifier(predictor, self._reference) for predictor in predictors]
-                rows = _between(self._reference)
-                self._classifiers = tuple(follow_predict(predictor, rows) for predictor in ready)
-            return self._classifiers
-        return tuple(predictor.metered() for predictor in self._classifiers)
-
-    def _output_spread(self, first: Predictor, budget: Budget) -> float:
-        """Return the standard deviation of the first model's outputs on the data, asked for once."""
-        if self._spread is None:
-            advice = "give the target a scale and a tolerance, or "
-            with _setting_up(budget, len(self._reference), "reading the spread of outputs off the data", advice):
-                values = first(self._reference).values
-            # several columns have no one spread; the target refuses them in its own words
-            self._spread = float(values.std()) if values.ndim == 1 else 1.0
-        return self._spread
-
-
-@contextmanager
-def _setting_up(budget: Budget, rows: int, what: str, advice: str) -> Iterator[None]:
-    """Charge what is asked once per explainer, or say why it cannot be asked."""
-    if budget.affords(rows) < rows:
-        raise BudgetSpentError(f"{what} takes {rows:,} model rows, once: {advice}raise max_model_rows or time_budget")
-    with budget.spending(rows):
-        yield
-
 
 def _evaluated_row(posterior: GibbsPosterior, x0: Array) -> Points:
     """Return the row itself as one evaluated point."""
@@ -395,14 +360,6 @@ def _evaluated_row(posterior: GibbsPosterior, x0: Array) -> Points:
     zero = np.zeros((1, posterior.prior.dimension))
     said = posterior.evaluate(x, own_decision=True)
     return Points(zero, x, *said, cost=posterior.prior.cost(x), extra=np.zeros(1))
-
-
-def _between(rows: Array) -> Array:
-    """Return points on segments between rows: on their way from class to class they meet every threshold."""
-    rng = stream(0, JUDGING)
-    first, second = rows[rng.integers(len(rows), size=(2, _N_BETWEEN))]
-    share = rng.random((_N_BETWEEN, 1))
-    return share * first + (1 - share) * second
 
 
 def _as_rules(rules: Any) -> tuple[Rule, ...]:
