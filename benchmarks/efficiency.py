@@ -112,7 +112,8 @@ def study(make: Callable[[], GibbsPosterior], sampler: Sampler, repeats: int, tr
         seconds = time.perf_counter() - start
         squares.append(np.square(moments(draws, posterior.prior.x0).mean - truth.mean))
         counts.append((posterior.n_rows, draws.ess, len(draws.rungs), seconds))
-    effective = 1 / np.mean(np.mean(squares, axis=0) / truth.variance)
+    varies = truth.variance > 1e-9  # success does not, where the model never reaches the target
+    effective = 1 / np.mean(np.mean(squares, axis=0)[varies] / truth.variance[varies])
     rows, kish, rungs, seconds = np.mean(counts, axis=0)
     return Cost(rows, float(effective), kish, rungs, seconds)
 

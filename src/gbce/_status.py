@@ -10,7 +10,7 @@ from gbce.explanation import Decision
 from gbce.posterior import Mixture
 from gbce.targets import Target, short
 
-__all__ = ["budget_note", "calibration_note", "mode_note", "status_of"]
+__all__ = ["budget_note", "calibration_note", "mode_note", "short_note", "status_of"]
 
 _DENSER = 0.1  # of log density: less is not worth a sentence
 
@@ -55,6 +55,18 @@ def calibration_note(calibration: Mapping[str, Any], eta: float) -> str:
     return (
         f"{calibration['rule']} could not be met: eta = {eta:g} is the best that was found, and its figures are below. "
         "Ask for less, widen the prior, or allow more."
+    )
+
+
+def short_note(status: str, decisions: Sequence[Decision], target: Target) -> str:
+    """Say so if the mode falls short of a target that can be reached: it trades loss against distance."""
+    mode = [decision for decision in decisions if decision.label == "MAP"]
+    if status != "attainable" or not mode or mode[0].reached[0]:
+        return ""
+    return (
+        f"MAP falls short of the target ({target.describe()}): its output is {short(float(mode[0].outputs[0]))}, because "
+        "the most probable point trades loss against distance. A larger eta, a tolerance, or gbce.ChanceConstrained() "
+        "goes all the way."
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from gbce._decision import Decision, undisturbed
 from gbce._seeds import DECIDING, REWEIGHTING, stream
 from gbce._weights import Array, weighted_quantile
 from gbce.calibration import EtaRule, ModelError, as_etas
@@ -25,35 +26,6 @@ if TYPE_CHECKING:
     from gbce.plots import Plots
 
 __all__ = ["Decision", "Explanation"]
-
-
-@dataclass(frozen=True, eq=False)
-class Decision:
-    """One chosen point and its figures; a figure that was not computed is NaN.
-
-    Parameters
-    ----------
-    label : str
-        The rule that chose it, numbered if it chose several.
-    x : array of shape (d,)
-        Encoded.
-    outputs, loss, reached : array of shape (K,)
-        Under each model.
-    cost : float
-        The prior's distance d(row, x).
-    robustness, robustness_se, plausibility : float
-        Rb with its Monte Carlo error, and Plu.
-    """
-
-    label: str
-    x: Array
-    outputs: Array
-    loss: Array
-    reached: Array
-    cost: float
-    robustness: float = float("nan")
-    robustness_se: float = float("nan")
-    plausibility: float = float("nan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,7 +278,7 @@ class Explanation:
             if choice is None or choice.known is None:
                 undecided.append(rule.label)
             else:
-                decisions += _undisturbed(choice.labels(rule.label), choice.known)
+                decisions += undisturbed(choice.labels(rule.label), choice.known)
         note = f"Reweighted from eta = {self.eta:g}: robustness and plausibility were not computed again."
         if undecided:
             note += f" {', '.join(undecided)} must ask the model: use explainer.decide(explanation, rule)."
@@ -373,6 +345,15 @@ class Explanation:
 
         return Plots(self)
 
+    def to_arviz(self) -> Any:
+        """Return the draws as ArviZ reads them: an ``xarray.DataTree`` with one chain per independent run.
+
+        Variables are the features that can move, ``loss`` and ``distance``. Needs the extra ``arviz``.
+        """
+        from gbce._arviz import to_arviz
+
+        return to_arviz(self)
+
     def save(self, path: str | Path) -> Path:
         """Write everything to one file, whole or not at all; :func:`gbce.load` reads it back."""
         from gbce.io import save
@@ -387,11 +368,3 @@ def lines(space: Space, x: Array, labels: Sequence[str]) -> pd.DataFrame:
 
 def _rule_index(labels: Iterable[str]) -> pd.Index:
     return pd.Index(list(labels), name="rule", dtype=object)
-
-
-def _undisturbed(labels: Sequence[str], points: Points) -> list[Decision]:
-    """Decisions for evaluated points; what would have to be asked of the model is left open."""
-    return [
-        Decision(label, points.x[i], points.outputs[i], points.loss[i], points.reached[i], float(points.cost[i]))
-        for i, label in enumerate(labels)
-    ]
