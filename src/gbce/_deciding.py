@@ -65,7 +65,7 @@ def judged(
 
 
 def _said(posterior: GibbsPosterior, x: Array, choices: Sequence[Choice]) -> Evaluated:
-    """What the models say about chosen points; they are asked only about those they were not asked about before."""
+    """Return what the models say about chosen points, asking only about those they were not asked about before."""
     # a classifier's own predict has the last word on every decision
     classifies = posterior.predictors[0].classes is not None
     before = [choice.known for choice in choices if choice.known is not None and not classifies]

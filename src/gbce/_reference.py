@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numpy as np
-
 from gbce._budget import Budget, BudgetSpentError
 from gbce._seeds import JUDGING, stream
 from gbce._weights import Array

@@ -64,9 +64,9 @@ def short_note(status: str, decisions: Sequence[Decision], target: Target) -> st
     if status != "attainable" or not mode or mode[0].reached[0]:
         return ""
     return (
-        f"MAP falls short of the target ({target.describe()}): its output is {short(float(mode[0].outputs[0]))}, because "
-        "the most probable point trades loss against distance. A larger eta, a tolerance, or gbce.ChanceConstrained() "
-        "goes all the way."
+        f"MAP falls short of the target ({target.describe()}): its output is {short(float(mode[0].outputs[0]))}, "
+        "because the most probable point trades loss against distance. A larger eta, a tolerance, or "
+        "gbce.ChanceConstrained() goes all the way."
     )
 
 

@@ -1,15 +1,12 @@
 """The eta path: what is won and what is paid as the loss weighs more against the prior."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gbce.explanation import Explanation
 from gbce.plots._style import DRAWS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = ["plot_path"]
 
