@@ -13,7 +13,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 import gbce
 from exact import Grid, gaussian_log_prior, linear, midpoints, tree_cells
-from gbce._budget import Budget
+from gbce._budget import Budget, BudgetSpentError
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import as_predictor
 from laws import close, small_error
@@ -94,9 +94,11 @@ def test_other_eta_is_a_reweighting():
     for eta in (0.0, 0.5, 4.0):
         other = replace(case, eta=eta)
         again = draws.reweighed(replace(posterior.mixture, eta=eta), case.x0)
-        mean_is(again, again.pool.x, other.mean, f"mean at {eta}")
+        mean = again.mean(again.pool.x)
+        close(mean, other.mean, again.standard_error(again.pool.x - mean), f"mean at {eta}")
         if eta:
             close(again.log_evidence, other.log_evidence, again.log_evidence_se, f"log evidence at {eta}")
+            assert again.log_evidence_se < 0.1
 
 
 def test_tree_ensemble_by_its_cells():
@@ -132,7 +134,7 @@ WIDE = [np.concatenate([midpoints(c - 18, c, 900), midpoints(c, c + 18, 900)]) f
 def test_priors_by_quadrature(prior, space, axes, log_prior):
     grid = Grid.of(axes, log_prior, squared)
     posterior = posterior_of(curved, X0, TARGET, prior=prior, space=space)
-    draws = drawn(posterior)
+    draws = drawn(posterior, replace(QUICK, n_effective=2_000))
     figures_are(draws, grid, squared)
     own = np.exp(log_prior(grid.x) - logsumexp(log_prior(grid.x)))
     np.testing.assert_allclose(draws.prior_change, own @ np.abs(grid.x - X0), rtol=0.03)
@@ -217,10 +219,10 @@ def test_time_is_kept_and_a_refusal_in_the_middle_of_a_step_does_no_harm():
     assert posterior.n_rows <= 800
 
     class Fickle(Budget):
-        def affords(self, rows):
-            if rows == 100 and sys._getframe(1).f_code.co_name == "spending":
-                return 100 if self.rows < 500 else 0
-            return rows
+        def spending(self, rows):
+            if self.rows >= 500:
+                raise BudgetSpentError("the clock has gone on meanwhile")
+            return super().spending(rows)
 
     posterior = linear_posterior(case, budget=Fickle())
     draws = drawn(posterior)
@@ -249,10 +251,8 @@ def test_a_goal_finds_its_eta(start):
     assert draws.facts["complete"] is True
     assert draws.ess >= 500
     pool = draws.pool
-    again = Mixture(eta, np.ones(1)).potential(pool.loss) + pool.extra - draws.base
-    np.testing.assert_allclose(
-        np.exp(logsumexp(-again) - again * 0 - again - 2 * logsumexp(-again)), draws.pool_weights
-    )
+    log_weights = draws.base - Mixture(eta, np.ones(1)).potential(pool.loss) - pool.extra
+    np.testing.assert_allclose(np.exp(log_weights - logsumexp(log_weights)), draws.pool_weights, atol=1e-12)
     assert draws.pool_weights @ pool.reached[:, 0] == pytest.approx(0.9, abs=0.01)
     exact = replace(case, eta=eta)
     assert exact.success_probability(0.5) == pytest.approx(0.9, abs=0.05)

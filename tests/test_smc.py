@@ -493,7 +493,6 @@ def test_a_loss_that_is_infinite_outside_a_region(wall, sampler):
     assert (draws.x[:, 0] > wall).all()
 
 
-@known("zero times infinity in Mixture.potential")
 @pytest.mark.parametrize("goal", [None, gbce.SuccessProbability(0.5)])
 def test_infinite_losses_at_eta_zero(goal):
     """With a goal the search begins at zero, too."""
@@ -687,7 +686,6 @@ def test_a_goal_out_of_reach_is_given_up(predict, target):
     assert np.isfinite(draws.rungs[-1])
 
 
-@known("what is achieved on the way to the prior ends the search")
 def test_a_goal_under_a_map_far_from_the_prior():
     """What a map that is too wide achieves is not what the posterior achieves."""
     wide = gbce.DistancePrior(lambda x, row: 0.5 * np.square(x - row).sum(axis=1), proposal=gbce.Gaussian(6.0))

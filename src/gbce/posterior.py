@@ -82,6 +82,8 @@ class Mixture:
 
     def potential(self, loss: Array) -> Array:
         """Return the potential ``(n,)`` of losses ``(n, K)``: what the posterior weighs points down by."""
+        if self.eta == 0:
+            return np.zeros(len(loss))  # also where a loss is infinite: the prior knows no loss
         if self.combine == "average":
             return self.eta * self._average(loss)
         if self.combine == "all" or loss.shape[1] == 1:

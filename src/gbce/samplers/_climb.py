@@ -176,7 +176,7 @@ class _History:
     loss: list[float] = field(default_factory=list)
 
     def add(self, now: Population, bridge: Bridge) -> None:
-        if self.goal is None:
+        if self.goal is None or now.level < 1:  # before the prior is there, what is achieved says nothing
             return
         weights = now.weights(bridge)
         loss, reached = now.points.loss[:, 0], now.points.reached[:, 0]

@@ -119,6 +119,7 @@ class _Run:
     parts: list[Points] = field(default_factory=list)
     spent: bool = False
     complete: bool = False
+    weightless: bool = True
 
     def __post_init__(self) -> None:
         dimension = self.posterior.prior.dimension
@@ -166,13 +167,14 @@ class _Run:
             warnings.filterwarnings("ignore", module=_SILENT)
             left = np.inf if self._explored() else _LEFT
             try:
-                self.complete = nautilus.run(
+                done = nautilus.run(
                     f_live=left, n_shell=min(wanted, 1), n_eff=wanted, n_like_max=nautilus.n_like + 1,
                     discard_exploration=not self.options.reuse,
                 )  # fmt: skip
             except BudgetSpentError:
                 self.spent = True
             else:
+                self.complete = bool(done)
                 self._read()
 
     def _read(self) -> None:
@@ -188,7 +190,7 @@ class _Run:
 
     def _hopeless(self) -> bool:
         """Whether ten times the live points have been seen and none has any weight."""
-        return self.nautilus.n_like >= 10 * self.nautilus.n_live and self.nautilus.log_z <= 0.5 * _LOWEST
+        return self.weightless and self.nautilus.n_like >= 10 * self.nautilus.n_live
 
     def _explored(self) -> bool:
         """Whether there are enough effective draws already, or smaller shells would hardly be more even.
@@ -236,7 +238,9 @@ class _Run:
         seen = sum(map(len, self.parts))
         points = Points.evaluated(self.posterior, _latent(u[:, : self.posterior.prior.dimension]))
         self.parts.append(points)
-        return self._value(points), np.arange(seen, seen + len(points))
+        value = self._value(points)
+        self.weightless &= bool(value.max() <= _LOWEST)
+        return value, np.arange(seen, seen + len(points))
 
 
 def _latent(u: Array) -> Array:
