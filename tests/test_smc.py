@@ -137,7 +137,7 @@ def test_the_same_seed_gives_the_same_bits(hardness):
     assert one.log_evidence != other.log_evidence
 
 
-@pytest.mark.parametrize("unit", [1e-6, 1e3, pytest.param(1e6, marks=known("steps of beta below 1e-9"))])
+@pytest.mark.parametrize("unit", [1e-6, 1e3, 1e6])
 def test_units_of_the_output_do_not_matter(unit):
     """The same question in other units, and the eta that belongs to them."""
     case = hard(2)
@@ -462,7 +462,7 @@ def test_odd_sizes(sampler):
         gbce.SMC(20, 1_000),
         gbce.SMC(4_000, 1),
         gbce.SMC(4_000, 1_000, max_sweeps=1),
-        pytest.param(gbce.SMC(4, 1_000), marks=known("islands without a candidate")),
+        gbce.SMC(4, 1_000),
     ],
     ids=lambda sampler: f"{sampler.n_candidates}-{sampler.n_draws}",
 )
@@ -479,7 +479,7 @@ def beyond(wall):
 
 @pytest.mark.parametrize(
     ("wall", "sampler"),
-    [(1.0, MANY), pytest.param(3.3, gbce.SMC(), marks=known("islands whose candidates are all at infinite loss"))],
+    [(1.0, MANY), (3.3, gbce.SMC())],
 )
 def test_a_loss_that_is_infinite_outside_a_region(wall, sampler):
     """The posterior is a normal law, tilted and cut off."""

@@ -26,7 +26,7 @@ class Climb:
     """What a climb leaves: its rungs, the level it came to, and how the moves went."""
 
     rungs: list[Population]
-    top: float = 0.0
+    top: float = -1.0
     complete: bool = True
     sweeps: list[int] = field(default_factory=list)
     acceptance: list[float] = field(default_factory=list)
@@ -75,7 +75,7 @@ def climb(
 
     With ``levels`` the rungs are those of an earlier climb.
     """
-    end = np.inf if posterior.goal is not None else 1.0 + posterior.mixture.eta
+    end = np.inf if posterior.goal is not None else posterior.mixture.eta
     end = levels[-1] if levels else end
     now, steps, history = start, Steps(), _History(None if levels else posterior.goal)
     done = Climb([start])
@@ -112,6 +112,8 @@ def _resampled(before: Population, rng: np.random.Generator, increments: Array, 
     picks = []
     for j in range(n_islands):
         own = np.flatnonzero(before.island == j)
+        if not np.isfinite(increments[own]).any():  # it found nothing and counts for nothing, but goes on
+            own = np.arange(len(increments))
         picks.append(own[systematic(rng, normalise(increments[own]), each)])
     points = before.points.take(np.concatenate(picks))
     return Population(points, np.repeat(np.arange(n_islands), each), level, before.carried(increments))
@@ -176,7 +178,7 @@ class _History:
     loss: list[float] = field(default_factory=list)
 
     def add(self, now: Population, bridge: Bridge) -> None:
-        if self.goal is None or now.level < 1:  # before the prior is there, what is achieved says nothing
+        if self.goal is None or now.level < 0:  # before the prior is there, what is achieved says nothing
             return
         weights = now.weights(bridge)
         loss, reached = now.points.loss[:, 0], now.points.reached[:, 0]

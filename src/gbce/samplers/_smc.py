@@ -17,6 +17,7 @@ from gbce.samplers._tempering import Bridge, Population, recycled
 __all__ = ["SMC"]
 
 _LEAST_ISLAND = 25  # points
+_FEWEST = 4  # candidates, two for each of two islands
 _MAX_PARETO_K = 0.7
 _AGREED, _AGREED_WORST = 0.22, 0.05  # of n_draws: effective draws over all figures, and for the worst of them
 _FOR_LANDMARKS = 0.15  # of a budget
@@ -93,7 +94,7 @@ class SMC:
         self, posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, first: Points, n_moved: int
     ) -> Draws:
         """Go up the bridge with all islands, and again while they disagree."""
-        n_islands = max(2, min(self.n_islands, n_moved // _LEAST_ISLAND))
+        n_islands = max(2, min(self.n_islands, n_moved // _LEAST_ISLAND, len(first) // 2))
         climbed = climb(posterior, rng, bridge, _start(first, n_islands), n_moved, self.max_sweeps)
         draws = self._weighed(posterior, bridge, climbed)
         levels = [rung.level for rung in climbed.rungs[1:]]
@@ -117,6 +118,8 @@ class SMC:
 
         A correction for a map that is not the prior has no upper bound: there the tail of the weights is looked at.
         """
+        if len(plain.pool) < _FEWEST:  # nothing to climb with
+            return True
         if plain.ess < ENOUGH * min(self.n_draws, len(plain.pool)):
             return False
         return posterior.prior.exact or pareto_k(np.log(np.maximum(plain.pool_weights, 1e-300))) <= _MAX_PARETO_K
@@ -129,8 +132,8 @@ class SMC:
     def _weighed(self, posterior: GibbsPosterior, bridge: Bridge, climbed: Climb) -> Draws:
         """Weigh the points of all rungs at the eta that was asked for, found or reached."""
         pool, base, island = recycled(climbed.rungs, bridge)
-        mixture, x0 = replace(posterior.mixture, eta=max(climbed.top - 1, 0.0)), posterior.prior.x0
-        rungs = tuple(rung.level - 1 for rung in climbed.rungs if rung.level > 1)
+        mixture, x0 = replace(posterior.mixture, eta=max(climbed.top, 0.0)), posterior.prior.x0
+        rungs = tuple(rung.level for rung in climbed.rungs if rung.level > 0)
         draws = Draws.weighed(pool, mixture, x0, base=base, groups=island, rungs=rungs, facts=climbed.facts())
         if posterior.goal is not None:
             eta, met = settled(draws, mixture, posterior.goal, mixture.eta)
@@ -142,7 +145,7 @@ class SMC:
 
 def _start(first: Points, n_islands: int) -> Population:
     """Return the first population, shared out to the islands."""
-    return Population(first, np.arange(len(first)) % n_islands, 0.0, np.zeros(n_islands))
+    return Population(first, np.arange(len(first)) % n_islands, -1.0, np.zeros(n_islands))
 
 
 def _first(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, n: int) -> Points | None:

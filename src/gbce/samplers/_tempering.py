@@ -1,8 +1,8 @@
 """Tempering: the bridge from the latent law to the posterior, how far to go in one step, and what all steps give.
 
-Along the bridge a point's density against the latent law is ``exp(-u)``. Its first stretch, levels 0 to 1, brings in
-the correction ``extra`` of a map that is not the prior itself (nothing, where the map is exact); after it, at level
-``1 + beta``, stands the posterior at the smaller eta ``beta``.
+Along the bridge a point's density against the latent law is ``exp(-u)``. Its first stretch, levels -1 to 0, brings in
+the correction ``extra`` of a map that is not the prior itself (nothing, where the map is exact); after it, a level is
+the ``beta`` of the posterior at that smaller eta.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from gbce.samplers._landmarks import Landmarks
 __all__ = ["Bridge", "Population", "next_level", "recycled"]
 
 _STEEPEST = 1e12  # an eta beyond which nothing is sought
+_HALVINGS = 200
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,10 @@ class Bridge:
 
     def u(self, points: Points, level: float) -> Array:
         """Minus the log density ``(n,)`` of evaluated points at a level, against the latent law."""
-        u = min(level, 1.0) * points.extra
-        if level > 1:
-            u = u + replace(self.mixture, eta=level - 1).potential(points.loss)
-        lift = 1.0 - max(level - 1.0, 0.0) / self.fade if self.fade > 0 else 0.0
+        u = (1.0 + min(level, 0.0)) * points.extra
+        if level > 0:
+            u = u + replace(self.mixture, eta=level).potential(points.loss)
+        lift = 1.0 - max(level, 0.0) / self.fade if self.fade > 0 else 0.0
         if self.landmarks is not None and lift > 0:
             u = u - lift * self.landmarks.excess(points.z)
         return u
@@ -108,20 +109,22 @@ def next_level(population: Population, bridge: Bridge, least: float, end: float)
         return _counting(population, population.increments(bridge, level)) >= least
 
     low, high = population.level, end
-    if low < 1 and counts(1.0):
-        low = 1.0
-    elif low < 1:
-        high = 1.0
+    if low < 0 and counts(0.0):
+        low = 0.0
+    elif low < 0:
+        high = 0.0
     if not np.isfinite(high):
-        high = 1.0 + 2.0 * max(low - 1.0, 1e-6)
+        high = 2.0 * max(low, 1e-6)
         while high < _STEEPEST and counts(high):
-            low, high = high, 1.0 + 2.0 * (high - 1.0)
+            low, high = high, 2.0 * high
     if counts(high):
         return high, population.increments(bridge, high)
     start = low
-    while high - low > 1e-3 * (high - start) and high - start > 1e-9:
+    for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if counts(middle) else (low, middle)
+        if high - low <= 1e-3 * (high - start) or high - start <= 1e-12 * abs(high):
+            break
     level = low if low > start else high  # the least step, where even that loses too many points
     return level, population.increments(bridge, level)
 
@@ -131,9 +134,8 @@ def _counting(population: Population, increments: Array) -> float:
     total = 0.0
     for j in range(len(population.log_z)):
         own = increments[population.island == j]
-        if not np.isfinite(own).any():
-            return 0.0
-        total += effective_sample_size(normalise(own))
+        if np.isfinite(own).any():
+            total += effective_sample_size(normalise(own))
     return total
 
 
