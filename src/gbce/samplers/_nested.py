@@ -62,10 +62,10 @@ class Nested:
     --------
     >>> import gbce
     >>> data = np.random.default_rng(0).normal(size=(50, 2))
-    >>> sampler = Nested(n_live=200, n_effective=200, n_draws=500, n_networks=1)
+    >>> sampler = Nested(n_live=100, n_effective=100, n_draws=500, n_networks=1)
     >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, sampler=sampler)
     >>> draws = explainer.explain(data[0], gbce.AtLeast(4), rules=[], seed=0).draws
-    >>> len(draws), bool(draws.ess >= 200), draws.facts["complete"]
+    >>> len(draws), bool(draws.ess >= 100), draws.facts["complete"]
     (500, True, True)
     """
 
@@ -79,6 +79,8 @@ class Nested:
         require_counts(self, "n_live", "n_effective", "n_draws", "n_networks")
         if self.n_live < _LEAST_LIVE:
             raise ValueError(f"Nested: n_live must be at least {_LEAST_LIVE}, not {self.n_live!r}")
+        if not isinstance(self.reuse, bool):
+            raise ValueError(f"Nested: reuse must be True or False, not {self.reuse!r}")
 
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
         """Draw; where the budget runs out, from what there is by then."""
