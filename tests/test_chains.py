@@ -97,7 +97,7 @@ def test_other_etas_are_reweightings_of_the_same_pool():
     case = linear(3, eta=4.0, seed=2)
     draws = Chains(100, 200, start=START).sample(posterior_linear(case), np.random.default_rng(1))
     for eta in (0.0, 0.5, 2.0, 4.0):
-        other, again = replace(case, eta=eta), draws.reweighed(Mixture(eta, np.ones(1)), case.x0)
+        other, again = replace(case, eta=eta), draws.reweighed(Mixture(eta, np.ones(1)))
         agrees(again, again.pool.x, other.mean, f"mean at {eta}")
         if eta > 0:
             close(again.log_evidence, other.log_evidence, again.log_evidence_se, f"evidence at {eta}")

@@ -51,15 +51,16 @@ def test_error_of_a_share():
 def test_certain_success_of_few_effective_draws_is_not_certain():
     x = np.zeros((1000, 1))
     loss = np.r_[np.zeros(10), np.full(990, 50.0)][:, None]  # ten points carry everything
-    pool = points(x, loss, gbce.Gaussian().at(gbce.Space.real(1), np.zeros(1)))
-    draws = Draws.weighed(pool, Mixture(1.0, np.ones(1)), np.zeros(1)).resample(np.random.default_rng(0), 5000)
+    prior = gbce.Gaussian().at(gbce.Space.real(1), np.zeros(1))
+    pool = points(x, loss, prior)
+    draws = Draws.weighed(pool, Mixture(1.0, np.ones(1)), prior).resample(np.random.default_rng(0), 5000)
     figure = success_probability(draws, loss[:, 0] == 0)
     assert figure.value == 1.0
     assert figure.se == pytest.approx(np.sqrt(2 * 12 / 14**3), rel=0.01)  # as of ten trials, not of 5,000
 
 
 def test_plausibility_of_few_training_rows_takes_them_all():
-    near = Neighbours.of(np.array([[0.0, 0.0], [0.0, 40.0]]), SPACE.scale).plausibility(np.zeros((1, 2)), q=20)
+    near = Neighbours.of(np.array([[0.0, 0.0], [0.0, 40.0]]), SPACE).plausibility(np.zeros((1, 2)), q=20)
     assert near == pytest.approx([1.0])
 
 

@@ -20,7 +20,8 @@ COV = np.array([[1.0, 0.6], [0.6, 2.0]])
 )
 def test_density_of_an_exact_map_is_the_distance(prior):
     located = prior.at(SPACE, X0)
-    x, log_q = located.map.transform(np.random.default_rng(0).normal(size=(50, 2)))
+    (part,) = located.parts
+    x, log_q = part.draw(np.random.default_rng(0).normal(size=(50, 2)))
     np.testing.assert_allclose(log_q + located.cost(x), log_q[0] + located.cost(x)[0])
 
 

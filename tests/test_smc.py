@@ -104,7 +104,7 @@ def test_other_etas_are_reweightings_of_the_same_pool():
     case = hard(3)
     draws = sampled(MANY, posterior_linear(case))
     for eta in (0.0, 0.1, 1.0, 5.0, 19.0, 20.0):
-        other, again = replace(case, eta=eta), draws.reweighed(Mixture(eta, np.ones(1)), case.x0)
+        other, again = replace(case, eta=eta), draws.reweighed(Mixture(eta, np.ones(1)))
         agrees(again, again.pool.x, other.mean, f"mean at {eta}", size=1.0)
         reached = again.pool.reached[:, 0].astype(float)
         if eta > 0:
@@ -238,7 +238,7 @@ def test_a_far_mode_is_found_through_training_rows(d):
     agrees(
         draws, draws.pool.x[:, 2:].mean(axis=1) if d > 2 else draws.pool.x[:, 0] * 0 + 1, float(d == 2), "the rest"
     ) if d > 2 else None
-    again = draws.reweighed(Mixture(0.0, np.ones(1)), np.zeros(d))  # landmarks leave no trace in the prior
+    again = draws.reweighed(Mixture(0.0, np.ones(1)))  # landmarks leave no trace in the prior
     agrees(again, again.pool.x, np.zeros(d), "mean of the prior")
 
 

@@ -89,15 +89,6 @@ def test_limits_of_bounds_direction_and_immutables():
     np.testing.assert_array_equal(x, [[99.0, 10.0, 5.0, 4.0, 5.0]])
 
 
-def test_fixed_columns_keep_their_dtype_and_moving_ones_are_announced():
-    frame = pd.DataFrame({"flag": [True, False], "n": [1, 2], "v": [0.5, 1.5]})
-    space = gbce.Space.infer(frame, immutable=["flag", "n"])
-    pd.testing.assert_frame_equal(space.decode(space.encode(frame)), frame)
-    with pytest.warns(UserWarning, match=r"\['n'\].*explored as real"):
-        moving = gbce.Space.infer(frame, immutable=["flag"])
-    assert moving.decode(moving.encode(frame))["n"].dtype == "float64"
-
-
 def test_every_draw_and_decision_stays_inside():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(200, 4)), columns=list("abcd"))
@@ -122,11 +113,3 @@ def test_columns_that_are_numbers_can_be_named_as_such():
     assert [feature.mutable for feature in space.features] == [False, True, True]
     assert space.features[1].direction == "increase"
     assert (space.features[1].scale, space.features[2].low) == (3.0, 0.0)
-
-
-def test_what_becomes_of_whole_numbers_is_said_once():
-    frame = pd.DataFrame({"n": [1, 2, 3], "v": [0.5, 1.5, 0.0]})
-    with pytest.warns(UserWarning, match="explored as real"):
-        space = gbce.Space.infer(frame)
-    explainer = gbce.Explainer(lambda f: f["v"], frame, space=space)  # a second warning would be an error here
-    assert explainer.explain(frame.iloc[0], gbce.AtLeast(1.0), rules=[], seed=0).space.dtypes == ("float64", "float64")

@@ -27,7 +27,7 @@ from gbce.io import load
 from gbce.metrics import Evaluation
 from gbce.posterior import weights_from_risk
 from gbce.predictors import PredictionError
-from gbce.priors import DistancePrior, Gaussian, Laplace
+from gbce.priors import DistancePrior, Gaussian, Gower, Laplace, NearData, Sparse
 from gbce.samplers import SMC, Chains, Importance, Nested
 from gbce.space import Feature, Space
 from gbce.targets import AtLeast, AtMost, Class, Loss, Range, Value
@@ -55,6 +55,7 @@ __all__ = [
     "Feature",
     "Gaussian",
     "GeometricMedian",
+    "Gower",
     "Importance",
     "Laplace",
     "Loss",
@@ -62,11 +63,13 @@ __all__ = [
     "Medoid",
     "ModelError",
     "ModelNeededError",
+    "NearData",
     "Nested",
     "PredictionError",
     "RandomDraw",
     "Range",
     "Space",
+    "Sparse",
     "SuccessProbability",
     "Value",
     "datasets",

@@ -48,7 +48,7 @@ def judged(
     labels = [label for rule, choice in choices.items() for label in choice.labels(rule)]
     x = np.vstack([choice.x for choice in choices.values()])
     try:
-        outputs, loss, reached = _said(posterior, x, list(choices.values()))
+        outputs, loss, reached = _said(posterior, x)
     except BudgetSpentError:
         return ()
     shifts = offsets(evaluation.noise, space, stream(explanation.seed, JUDGING), evaluation.n_perturb)
@@ -64,18 +64,7 @@ def judged(
     )
 
 
-def _said(posterior: GibbsPosterior, x: Array, choices: Sequence[Choice]) -> Evaluated:
-    """Return what the models say about chosen points, asking only about those they were not asked about before."""
-    # a classifier's own predict has the last word on every decision
-    classifies = posterior.predictors[0].classes is not None
-    before = [choice.known for choice in choices if choice.known is not None and not classifies]
-    known = np.concatenate([np.full(len(c.x), c.known is not None and not classifies) for c in choices])
-    said = Evaluated(*(np.empty((len(x), len(posterior.predictors)), dtype) for dtype in (float, float, bool)))
-    for array, name in zip(said, Evaluated._fields, strict=True):
-        if before:
-            array[known] = np.concatenate([getattr(points, name) for points in before])
-    if not known.all():
-        untimed = replace(posterior, budget=posterior.budget.untimed())  # a handful of rows, and the answer itself
-        for array, fresh in zip(said, untimed.evaluate(x[~known], own_decision=True), strict=True):
-            array[~known] = fresh
-    return said
+def _said(posterior: GibbsPosterior, x: Array) -> Evaluated:
+    """Return what the models say about chosen points, as rows of their own: what is reported is what a row gets."""
+    untimed = replace(posterior, budget=posterior.budget.untimed())  # a handful of rows, and the answer itself
+    return untimed.evaluate(x, own_decision=True)

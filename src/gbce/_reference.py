@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
+
 from gbce._budget import Budget, BudgetSpentError
 from gbce._seeds import JUDGING, stream
 from gbce._weights import Array
@@ -20,13 +22,14 @@ class Reference:
     """Some rows of the data, and what the models said there."""
 
     rows: Array
+    steps: Array
     spread: float | None = None
     classifiers: tuple[Predictor, ...] | None = None
 
     @classmethod
-    def of(cls, data: Array) -> "Reference":
-        """Take evenly spaced rows of the data ``(n, d)``."""
-        return cls(data[:: max(1, len(data) // _MOST)])
+    def of(cls, data: Array, steps: Array) -> "Reference":
+        """Take evenly spaced rows of data ``(n, d)``; ``steps`` ``(d,)``: which features move in whole steps."""
+        return cls(data[:: max(1, len(data) // _MOST)], steps)
 
     def as_classifiers(self, predictors: tuple[Predictor, ...], budget: Budget) -> tuple[Predictor, ...]:
         """Return the predictors as classifiers that count from zero, their ``predict`` compared once."""
@@ -35,7 +38,7 @@ class Reference:
         rows = (1 + 2 * _N_BETWEEN) * len(predictors)
         with _setting_up(budget, rows, "comparing predict with probabilities", ""):
             ready = [as_classifier(predictor, self.rows) for predictor in predictors]
-            self.classifiers = tuple(follow_predict(predictor, _between(self.rows)) for predictor in ready)
+            self.classifiers = tuple(follow_predict(predictor, _between(self.rows, self.steps)) for predictor in ready)
         return self.classifiers
 
     def output_spread(self, first: Predictor, budget: Budget) -> float:
@@ -58,9 +61,12 @@ def _setting_up(budget: Budget, rows: int, what: str, advice: str) -> Iterator[N
         yield
 
 
-def _between(rows: Array) -> Array:
-    """Return points on segments between rows: on their way from class to class they meet every threshold."""
+def _between(rows: Array, steps: Array) -> Array:
+    """Return points on segments between rows: on their way from class to class they meet every threshold.
+
+    What moves in whole steps is taken from the nearer end.
+    """
     rng = stream(0, JUDGING)
     first, second = rows[rng.integers(len(rows), size=(2, _N_BETWEEN))]
     share = rng.random((_N_BETWEEN, 1))
-    return share * first + (1 - share) * second
+    return np.where(steps, np.where(share > 0.5, first, second), share * first + (1 - share) * second)

@@ -1,4 +1,4 @@
-"""Whatever a user calls rows, as a table of floats: the checks every row passes on its way in."""
+"""Whatever a user calls rows, as a table."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._weights import Array
-
-__all__ = ["as_float_columns", "as_table", "holds"]
+__all__ = ["as_table"]
 
 
 def as_table(rows: Any, what: str, names: Sequence[str] | None = None) -> pd.DataFrame:
@@ -51,44 +49,3 @@ def _from_array(rows: Any, what: str, names: Sequence[str] | None) -> pd.DataFra
     if array.dtype.kind in "OUS":
         array = np.asarray(rows, dtype=object).reshape(array.shape)
     return pd.DataFrame(array, columns=list(names))
-
-
-def as_float_columns(table: pd.DataFrame, what: str) -> Array:
-    """Return the table as float64 ``(n, d)``; a text, a missing or an infinite value is named with its place."""
-    if all(dtype.kind in "fiu" and isinstance(dtype, np.dtype) for dtype in table.dtypes):
-        x = np.array(table, dtype=float)
-    else:
-        x = np.column_stack([_as_float(table.iloc[:, j], what) for j in range(table.shape[1])])
-    bad = ~np.isfinite(x)
-    if bad.any():
-        i, j = np.argwhere(bad)[0]
-        more = f" ({int(bad.sum())} such values in all)" if bad.sum() > 1 else ""
-        raise ValueError(
-            f"{what}: column {str(table.columns[j])!r} is {x[i, j]} in row {table.index[i]!r}{more}. "
-            "Fill in or drop missing and infinite values first."
-        )
-    return x
-
-
-def _as_float(column: pd.Series, what: str) -> Array:
-    if column.dtype.kind in "fiub":
-        return column.to_numpy(dtype=float, na_value=np.nan)
-    for label, value in column.items():
-        if value is None or value is pd.NA:
-            continue  # reported as missing by the caller
-        if not isinstance(value, (int, float, np.number, np.bool_)):
-            raise ValueError(
-                f"{what}: column {str(column.name)!r} holds {value!r} in row {label!r} where a number belongs. "
-                "Encode it as a number before the model, or drop the column."
-            )
-    return pd.to_numeric(column).to_numpy(dtype=float, na_value=np.nan)
-
-
-def holds(x: Array, dtype: str) -> Array:
-    """Whether a column of this dtype holds each value as it is; every float column does, up to its precision."""
-    kind = pd.api.types.pandas_dtype(dtype)
-    if kind.kind not in "iub":
-        return np.ones(len(x), dtype=bool)
-    whole = np.iinfo(getattr(kind, "numpy_dtype", kind)) if kind.kind in "iu" else None
-    low, high = (whole.min, whole.max) if whole else (0, 1)
-    return (x == np.round(x)) & (x >= low) & (x <= high)

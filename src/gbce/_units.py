@@ -20,15 +20,15 @@ def units_of(values: Array, names: Sequence[str], scale: Any, fixed: set[str]) -
         how, given = scale, {}
     else:
         raise ValueError(f"scale must be 'sd', 'mad', 'raw' or a mapping of names to numbers, not {scale!r}")
-    if how == "raw":
+    if how == "raw" or not names:
         return [1.0] * len(names)
     spread = (
-        values.std(axis=0)
+        np.nanstd(values, axis=0)
         if how == "sd"
-        else _MAD_TO_SD * np.median(np.abs(values - np.median(values, axis=0)), axis=0)
+        else _MAD_TO_SD * np.nanmedian(np.abs(values - np.nanmedian(values, axis=0)), axis=0)
     )
     units = {name: given.get(name, float(spread[j])) for j, name in enumerate(names)}
-    tiny = 1e-12 * np.maximum(np.abs(values).max(axis=0), 1e-300)
+    tiny = 1e-12 * np.maximum(np.nanmax(np.abs(values), axis=0), 1e-300)
     flat = [n for j, n in enumerate(names) if n not in given and spread[j] <= tiny[j]]
     stuck = [name for name in flat if name not in fixed]
     if stuck:

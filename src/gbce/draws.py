@@ -15,7 +15,8 @@ from scipy.stats import t as student
 
 from gbce._weights import Array, effective_sample_size, normalise, systematic
 from gbce._weights import resample as multinomial
-from gbce.posterior import GibbsPosterior, Mixture
+from gbce.posterior import Evaluated, GibbsPosterior, Mixture
+from gbce.priors import LocatedPrior
 
 __all__ = ["Draws", "Points"]
 
@@ -55,7 +56,13 @@ class Points:
     def evaluated(cls, posterior: GibbsPosterior, z: Array) -> "Points":
         """Place latent points ``(n, m)`` and ask every model about them."""
         placed = posterior.prior.place(z)
-        return cls(z, placed.x, *posterior.evaluate(placed.x), cost=placed.cost, extra=placed.extra)
+        fits = np.isfinite(placed.extra)
+        if fits.all():
+            said = posterior.evaluate(placed.x)
+        else:  # rows that break a constraint are not shown to any model, and count for nothing
+            some = posterior.evaluate(placed.x[fits])
+            said = Evaluated(*(_spread_out(values, fits) for values in some))
+        return cls(z, placed.x, *said, cost=placed.cost, extra=placed.extra)
 
     @classmethod
     def joined(cls, parts: "Sequence[Points]") -> "Points":
@@ -91,7 +98,7 @@ class Draws:
     resampled : bool
         Whether the draws were picked from the pool at random, which adds error of its own.
     prior_change : array of shape (d,)
-        Mean absolute change of each feature under the prior.
+        Mean size of each feature's change under the prior.
     log_evidence, log_evidence_se : float
         ``log E_prior[exp(-potential)]`` and its Monte Carlo error.
     rungs : tuple of float
@@ -128,7 +135,7 @@ class Draws:
         cls,
         pool: Points,
         mixture: Mixture,
-        x0: Array,
+        prior: LocatedPrior,
         *,
         base: Array | None = None,
         groups: Array | None = None,
@@ -149,7 +156,7 @@ class Draws:
             index=np.arange(len(pool)),
             weights=weights,
             resampled=False,
-            prior_change=prior_weights @ np.abs(pool.x - x0),
+            prior_change=prior_weights @ prior.space.change(pool.x, prior.x0),
             log_evidence=float(logsumexp(log_weights) - logsumexp(log_prior)),
             # delta method: log(a / b) has the influence w_i - v_i of the two sets of weights
             log_evidence_se=float(_error(weights - prior_weights, groups)),
@@ -159,10 +166,20 @@ class Draws:
             facts={} if facts is None else facts,
         )
 
-    def reweighed(self, mixture: Mixture, x0: Array) -> "Draws":
+    def reweighed(self, mixture: Mixture) -> "Draws":
         """Weigh the same pool anew: another eta, other weights of the models, another combination."""
-        rungs = (*(rung for rung in self.rungs if rung < mixture.eta), float(mixture.eta))
-        return Draws.weighed(self.pool, mixture, x0, base=self.base, groups=self.groups, rungs=rungs, facts=self.facts)
+        log_weights = self.base - mixture.potential(self.pool.loss) - self.pool.extra
+        weights = normalise(log_weights)
+        return replace(
+            self,
+            pool_weights=weights,
+            index=np.arange(len(self.pool)),
+            weights=weights,
+            resampled=False,
+            log_evidence=float(logsumexp(log_weights) - logsumexp(self.base - self.pool.extra)),
+            log_evidence_se=float(_error(weights - self.prior_weights, self.groups)),
+            rungs=(*(rung for rung in self.rungs if rung < mixture.eta), float(mixture.eta)),
+        )
 
     def resample(self, rng: np.random.Generator, n: int) -> "Draws":
         """Pick ``n`` draws of equal weight from the pool, with replacement.
@@ -261,6 +278,15 @@ class Draws:
             picking = np.tensordot(self.pool_weights, np.square(influence), axes=1) / len(self)
             error = np.sqrt(np.square(error) + picking)
         return error
+
+
+def _spread_out(values: Array, where: Array) -> Array:
+    """Put values ``(k, K)`` in the places of a mask ``(n,)``; the others get the largest, or zero."""
+    filled = np.zeros((len(where), values.shape[1]), dtype=values.dtype)
+    if len(values) and values.dtype != bool:
+        filled[:] = values.max(axis=0)
+    filled[where] = values
+    return filled
 
 
 def _error(contributions: Array, groups: Array | None, *, widened: bool = True) -> Array:

@@ -98,6 +98,8 @@ class Explainer:
         self.space = Space.infer(data) if space is None else space.adopt(data)
         self.data = self.space.encode(data, what="data")
         self.prior: Prior = Gaussian() if prior is None else prior
+        if hasattr(self.prior, "learned"):  # what it reads off the data: correlations, densities, ranges
+            self.prior = self.prior.learned(self.space, self.data)
         self.sampler: Sampler = SMC() if sampler is None else sampler
         self.evaluation = Evaluation() if evaluation is None else evaluation
         number, self.eta_rule = as_eta(eta)
@@ -112,8 +114,8 @@ class Explainer:
         self._models = models
         predictors = [as_predictor(one, self.space, batch_rows=batch_rows) for one in models]
         self.predictors = _with_distinct_names(predictors)
-        self._neighbours = Neighbours.of(self.data, self.space.scale)
-        self._reference = Reference.of(self.data)
+        self._neighbours = Neighbours.of(self.data, self.space)
+        self._reference = Reference.of(self.data, self.space.discrete)
         self._model_error: dict[str, Any] | None = None
 
     def explain(
@@ -235,6 +237,8 @@ class Explainer:
         at_row = _evaluated_row(posterior, x0)
         part = 0.5 if rules else 1.0  # of the budget; the rest is for the rules and their figures
         draws = self.sampler.sample(replace(posterior, budget=budget.share(part)), stream(number, SAMPLING))
+        if posterior.prior.spikes:
+            draws = replace(draws, facts={**draws.facts, "spikes": True})
         posterior = replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1]), goal=None)
         explanation = Explanation(
             space=self.space,
@@ -264,7 +268,7 @@ class Explainer:
             calibration_note(explanation.calibration, posterior.mixture.eta),
             *rule_notes,
             short_note(status, decisions, posterior.target),
-            mode_note(decisions, posterior.mixture),
+            "" if posterior.prior.spikes else mode_note(decisions, posterior.mixture),
         ]
         return replace(
             explanation,

@@ -97,8 +97,7 @@ class Explanation:
     @property
     def free(self) -> Array:
         """Positions ``(m,)`` of the features that can move."""
-        low, high = self.space.limits(self.x0)
-        return np.flatnonzero(high > low)
+        return self.space.free(self.x0)
 
     @cached_property
     def counterfactuals(self) -> pd.DataFrame:
@@ -107,16 +106,21 @@ class Explanation:
         return lines(self.space, x, [decision.label for decision in self.decisions])
 
     def changes(self) -> pd.DataFrame:
-        """Only what changes, tidy: one line per rule and changed feature, with ``from``, ``to`` and ``change``."""
-        changed = [
-            (decision.label, name, before, after, after - before)
-            for decision in self.decisions
-            for name, before, after, unit in zip(
-                self.space.names, self.x0.tolist(), decision.x.tolist(), self.space.scale, strict=True
-            )
-            if abs(after - before) > 1e-12 * unit
-        ]
-        return pd.DataFrame(changed, columns=["rule", "feature", "from", "to", "change"])
+        """Only what changes, tidy: one line per rule and changed feature, with ``from``, ``to`` and ``change``.
+
+        Values are as the table has them; ``change`` is a difference of numbers, or of positions of an ordinal's levels,
+        and NaN where there is none.
+        """
+        before = self.space.readable(self.x0[None, :]).iloc[0]
+        lines_ = []
+        for decision in self.decisions:
+            after = self.space.readable(decision.x[None, :]).iloc[0]
+            for j in np.flatnonzero(self.space.changed(decision.x[None, :], self.x0)[0]):
+                unordered = self.space.features[j].unordered
+                by = float("nan") if unordered else float(decision.x[j] - self.x0[j])
+                lines_.append((decision.label, self.space.names[j], before.iloc[j], after.iloc[j], by))
+        table = pd.DataFrame(lines_, columns=["rule", "feature", "from", "to", "change"])
+        return table.infer_objects()
 
     @cached_property
     def pointwise(self) -> pd.DataFrame:
@@ -167,10 +171,12 @@ class Explanation:
 
         A feature that does not matter to the model moves as far as the prior lets it: a ratio near one.
         """
-        return importance(self.draws, self.x0, self.space.names)
+        return importance(self.draws, self.space, self.x0)
 
     def intervals(self, mass: float = 0.9) -> pd.DataFrame:
         """Central interval of each feature's value under the posterior, in its own units, beside the row's value.
+
+        A category has no interval: ``median`` is its most probable level; :meth:`shares` has them all.
 
         Parameters
         ----------
@@ -180,10 +186,60 @@ class Explanation:
         if not 0 < mass < 1:
             raise ValueError(f"mass must lie between 0 and 1, not {mass!r}")
         levels = {"low": (1 - mass) / 2, "median": 0.5, "high": (1 + mass) / 2}
-        columns: dict[str, Any] = {"row": self.x0}
+        at = {"row": self.x0}
         for name, q in levels.items():
-            columns[name] = [weighted_quantile(column, self.draws.weights, q) for column in self.draws.x.T]
-        return pd.DataFrame(columns, index=pd.Index(self.space.names, name="feature"))
+            at[name] = self.quantiles(q)
+        columns = {name: self.space.readable(x[None, :]).iloc[0].tolist() for name, x in at.items()}
+        for j, feature in enumerate(self.space.features):
+            if feature.unordered:
+                columns["low"][j] = columns["high"][j] = None
+        return pd.DataFrame(columns, index=pd.Index(self.space.names, name="feature")).infer_objects()
+
+    def quantiles(self, q: float) -> Array:
+        """Quantile of each feature as encoded, ``(d,)``; of a category, its most probable level."""
+        return np.array([self._quantile(j, q) for j in range(len(self.space))])
+
+    def _quantile(self, j: int, q: float) -> float:
+        """Quantile of one feature as encoded, of its known values; for a category, its most probable level."""
+        column, weights = self.draws.x[:, j], self.draws.weights
+        if not self.space.features[j].plain:
+            known = ~np.isnan(column)
+            if not known.any() or weights[known].sum() < 0.5:
+                return float("nan")
+            column, weights = column[known], weights[known] / weights[known].sum()
+        if self.space.features[j].unordered:
+            return float(np.bincount(column.astype(int), weights).argmax())
+        return float(weighted_quantile(column, weights, q))
+
+    def shares(self, feature: str) -> pd.DataFrame:
+        """How probable each level of a category or an ordinal is, under the posterior and under the prior.
+
+        Parameters
+        ----------
+        feature : str
+            Its name.
+
+        Returns
+        -------
+        DataFrame
+            One line per level: ``posterior`` and ``prior``. A feature that may be missing has a line for that.
+        """
+        if feature not in self.space.names:
+            raise ValueError(f"there is no feature {feature!r}; the features are {list(self.space.names)}")
+        j = self.space.names.index(feature)
+        levels = self.space.features[j].levels
+        if levels is None:
+            raise ValueError(f"{feature!r} has no levels; explanation.intervals() shows where its values lie")
+        table = {}
+        for name, x, weights in (
+            ("posterior", self.draws.x[:, j], self.draws.weights),
+            ("prior", self.draws.pool.x[:, j], self.draws.prior_weights),
+        ):
+            codes = np.where(np.isnan(x), len(levels), x).astype(int)
+            table[name] = np.bincount(codes, weights, minlength=len(levels) + 1)
+        index = pd.Index([*levels, "(missing)"], name=feature, dtype=object)
+        shown = pd.DataFrame(table, index=index)
+        return shown if self.space.features[j].missing is not None else shown.iloc[:-1]
 
     @cached_property
     def diagnostics(self) -> dict[str, Any]:
@@ -263,7 +319,7 @@ class Explanation:
         )
         if isinstance(eta, EtaRule):
             mixture = replace(mixture, eta=self._eta_by(eta, mixture))
-        weighted = self.draws.reweighed(mixture, self.x0)
+        weighted = self.draws.reweighed(mixture)
         if weighted.ess < min(MIN_ESS, self.draws.ess):
             raise ValueError(
                 f"the draws cannot carry eta = {mixture.eta:g}, combine = {mixture.combine!r}: {weighted.ess:.0f} "

@@ -1,8 +1,8 @@
 """Execution noise: what becomes of a recommendation that is carried out only approximately.
 
 The paper's D_r. The same offsets are used for every point that is compared (common random numbers), so that the
-difference between two points is not blurred by the noise itself. Noise moves only what can move, and never leaves
-the space.
+difference between two points is not blurred by the noise itself. Noise moves only what can move, whole numbers in
+whole steps and categories not at all, and never leaves the space.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,8 @@ def offsets(noise: Noise, space: Space, rng: np.random.Generator, n: int) -> Arr
             raise ValueError(f"noise(rng, {n}) must return finite offsets of shape ({n}, {len(space)})")
     else:
         drawn = rng.standard_normal((n, len(space))) * (_deviations(noise, space) * space.scale)
-    return np.where([feature.mutable for feature in space.features], drawn, 0.0)
+    movable = [feature.mutable and not feature.unordered for feature in space.features]
+    return np.where(np.logical_and(movable, ~space.follows), drawn, 0.0)
 
 
 def under_noise(
@@ -45,8 +46,10 @@ def under_noise(
     block = max(1, _MAX_CELLS // (n * d))
     parts = []
     for start in range(0, k, block):
-        moved = (x[start : start + block, None, :] + shifts[None, :, :]).reshape(-1, d)
-        parts.append(evaluate(space.project(moved, posterior.prior.x0)))
+        points = x[start : start + block, None, :]
+        moved = (points + shifts[None, :, :]).reshape(-1, d)
+        meant = None if space.plain else np.broadcast_to(points, (len(points), n, d)).reshape(-1, d)
+        parts.append(evaluate(space.project(moved, posterior.prior.x0, meant)))
     joined = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return Evaluated(*(values.reshape(k, n, -1) for values in joined))
 

@@ -18,6 +18,9 @@ _CHUNK_CELLS = 4_000_000  # of a block of pairwise distances: 32 MB
 class Mean(Rule):
     """The posterior mean: least expected squared distance.
 
+    Whole numbers and categories make it a Fréchet mean: the row with the least expected squared distance, in units of
+    each feature's scale, among those that there are. A category takes its most probable level.
+
     Under a curved or multimodal posterior it can fall where the target is missed; the table says so.
 
     Examples
@@ -28,8 +31,7 @@ class Mean(Rule):
 
     def choose(self, scene: Scene) -> Choice:
         """Choose the mean, inside the space."""
-        mean = scene.draws.weights @ scene.draws.x
-        return _invented(scene, mean)
+        return _invented(scene, scene.draws.weights @ scene.units(scene.draws.x))
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,7 @@ class GeometricMedian(Rule):
         """Choose the geometric median."""
         where, weight = scene.draws.distinct
         u = geometric_median(scene.units(scene.draws.pool.x[where]), weight, self.max_iterations)
-        x = scene.x0.copy()
-        x[scene.free] = u * scene.space.scale[scene.free]
-        return _invented(scene, x)
+        return _invented(scene, u)
 
 
 @dataclass(frozen=True)
@@ -108,5 +108,6 @@ def expected_distance(a: Array, u: Array, weights: Array) -> Array:
     return np.concatenate([cdist(a[i : i + block], u) @ weights for i in range(0, len(a), block)])
 
 
-def _invented(scene: Scene, x: Array) -> Choice:
-    return Choice(scene.space.project(x[None, :], scene.x0))
+def _invented(scene: Scene, u: Array) -> Choice:
+    """Choose the admissible row nearest to a point ``(k,)`` among the free features' axes."""
+    return Choice(scene.space.nearest(u, scene.x0, scene.free)[None, :])

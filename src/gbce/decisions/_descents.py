@@ -1,8 +1,8 @@
-"""Two descents from many starts in lock-step, for an objective of which only values can be asked.
+"""Descents from many starts in lock-step, for an objective of which only values can be asked.
 
 *Newton* steps follow slopes and curvature read off small differences: for smooth models. *Coordinate* steps move
 single features, above all back to the row: for models that are flat in cells, such as trees, where the best point of a
-cell is the one nearest to the row.
+cell is the one nearest to the row. *Levels* are steps of categories.
 
 Coordinates ``v`` are the free features' changes from the row in units of the prior's spread: the row is the origin.
 Only the potential costs model rows; the prior's cost is known everywhere.
@@ -17,7 +17,7 @@ from gbce.decisions._rule import Scene
 from gbce.draws import Points
 from gbce.posterior import BudgetSpentError, GibbsPosterior
 
-__all__ = ["Search", "coordinates", "newton"]
+__all__ = ["Search", "coordinates", "levels", "newton"]
 
 _NEWTON_STEPS = 40
 _LEAST_STEP_GAIN = 1e-5
@@ -34,7 +34,8 @@ class Search:
     """The objective, ``(..., m)`` to ``(...)`` in one model call; remembers the best point that was asked about.
 
     ``precision`` ``(m, m)`` is the curvature of a Gaussian prior's cost, or that of the Gaussian nearest to another
-    prior; ``floor`` is what no potential falls below.
+    prior; ``floor`` is what no potential falls below. ``smooth`` ``(m,)`` are real features, ``ordered`` all but
+    categories, whose coordinates are differences of positions.
     """
 
     scene: Scene
@@ -43,6 +44,8 @@ class Search:
     low: Array
     high: Array
     precision: Array
+    smooth: Array
+    ordered: Array
     floor: float
     rows_left: int
     best: Points | None = None
@@ -50,13 +53,16 @@ class Search:
     @classmethod
     def of(cls, scene: Scene, posterior: GibbsPosterior, max_rows: int) -> "Search":
         """Set up the search of a scene."""
-        factor, x0 = posterior.prior.map.factor, scene.x0[scene.free]
-        spread = factor @ factor.T if factor.ndim == 2 else np.diag(np.square(factor))
+        x0, own = scene.x0[scene.free], np.searchsorted(posterior.prior.free, scene.free)
+        spread = posterior.prior.covariance[np.ix_(own, own)]
         unit = np.sqrt(np.diag(spread))
         low, high = ((limit[scene.free] - x0) / unit for limit in scene.space.limits(scene.x0))
         floor = 0.0 if scene.draws.pool.loss.min() >= 0 else -np.inf
         precision = np.linalg.inv(spread / np.outer(unit, unit))
-        return cls(scene, posterior, unit, low, high, precision, floor, max_rows)
+        features = [scene.space.features[j] for j in scene.free]
+        smooth = np.array([not feature.discrete for feature in features])
+        ordered = np.array([not feature.unordered for feature in features])
+        return cls(scene, posterior, unit, low, high, precision, smooth, ordered, floor, max_rows)
 
     def __call__(self, v: Array) -> Array:
         x = self._placed(v)
@@ -94,6 +100,8 @@ def newton(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
     Slopes of the potential are differences, its curvature is learnt from their change (symmetric rank one); the
     cost's share of both is known. A start whose step fails forgets what it learnt, and gets one more try.
     """
+    if not search.smooth.any():
+        return v, f
     v, f = v.copy(), f.copy()
     s, m = v.shape
     curvature, slope, last = np.zeros((s, m, m)), np.zeros((s, m)), np.full((s, m), np.nan)
@@ -119,12 +127,14 @@ def newton(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
 
 
 def _slopes(search: Search, here: Array, potential: Array) -> Array:
-    """Slope of the potential at ``here`` ``(s, m)`` in each coordinate; zero where it is infinite."""
-    h = np.where(here + _SLOPE > search.high, -_SLOPE, _SLOPE)
-    trial = here[:, None, :] + h[:, :, None] * np.eye(here.shape[1])
+    """Slope of the potential at ``here`` ``(s, m)`` in each coordinate; zero where it is infinite or has none."""
+    h = np.where(here + _SLOPE > search.high, -_SLOPE, _SLOPE)[:, search.smooth]
+    trial = here[:, None, :] + h[:, :, None] * np.eye(here.shape[1])[search.smooth]
+    slope = np.zeros(here.shape)
     with np.errstate(invalid="ignore"):
-        slope = (search(trial) - search.cost(trial) - potential[:, None]) / h
-    return np.where(np.isfinite(slope), slope, 0.0)
+        found = (search(trial) - search.cost(trial) - potential[:, None]) / h
+    slope[:, search.smooth] = np.where(np.isfinite(found), found, 0.0)
+    return slope
 
 
 def _learnt(curvature: Array, move: Array, change: Array, slope: Array, potential: Array) -> Array:
@@ -179,9 +189,10 @@ def coordinates(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
     move, part = np.full(v.shape, _FIRST_MOVE), np.ones(v.shape)
     active = np.arange(len(v))
     for _ in range(_COORDINATE_STEPS):
-        here, size = v[active], move[active]
+        here, size = v[active], _at_least_a_step(search, move[active])
         to = np.stack([np.zeros_like(here), here * (1 - part[active]), here + size, here - size], axis=1)
-        to = np.clip(to, search.low, search.high)
+        to = np.clip(_in_steps(search, to), search.low, search.high)
+        to[:, 1:] = np.where(search.ordered, to[:, 1:], here[:, None, :])
         value = _one_at_a_time(search, here, f[active], to)
         kind, least = value.argmin(axis=1), value.min(axis=1)
         better = least < f[active][:, None]
@@ -194,6 +205,16 @@ def coordinates(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
         if len(active) == 0:
             break
     return v, f
+
+
+def _at_least_a_step(search: Search, size: Array) -> Array:
+    """Lengthen moves to what a whole number or an ordinal can make."""
+    return np.where(search.smooth, size, np.maximum(size, 1.0 / search.unit))
+
+
+def _in_steps(search: Search, to: Array) -> Array:
+    """Round what moves in whole steps."""
+    return np.where(search.smooth, to, np.round(to * search.unit) / search.unit)
 
 
 def _one_at_a_time(search: Search, here: Array, f: Array, to: Array) -> Array:
@@ -223,3 +244,31 @@ def _joined(search: Search, here: Array, f: Array, to: Array, least: Array) -> t
     pick = (np.arange(s), value.argmin(axis=1))
     won = value[pick] < f
     return np.where(won[:, None], trial[pick], here), np.where(won, value[pick], f)
+
+
+# --- categories -------------------------------------------------------------------------------------------------
+
+
+def levels(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
+    """Descend from ``v`` ``(s, m)`` by other levels of single categories, the best of all of them at a time."""
+    v, f = v.copy(), f.copy()
+    categories = np.flatnonzero(~search.ordered)
+    active = np.arange(len(v))
+    for _ in range(len(categories)):
+        options = [(j, code) for j in categories for code in np.arange(search.low[j], search.high[j] + 0.5)]
+        trial = np.repeat(v[active][:, None, :], len(options), axis=1)
+        for i, (j, code) in enumerate(options):
+            trial[:, i, j] = code
+        hopeful = (search.cost(trial) + search.floor < f[active][:, None]) & (trial != v[active][:, None, :]).any(
+            axis=2
+        )
+        value = np.full(hopeful.shape, np.inf)
+        value[hopeful] = search(trial[hopeful])
+        pick = value.argmin(axis=1)
+        least = value[np.arange(len(active)), pick]
+        won: Array = least < f[active]
+        v[active[won]], f[active[won]] = trial[np.arange(len(active)), pick][won], least[won]
+        active = active[won]
+        if len(active) == 0:
+            break
+    return v, f

@@ -18,7 +18,7 @@ class DirectOpt(Rule):
     """Minimise ``eta * loss + d(row, x)`` by Nelder-Mead from the row and from draws of the prior.
 
     All starts advance together, with one model call per iteration for all of them. Coordinates are the free
-    features in units of their scales.
+    features in units of their scales; whole numbers and positions of levels are rounded.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ class DirectOpt(Rule):
     def choose(self, scene: Scene) -> Choice:
         """Choose the best end point; ties go to the smaller distance from the row."""
         posterior = scene.model(self)
-        free, unit = scene.free, scene.space.scale[scene.free]
+        free = scene.free[~np.isnan(scene.x0[scene.free])]  # what is missing stays so
+        unit = scene.space.scale[free]
 
         def rows(u: Array) -> Array:
             x = np.tile(scene.x0, (len(u), 1))
@@ -55,12 +56,12 @@ class DirectOpt(Rule):
             x = rows(u)
             return posterior.objective(x, posterior.evaluate(x).loss)
 
-        z = scene.rng.standard_normal((self.n_starts - 1, posterior.prior.dimension))
+        z = posterior.prior.draw(scene.rng, self.n_starts - 1)
         starts = np.vstack([scene.x0[None, :], posterior.prior.place(z).x])
         low, high = scene.space.limits(scene.x0)
         minima = nelder_mead(
             objective,
-            scene.units(starts),
+            np.where(np.isnan(starts), scene.x0, starts)[:, free] / unit,
             low[free] / unit,
             high[free] / unit,
             max_iterations=self.max_iterations,

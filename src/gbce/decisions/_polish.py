@@ -1,6 +1,7 @@
 """Refining good points towards the mode, all of them together: one model call per step, from predictions alone.
 
-Newton steps, for smooth models, and coordinate steps, for models that are flat in cells, take turns. Where both stand
+Steps between levels of categories, Newton steps, for smooth models, and coordinate steps, for models that are flat in
+cells, take turns. Where both stand
 still and there are few features, Nelder and Mead's simplex (for a curved valley with a sharp bottom) and scattered
 points (for cells elsewhere) get a chance.
 """
@@ -8,7 +9,7 @@ points (for cells elsewhere) get a chance.
 import numpy as np
 
 from gbce._weights import Array
-from gbce.decisions._descents import Search, coordinates, newton
+from gbce.decisions._descents import Search, coordinates, levels, newton
 from gbce.decisions._nelder_mead import nelder_mead
 from gbce.decisions._rule import Scene
 from gbce.draws import Points
@@ -37,6 +38,8 @@ def polished(scene: Scene, posterior: GibbsPosterior) -> Points | None:
     Every round drops the worse half of the starts. The end is a round that gains nothing, or the row limit, or that of
     the explanation. In few features the search looks around before it begins and once more before it gives up.
     """
+    if any(scene.space.features[j].missing in ("leave", "any") for j in scene.free):
+        return None  # a value that may be missing has no place on an axis
     search = Search.of(scene, posterior, _ROWS + _ROWS_PER_FEATURE * len(scene.free))
     v, f = _starts(scene, search)
     if len(f) == 0 or f.min() <= search.floor:  # nothing to start from, or nothing to gain: no cost is below zero
@@ -46,6 +49,7 @@ def polished(scene: Scene, posterior: GibbsPosterior) -> Points | None:
         if len(scene.free) <= _FEW:
             v, f = _first(*_with_scattered(search, v, f, nearest=1.0), _N_STARTS)
         for _ in range(_MAX_ROUNDS):
+            v, f = _distinct(*levels(search, v, f))
             v, f = _distinct(*newton(search, v, f))
             v, f = _distinct(*coordinates(search, v, f))
             half = max(len(f) // 2, 2)
@@ -85,7 +89,8 @@ def _with_scattered(search: Search, v: Array, f: Array, *, nearest: float) -> tu
     """
     scene, (n, m) = search.scene, (_SCATTERED * v.shape[1], v.shape[1])
     best, least = v[f.argmin()], f.min()
-    rays = search.posterior.prior.place(scene.rng.standard_normal((n, m))).x[:, scene.free] - scene.x0[scene.free]
+    placed = search.posterior.prior.place(scene.rng.standard_normal((n, search.posterior.prior.dimension)))
+    rays = placed.x[:, scene.free] - scene.x0[scene.free]
     rays /= search.unit
     inside, outside = np.zeros((n, 1)), np.full((n, 1), 2.0)
     for _ in range(20):  # where each ray leaves the region

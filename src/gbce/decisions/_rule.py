@@ -56,8 +56,8 @@ class Scene:
     posterior: GibbsPosterior | None = None
 
     def units(self, x: Array) -> Array:
-        """Return the free features of ``(n, d)`` in units of their scales: ``(n, m)``."""
-        return x[:, self.free] / self.space.scale[self.free]
+        """Return the free features of ``(n, d)`` as points whose distance is in units of their scales: ``(n, k)``."""
+        return self.space.embed(x, self.free)
 
     def distance(self, x: Array) -> Array:
         """Return the Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
@@ -89,14 +89,19 @@ class Choice:
         The same points with what the models said about them, if they were evaluated before.
     note : str
         A sentence for the user, if something about the choice must be said.
+    names : tuple of str
+        What to add to the rule's label for each point; numbers, if there are several points and no names.
     """
 
     x: Array
     known: Points | None = None
     note: str = ""
+    names: tuple[str, ...] = ()
 
     def labels(self, rule: str) -> list[str]:
-        """Return the rule's label, or the label with 1, 2, ... if there are several points."""
+        """Return a label for each point: the rule's, with its name or number."""
+        if self.names:
+            return [f"{rule} {name}".rstrip() for name in self.names]
         return [rule] if len(self.x) == 1 else [f"{rule} {i + 1}" for i in range(len(self.x))]
 
 

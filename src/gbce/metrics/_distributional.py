@@ -64,15 +64,18 @@ def stability(draws: Draws, u: Array) -> Figure:
     return Figure(value, float(draws.standard_error(squares - value)))
 
 
-def importance(draws: Draws, x0: Array, names: tuple[str, ...]) -> pd.DataFrame:
-    """VarImp: expected absolute change of each feature, with its error and the prior's own value beside it."""
-    size = np.abs(draws.pool.x - x0)
+def importance(draws: Draws, space: Space, x0: Array) -> pd.DataFrame:
+    """VarImp: expected size of each feature's change, with its error and the prior's own value beside it.
+
+    For a category it is the probability of a change.
+    """
+    size = space.change(draws.pool.x, x0)
     change = draws.mean(size)
     se = draws.standard_error(size - change)
     table = {"change": change, "se": se, "prior": draws.prior_change}
     with np.errstate(invalid="ignore", divide="ignore"):
         table["ratio"] = np.where(draws.prior_change > 0, change / draws.prior_change, 1.0)
-    return pd.DataFrame(table, index=pd.Index(names, name="feature"))
+    return pd.DataFrame(table, index=pd.Index(space.names, name="feature"))
 
 
 def most_moved(table: pd.DataFrame, n: int) -> list[str]:
@@ -88,7 +91,7 @@ def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[s
     table = {
         "success_probability": success_probability(draws, pool.reached[:, 0]),
         "tail": tail(draws, pool.loss[:, 0], alpha),
-        "stability": stability(draws, pool.x / space.scale),
+        "stability": stability(draws, space.embed(pool.x)),
         "expected_loss": expectation(draws, pool.loss[:, 0]),
         "expected_distance": expectation(draws, space.distance(pool.x, x0)),
     }

@@ -24,7 +24,7 @@ def eta_path(
     """Return one line per eta; where the points cannot carry one, only their effective number is given."""
     if etas is None:
         etas = np.array([0.0, *np.geomspace(_LEAST, 1.0, _POINTS) * mixture.eta]) if mixture.eta > 0 else np.zeros(1)
-    lines = [_line(draws.reweighed(replace(mixture, eta=float(eta)), x0), space, x0, alpha) for eta in etas]
+    lines = [_line(draws.reweighed(replace(mixture, eta=float(eta))), space, x0, alpha) for eta in etas]
     return pd.DataFrame(lines, index=pd.Index(etas, name="eta", dtype=float))
 
 
@@ -33,7 +33,7 @@ def _line(draws: Draws, space: Space, x0: Array, alpha: float) -> dict[str, floa
     figures = {
         "success_probability": success_probability(draws, pool.reached[:, 0]),
         "tail": tail(draws, pool.loss[:, 0], alpha),
-        "stability": stability(draws, pool.x / space.scale),
+        "stability": stability(draws, space.embed(pool.x)),
         "expected_loss": expectation(draws, pool.loss[:, 0]),
         "expected_distance": expectation(draws, space.distance(pool.x, x0)),
         "log_evidence": Figure(draws.log_evidence, draws.log_evidence_se),

@@ -55,14 +55,14 @@ class Neighbours:
     """Training rows in units of each feature's scale, ready to be searched."""
 
     tree: cKDTree
-    scale: Array
+    space: Space
 
     @classmethod
-    def of(cls, x: Array, scale: Array) -> "Neighbours":
+    def of(cls, x: Array, space: Space) -> "Neighbours":
         """Index training rows ``(n, d)``."""
-        return cls(cKDTree(x / scale), scale)
+        return cls(cKDTree(space.embed(x)), space)
 
     def plausibility(self, x: Array, q: int) -> Array:
         """Mean distance ``(k,)`` of each point ``(k, d)`` to its ``q`` nearest training rows; smaller is better."""
-        distance, _ = self.tree.query(x / self.scale, k=np.arange(1, min(q, self.tree.n) + 1))
+        distance, _ = self.tree.query(self.space.embed(x), k=np.arange(1, min(q, self.tree.n) + 1))
         return distance.mean(axis=1)

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gbce._weights import weighted_quantile
+from gbce._weights import Array, weighted_quantile
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
 from gbce.plots._style import DRAWS, PRIOR, marks, outside
-from gbce.targets import short
+from gbce.space import value_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +22,8 @@ def plot_changes(
     explanation: Explanation, *, mass: float = 0.9, max_features: int = 15, ax: "Axes | None" = None
 ) -> "Axes":
     """Draw the interval of each feature's change in units of its scale, with the decisions as marks.
+
+    The bar of a category is as long as a change is probable.
 
     Parameters
     ----------
@@ -56,14 +58,10 @@ def plot_changes(
     if ax is None:
         width = 8.0 + 0.08 * max([len(_cut(name)) - 12 for name in kept] + [0])
         _, ax = plt.subplots(figsize=(width, 1.6 + 0.5 * len(kept)), layout="constrained")
-    draws, x0, scale = explanation.draws, explanation.x0, explanation.space.scale
-    prior_weights = draws.prior_weights
-    edges = ((1 - mass) / 2, 0.5, (1 + mass) / 2)
-    intervals = explanation.intervals(mass)
+    space = explanation.space
     labels = []
     for y, j in enumerate(columns):
-        before = [weighted_quantile((draws.pool.x[:, j] - x0[j]) / scale[j], prior_weights, q) for q in edges]
-        low, middle, high = ((intervals.iloc[j][name] - x0[j]) / scale[j] for name in ("low", "median", "high"))
+        before, (low, middle, high) = _spans(explanation, j, mass)
         first = y == 0
         ax.barh(
             y,
@@ -82,11 +80,13 @@ def plot_changes(
             label="posterior" if first else None,
         )
         ax.plot([middle], [y], "|", color="white", ms=9, mew=2)
-        labels.append(f"{_cut(kept[y])}  (now {short(x0[j])})")
+        now = value_text(space.features[j], space.codecs[j], explanation.x0[j])
+        odds = f", changes: {high * space.scale[j]:.0%}" if space.features[j].unordered else ""
+        labels.append(f"{_cut(kept[y])}  (now {_cut(now)}{odds})")
     spread = np.linspace(-0.22, 0.22, max(len(explanation.decisions), 1)) if len(explanation.decisions) > 1 else [0.0]
     styles = marks([decision.label for decision in explanation.decisions])
     for position, decision in enumerate(explanation.decisions):
-        at = (decision.x - x0)[columns] / scale[columns]
+        at = _moves(explanation, decision.x[None, :])[0, columns]
         style = styles[position]
         size = 90 if style["marker"] == "*" else 38
         rows = np.arange(len(columns)) + spread[position]
@@ -104,6 +104,32 @@ def plot_changes(
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     return ax
+
+
+def _moves(explanation: Explanation, x: Array) -> Array:
+    """Signed changes ``(n, d)`` in units of each feature's scale; a category that changes, upwards."""
+    space, x0 = explanation.space, explanation.x0
+    unordered = np.array([feature.unordered for feature in space.features])
+    with np.errstate(invalid="ignore"):
+        side = np.where(unordered | np.isnan(x - x0), 1.0, np.sign(x - x0))
+    return side * space.change(x, x0) / space.scale
+
+
+def _spans(explanation: Explanation, j: int, mass: float) -> tuple[list[float], list[float]]:
+    """Low end, middle and high end of a feature's change under the prior and under the posterior.
+
+    For a category both reach from zero to the probability of a change.
+    """
+    draws, found = explanation.draws, []
+    for x, weights in ((draws.pool.x, draws.prior_weights), (draws.x, draws.weights)):
+        moves = _moves(explanation, x)[:, j]
+        if explanation.space.features[j].unordered:
+            mean = float(weights @ moves)
+            found.append([0.0, mean, mean])
+        else:
+            edges = ((1 - mass) / 2, 0.5, (1 + mass) / 2)
+            found.append([float(weighted_quantile(moves, weights, q)) for q in edges])
+    return found[0], found[1]
 
 
 def _cut(name: str) -> str:

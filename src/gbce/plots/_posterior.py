@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from gbce._weights import Array
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
 from gbce.plots._style import DRAWS, MISSED, ROW, marks, outside
@@ -11,6 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["plot_posterior"]
+
+_FEW = 30  # values of a feature that are shown one by one
 
 
 def plot_posterior(
@@ -57,7 +62,7 @@ def plot_posterior(
     if ax is None:
         _, ax = plt.subplots(figsize=(7.0, 5.6), layout="constrained")
     draws = explanation.draws
-    x, reached = draws.x[:n_draws], draws.reached[:n_draws, 0]
+    x, reached = _apart(explanation, draws.x[:n_draws], (i, j)), draws.reached[:n_draws, 0]
     for which, colour, label in (
         (~reached, MISSED, "draw, misses"),
         (reached, DRAWS, "draw, reaches the target"),
@@ -79,12 +84,32 @@ def plot_posterior(
             label=decision.label,
             zorder=5,
         )
+    _name_levels(explanation, ax, i, j)
     ax.set_xlabel(first)
     ax.set_ylabel(second)
     ax.set_title(f"Draws for the target: {explanation.target.describe()}", loc="left", fontsize=11)
     outside(ax, *ax.get_legend_handles_labels())
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def _apart(explanation: Explanation, x: Array, which: tuple[int, int]) -> Array:
+    """Rows in which levels and whole numbers are scattered a little, so that draws do not hide each other."""
+    rng, x = np.random.default_rng(0), x.copy()
+    for k in which:
+        if explanation.space.features[k].discrete and len(np.unique(x[:, k])) <= _FEW:
+            x[:, k] += rng.uniform(-0.3, 0.3, size=len(x))
+    return x
+
+
+def _name_levels(explanation: Explanation, ax: "Axes", i: int, j: int) -> None:
+    """Write the levels of a category or an ordinal along its axis."""
+    for k, axis in ((i, ax.xaxis), (j, ax.yaxis)):
+        levels = explanation.space.features[k].levels
+        if levels is not None and len(levels) <= _FEW:
+            axis.set_ticks(range(len(levels)), [str(level) for level in levels])
+            if axis is ax.xaxis and sum(len(str(level)) for level in levels) > 50:
+                ax.tick_params(axis="x", rotation=40)
 
 
 def _pair(explanation: Explanation, features: Sequence[str] | None) -> tuple[str, str]:

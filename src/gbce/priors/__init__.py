@@ -1,8 +1,10 @@
 """Laws of a counterfactual around a row, before the model has been asked: ``p(x | row)``."""
 
-from gbce.priors._distance import DistancePrior
+from gbce.priors._distance import DistancePrior, Gower
 from gbce.priors._gaussian import Gaussian
 from gbce.priors._laplace import Laplace
 from gbce.priors._located import LocatedPrior, Prior
+from gbce.priors._near_data import NearData
+from gbce.priors._sparse import Sparse
 
-__all__ = ["DistancePrior", "Gaussian", "Laplace", "LocatedPrior", "Prior"]
+__all__ = ["DistancePrior", "Gaussian", "Gower", "Laplace", "LocatedPrior", "NearData", "Prior", "Sparse"]

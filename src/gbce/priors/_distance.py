@@ -1,17 +1,20 @@
 """Any distance as a prior: ``exp(-distance(x, row))``, reached through a proposal and corrected by weights."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from gbce._checks import require_finite
 from gbce._weights import Array, effective_sample_size, normalise
 from gbce.priors._integrable import require_integrable
 from gbce.priors._laws import LAPLACE, NORMAL, STUDENT, Law
-from gbce.priors._located import LatentMap, LocatedPrior, Prior, free_features
+from gbce.priors._located import LocatedPrior, Prior, free_features
+from gbce.priors._parts import Chained, Part, Reals, Steps
 from gbce.space import Space
 
-__all__ = ["DistancePrior"]
+__all__ = ["DistancePrior", "Gower"]
 
 Distance = Callable[[Array, Array], Array]
 
@@ -32,7 +35,8 @@ class DistancePrior:
     ----------
     distance : callable
         ``distance(x, row)`` with ``x`` of shape ``(n, d)`` and ``row`` of shape ``(d,)``, in the features' own
-        units; returns ``(n,)`` numbers that are zero or more (infinity excludes a point).
+        units, levels by their positions; returns ``(n,)`` numbers that are zero or more (infinity excludes a point).
+        :class:`gbce.Gower` is a ready one for mixed tables.
     proposal : Gaussian or Laplace, optional
         Propose from this prior instead of a fitted map. Its tails must not be lighter than the distance's.
 
@@ -52,26 +56,39 @@ class DistancePrior:
         if self.proposal is not None and not hasattr(self.proposal, "at"):
             raise TypeError(f"DistancePrior: proposal must be a prior such as gbce.Laplace(), not {self.proposal!r}")
 
+    def learned(self, space: Space, data: Array) -> "DistancePrior":
+        """Return this prior with what its distance learns from data ``(n, d)``."""
+        learn: Any = getattr(self.distance, "learned", None)
+        return self if learn is None else replace(self, distance=learn(space, data))
+
     def at(self, space: Space, x0: Array) -> LocatedPrior:
         """Place the law at the row ``x0``, fitting the proposal to the distance there."""
         free, low, high = free_features(space, x0)
-        unit = space.scale[free]
+        if any(space.features[j].missing in ("leave", "any") for j in free):
+            raise ValueError(
+                "DistancePrior: values that may become known or missing need a gbce.Gaussian or gbce.Laplace"
+            )
 
         def cost(x: Array) -> Array:
             return self._measured(x, x0, space)
 
         if not np.isfinite(cost(x0[None, :])[0]):
             raise ValueError("DistancePrior: the distance of the row to itself must be finite")
-        growth = require_integrable(cost, x0, free, low, high, unit, space.names)
+        number = np.array([not space.features[j].unordered for j in free])
+        where, low, high = free[number], low[number], high[number]
+        unit = space.scale[where]
+        growth = require_integrable(cost, x0, where, low, high, unit, space.names)
         if self.proposal is not None:
             base = self.proposal.at(space, x0)
             if not base.exact:
                 raise ValueError("DistancePrior: a proposal must be a plain map, without a correction of its own")
-            latent = base.map
-        else:
-            start = LatentMap(STUDENT, x0, free, _reach(cost, x0, free, low, high, unit), low, high)
-            latent = max((_fitted(cost, start, law) for law in _safe_laws(growth)), key=lambda fit: fit[1])[0]
-        return LocatedPrior(latent, cost, exact=False)
+            return replace(base, distance=cost)
+        levels = tuple(_levels(cost, x0, space, j) for j in free[~number])
+        if len(where) == 0:
+            return LocatedPrior(space, x0, levels, cost)
+        start = _numbers(space, x0, STUDENT, where, _reach(cost, x0, where, low, high, unit), low, high)
+        fits = [_fitted(LocatedPrior(space, x0, (start, *levels), cost), law) for law in _safe_laws(growth)]
+        return max(fits, key=lambda fit: fit[1])[0]
 
     def _measured(self, x: Array, x0: Array, space: Space) -> Array:
         with np.errstate(over="ignore"):
@@ -110,26 +127,47 @@ def _reach(cost: Callable[[Array], Array], x0: Array, free: Array, low: Array, h
     return unit * np.maximum(reach, steps[0])
 
 
-def _fitted(cost: Callable[[Array], Array], start: LatentMap, law: Law) -> tuple[LatentMap, float]:
+def _numbers(
+    space: Space, x0: Array, law: Law, where: Array, factor: Array, low: Array, high: Array
+) -> Reals | Chained:
+    """Return a part that proposes numbers, whole ones in whole steps."""
+    whole = space.discrete[where]
+    if not whole.any():
+        return Reals(where, law, x0[where], factor, low, high)
+    none = np.zeros((0, len(where)))
+    return Chained(where, law, x0[where], factor, low, high, whole, none, np.zeros(0))
+
+
+def _levels(cost: Callable[[Array], Array], x0: Array, space: Space, j: int) -> Part:
+    """Return a part that proposes the levels of a category by what each costs alone."""
+    codes = np.arange(len(space.features[j].levels or ()), dtype=float)
+    x = np.tile(x0, (len(codes), 1))
+    x[:, j] = codes
+    return Steps(np.array([j]), codes, np.minimum(cost(x), 50.0), 1.0)
+
+
+def _fitted(start: LocatedPrior, law: Law) -> tuple[LocatedPrior, float]:
     """Match the map's second moments about the row to the prior's, by importance sampling that tempers itself."""
     rng = np.random.default_rng(_PILOT_SEED)
     spread = {"normal": 1.0, "laplace": np.sqrt(2.0), "student": 1.3}[law.name]  # SD, or best scale for a normal
-    latent, best = LatentMap(law, start.x0, start.free, start.factor, start.low, start.high), (start, -1.0)
+    numbers: Any = start.parts[0]
+    correlated = isinstance(numbers, Reals) and not np.isfinite([numbers.low, numbers.high]).any()
+    located, best = replace(start, parts=(replace(numbers, law=law), *start.parts[1:])), (start, -1.0)
     stale = 0
     while stale < _PATIENCE:
-        x, log_q = latent.transform(rng.standard_normal((_N_PILOT, len(start.free))))
-        log_weights = -cost(x) - log_q
+        placed = located.place(rng.standard_normal((_N_PILOT, located.dimension)))
+        log_weights, factor = -placed.extra, located.parts[0].factor  # type: ignore[attr-defined]
         if not np.isfinite(log_weights).any():
-            factor, stale = 0.5 * latent.factor, stale + 1
+            factor, stale = 0.5 * factor, stale + 1
         else:
             quality = effective_sample_size(normalise(log_weights))
             stale = 0 if quality > 1.05 * best[1] else stale + 1
             if quality > best[1]:
-                best = (latent, quality)
+                best = (located, quality)
             weights = normalise(_tempered(log_weights))
-            offset = x[:, start.free] - start.x0[start.free]
-            factor = _factor(offset, weights, correlated=not start.bounded) / spread
-        latent = LatentMap(law, start.x0, start.free, factor, start.low, start.high)
+            offset = placed.x[:, numbers.where] - numbers.origin
+            factor = _factor(offset, weights, correlated=correlated) / spread
+        located = replace(start, parts=(replace(numbers, law=law, factor=factor), *start.parts[1:]))
     return best
 
 
@@ -149,3 +187,47 @@ def _factor(offset: Array, weights: Array, *, correlated: bool) -> Array:
     shrunk = moments / np.outer(scale, scale)
     shrunk = 0.95 * shrunk + 0.05 * np.eye(len(scale))
     return scale[:, None] * np.linalg.cholesky(shrunk)
+
+
+@dataclass(frozen=True)
+class Gower:
+    """Gower's distance over mixed rows, times ``strength``: for :class:`DistancePrior`.
+
+    The mean over features of what each has changed: a number by its share of the range in the data, a category by one.
+
+    Parameters
+    ----------
+    strength : float
+        The prior is ``exp(-strength * distance)``.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> data = np.random.default_rng(0).normal(size=(300, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, prior=gbce.DistancePrior(Gower(20.0)))
+    >>> explainer.explain([0.0, 0.0], gbce.AtLeast(1), rules=[], seed=0).status
+    'attainable'
+    """
+
+    strength: float = 10.0
+    width: Array | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        require_finite(self, "strength")
+        if self.strength <= 0:
+            raise ValueError(f"Gower: strength must be positive, not {self.strength!r}")
+
+    def learned(self, space: Space, data: Array) -> "Gower":
+        """Return this distance with the ranges of data ``(n, d)``; a category's is any change at all."""
+        spread = np.nanmax(data, axis=0) - np.nanmin(data, axis=0)
+        unordered = np.array([feature.unordered for feature in space.features])
+        return replace(self, width=np.where(unordered, 0.0, np.where(spread > 0, spread, space.scale)))
+
+    def __call__(self, x: Array, row: Array) -> Array:
+        """Return the distance ``(n,)`` of rows ``(n, d)``."""
+        if self.width is None:
+            raise ValueError("Gower has seen no data yet; give the prior to gbce.Explainer(..., prior=...)")
+        gap = np.abs(x - row)
+        share = np.where(self.width > 0, gap / np.where(self.width > 0, self.width, 1.0), gap != 0)
+        share = np.where(np.isnan(gap), np.isnan(x) != np.isnan(row), share)
+        return self.strength * share.mean(axis=1)

@@ -1,31 +1,39 @@
 """The Gaussian prior: squared Euclidean (or Mahalanobis) distance, the paper's own."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from gbce._weights import Array
+from gbce.priors._assembled import Categories, assembled
 from gbce.priors._laws import NORMAL
-from gbce.priors._located import LatentMap, LocatedPrior, free_features, per_feature
+from gbce.priors._located import LocatedPrior, per_feature
 from gbce.space import Space
 
 __all__ = ["Gaussian"]
 
 _SMALLEST_EIGENVALUE = 1e-12
+_SHRINKAGE = 0.05  # of correlations read off data towards none
 
 
 @dataclass(frozen=True)
 class Gaussian:
     """Normal law around the row, truncated to the space: ``d(row, x) = |x - row|**2 / (2 sigma**2)``.
 
+    Whole numbers and ordinals have the same cost at their own values. A category changes at the cost of one unit, and
+    to a level in proportion to its frequency.
+
     Parameters
     ----------
     sigma : float, sequence or mapping
         Standard deviation in units of each feature's scale; one number, one per feature, or by name.
-    cov : array of shape (d, d), optional
-        Covariance in those units instead, for correlated moves. Immutable features are conditioned on.
+    cov : array of shape (d, d) or "data", optional
+        Covariance in those units instead, for correlated moves; ``"data"`` takes the correlations of the explainer's
+        data. Immutable features are conditioned on; categories move by themselves.
+    categories : {"frequency", "uniform"}
+        Whether a category that changes prefers the levels that are frequent in the data.
 
     Examples
     --------
@@ -36,25 +44,47 @@ class Gaussian:
     """
 
     sigma: float | Sequence[float] | Mapping[str, float] = 1.0
-    cov: Array | None = None
+    cov: Array | Literal["data"] | None = None
+    categories: Categories = "frequency"
+
+    def __post_init__(self) -> None:
+        require_categories(self.categories, "Gaussian")
 
     def at(self, space: Space, x0: Array) -> LocatedPrior:
         """Place the law at the row ``x0``."""
-        free, low, high = free_features(space, x0)
         if self.cov is None:
-            factor = (space.scale * per_feature(self.sigma, space, "Gaussian: sigma"))[free]
-        else:
-            factor = _conditional_factor(self._covariance(space), free)
-        latent = LatentMap(NORMAL, x0, free, factor, low, high)
+            sigma = per_feature(self.sigma, space, "Gaussian: sigma")
+            return assembled(space, x0, NORMAL, sigma, categories=self.categories)
+        factor = np.linalg.cholesky(self._covariance(space))
+        return assembled(space, x0, NORMAL, np.ones(len(space)), categories=self.categories, factor=factor)
 
-        def cost(x: Array) -> Array:
-            offset = x[:, free] - x0[free]
-            e = offset / factor if factor.ndim == 1 else solve_triangular(factor, offset.T, lower=True).T
-            return 0.5 * np.square(e).sum(axis=1)
-
-        return LocatedPrior(latent, cost, exact=latent.exact)
+    def learned(self, space: Space, data: Array) -> "Gaussian":
+        """Return this prior with the correlations of data ``(n, d)``, if they were asked for."""
+        if not isinstance(self.cov, str):
+            return self
+        if self.cov != "data":
+            raise ValueError(f"Gaussian: cov must be an array or 'data', not {self.cov!r}")
+        numeric = np.array([not feature.unordered for feature in space.features])
+        known = data[~np.isnan(data[:, numeric]).any(axis=1)]
+        if len(known) <= numeric.sum():
+            raise ValueError(
+                "Gaussian: cov='data' needs more rows without missing values than there are numbers in one"
+            )
+        correlation, where = np.eye(len(space)), np.flatnonzero(numeric)
+        spread = known[:, where].std(axis=0)
+        offset = (known[:, where] - known[:, where].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        found = offset.T @ offset / len(known)
+        found = (1 - _SHRINKAGE) * found + _SHRINKAGE * np.eye(len(where))
+        np.fill_diagonal(found, 1.0)
+        correlation[np.ix_(where, where)] = found
+        sigma = per_feature(self.sigma, space, "Gaussian: sigma")
+        return replace(self, sigma=1.0, cov=correlation * np.outer(sigma, sigma))
 
     def _covariance(self, space: Space) -> Array:
+        if isinstance(self.cov, str):
+            raise ValueError(
+                "Gaussian: cov='data' has seen no data yet; give the prior to gbce.Explainer(..., prior=...)"
+            )
         if not (isinstance(self.sigma, float) and self.sigma == 1.0):
             raise ValueError("Gaussian: give sigma or cov, not both")
         try:
@@ -72,8 +102,7 @@ class Gaussian:
         return cov * np.outer(space.scale, space.scale)
 
 
-def _conditional_factor(cov: Array, free: Array) -> Array:
-    """Cholesky factor of the free features' covariance, given that the others stay where they are."""
-    precision = np.linalg.inv(cov)[np.ix_(free, free)]
-    conditional = np.linalg.inv(precision)
-    return np.linalg.cholesky(0.5 * (conditional + conditional.T))
+def require_categories(categories: str, what: str) -> None:
+    """Require a known way of choosing levels."""
+    if categories not in ("frequency", "uniform"):
+        raise ValueError(f"{what}: categories must be 'frequency' or 'uniform', not {categories!r}")

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from gbce._weights import Array
+from gbce.priors._assembled import Categories, assembled
+from gbce.priors._gaussian import require_categories
 from gbce.priors._laws import LAPLACE
-from gbce.priors._located import LatentMap, LocatedPrior, free_features, per_feature
+from gbce.priors._located import LocatedPrior, per_feature
 from gbce.space import Space
 
 __all__ = ["Laplace"]
@@ -21,6 +21,8 @@ class Laplace:
     ----------
     b : float, sequence or mapping
         Mean absolute change in units of each feature's scale; one number, one per feature, or by name.
+    categories : {"frequency", "uniform"}
+        Whether a category that changes prefers the levels that are frequent in the data.
 
     Examples
     --------
@@ -30,14 +32,11 @@ class Laplace:
     """
 
     b: float | Sequence[float] | Mapping[str, float] = 1.0
+    categories: Categories = "frequency"
+
+    def __post_init__(self) -> None:
+        require_categories(self.categories, "Laplace")
 
     def at(self, space: Space, x0: Array) -> LocatedPrior:
         """Place the law at the row ``x0``."""
-        free, low, high = free_features(space, x0)
-        factor = (space.scale * per_feature(self.b, space, "Laplace: b"))[free]
-        latent = LatentMap(LAPLACE, x0, free, factor, low, high)
-
-        def cost(x: Array) -> Array:
-            return (np.abs(x[:, free] - x0[free]) / factor).sum(axis=1)
-
-        return LocatedPrior(latent, cost, exact=True)
+        return assembled(space, x0, LAPLACE, per_feature(self.b, space, "Laplace: b"), categories=self.categories)

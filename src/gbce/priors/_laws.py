@@ -16,7 +16,8 @@ __all__ = ["LAPLACE", "NORMAL", "STUDENT", "Law", "log_mass", "truncated", "untr
 class Law:
     """A law symmetric about zero: ``cdf`` must be accurate in the lower tail; the upper one follows by symmetry.
 
-    ``from_normal`` maps standard normal noise to the law when there are no bounds.
+    ``from_normal`` maps standard normal noise to the law when there are no bounds. ``cost`` is minus the log density,
+    zero at zero; ``reach`` is how far out it is not yet negligible.
     """
 
     name: str
@@ -24,6 +25,8 @@ class Law:
     quantile: Callable[[Array], Array]
     log_pdf: Callable[[Array], Array]
     from_normal: Callable[[Array], Array]
+    cost: Callable[[Array], Array]
+    reach: float
 
 
 def _laplace_cdf(t: Array) -> Array:
@@ -47,14 +50,32 @@ def _student_quantile(u: Array) -> Array:
     return np.where(u < 0.5, -size, size)
 
 
-NORMAL = Law("normal", ndtr, ndtri, lambda t: -0.5 * np.square(t) - 0.5 * math.log(2.0 * math.pi), lambda z: z)
-LAPLACE = Law("laplace", _laplace_cdf, _laplace_quantile, lambda t: -np.abs(t) - math.log(2.0), _laplace_from_normal)
+NORMAL = Law(
+    "normal",
+    ndtr,
+    ndtri,
+    lambda t: -0.5 * np.square(t) - 0.5 * math.log(2.0 * math.pi),
+    lambda z: z,
+    cost=lambda t: 0.5 * np.square(t),
+    reach=9.0,
+)
+LAPLACE = Law(
+    "laplace",
+    _laplace_cdf,
+    _laplace_quantile,
+    lambda t: -np.abs(t) - math.log(2.0),
+    _laplace_from_normal,
+    cost=np.abs,
+    reach=40.0,
+)
 STUDENT = Law(
     "student",
     lambda t: stdtr(4.0, t),
     _student_quantile,
     lambda t: math.log(0.375) - 2.5 * np.log1p(0.25 * np.square(t)),
     lambda z: np.sign(z) * -_student_quantile(ndtr(-np.abs(z))),
+    cost=lambda t: 2.5 * np.log1p(0.25 * np.square(t)),
+    reach=1e4,
 )
 
 

@@ -1,25 +1,30 @@
 """A prior placed at a row: Gaussian noise in, admissible rows out.
 
-Every prior is a map ``x = T(z)`` of ``z ~ N(0, I)``. With ``q`` the density of ``T(z)`` and ``cost`` the distance
-``d(row, x)`` of the paper, so that the prior is ``exp(-cost)`` on the space, the term ``extra = log q + cost``
-corrects for a map that is not the prior itself: samplers add it to the potential. It is zero wherever the map is
-exact. Samplers see ``z`` and ``extra`` only; bounds, direction and immutable features are settled here.
+Every prior is a map ``x = T(z)`` of ``z ~ N(0, I)``, put together from parts. With ``q`` the density of ``T(z)`` and
+``cost`` the distance ``d(row, x)`` of the paper, so that the prior is ``exp(-cost)`` on the space, the term
+``extra = log q + cost`` corrects for a map that is not the prior itself: samplers add it to the potential. It is zero
+wherever the map is exact, and infinite where a constraint is broken. Samplers see ``z`` and ``extra`` only; kinds,
+bounds, direction, immutable features and constraints are settled here.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from gbce._weights import Array
-from gbce.priors._laws import Law, log_mass, truncated, untruncated
+from gbce.priors._parts import Part
 from gbce.space import Space
 
-__all__ = ["LatentMap", "LocatedPrior", "Placed", "Prior", "per_feature"]
-
+__all__ = ["LocatedPrior", "Placed", "Prior", "free_features", "per_feature"]
 
 _FARTHEST = 6.0  # latent deviations: at a limit there is no finite one
+_PILOT_SEED, _N_PILOT = 20_001, 20_000
+_MOST_TRIED = 2_000_000  # latent points looked at before constraints are called impossible to meet
+
+Term = Callable[[Array], Array]
 
 
 class Placed(NamedTuple):
@@ -39,140 +44,157 @@ class Prior(Protocol):
 
 
 @dataclass(frozen=True)
-class LatentMap:
-    """``x = x0 + L e`` on the free features, each ``e_j`` a truncated standard law pushed from ``z_j``.
-
-    Parameters
-    ----------
-    law : Law
-        Of each ``e_j``.
-    x0 : array of shape (d,)
-        The row.
-    free : int array of shape (m,)
-        Positions of the features that can move.
-    factor : array of shape (m,) or (m, m)
-        ``L``: one scale per feature, or a lower triangular matrix for correlated moves.
-    low, high : array of shape (m,)
-        Limits of the free features.
-    """
-
-    law: Law
-    x0: Array
-    free: Array
-    factor: Array
-    low: Array
-    high: Array
-
-    @property
-    def bounded(self) -> bool:
-        """Whether any free feature has a limit."""
-        return bool(np.isfinite(self.low).any() or np.isfinite(self.high).any())
-
-    @property
-    def exact(self) -> bool:
-        """Whether the map's law is the law truncated to the limits, up to a constant."""
-        return self.factor.ndim == 1 or not self.bounded
-
-    def transform(self, z: Array) -> tuple[Array, Array]:
-        """Return ``x`` of shape ``(n, d)`` and ``log q(x)`` of shape ``(n,)``, up to a constant if exact."""
-        x = np.tile(self.x0, (len(z), 1))
-        if self.factor.ndim == 1:
-            e = self._independent(z)
-            moved = self.x0[self.free] + self.factor * e
-            log_q = self.law.log_pdf(e).sum(axis=1)
-        elif not self.bounded:
-            e = self.law.from_normal(z)
-            moved = self.x0[self.free] + e @ self.factor.T
-            log_q = self.law.log_pdf(e).sum(axis=1)
-        else:
-            moved, log_q = self._one_after_another(z)
-        x[:, self.free] = np.clip(moved, self.low, self.high)
-        return x, log_q
-
-    def _independent(self, z: Array) -> Array:
-        e = self.law.from_normal(z)
-        origin = self.x0[self.free]
-        cut = np.flatnonzero(np.isfinite(self.low) | np.isfinite(self.high))
-        if len(cut):
-            low = (self.low - origin)[cut] / self.factor[cut]
-            high = (self.high - origin)[cut] / self.factor[cut]
-            e = np.array(e)
-            e[:, cut] = truncated(self.law, z[:, cut], low, high)
-        return e
-
-    def inverse(self, x: Array) -> Array:
-        """Return latent points ``(n, m)`` whose rows come as near to ``x`` ``(n, d)`` as the row and its limits allow.
-
-        Features that cannot move are not looked at; a value at or beyond a limit is seen six deviations out.
-        """
-        origin = self.x0[self.free]
-        offset = np.clip(x[:, self.free], self.low, self.high) - origin
-        e = offset / self.factor if self.factor.ndim == 1 else np.linalg.solve(self.factor, offset.T).T
-        z = np.empty_like(e)
-        for j in range(e.shape[1]):
-            if self.factor.ndim == 1:
-                shift, scale = origin[j], self.factor[j]
-            else:
-                shift, scale = origin[j] + e[:, :j] @ self.factor[j, :j], self.factor[j, j]
-            z[:, j] = untruncated(self.law, e[:, j], (self.low[j] - shift) / scale, (self.high[j] - shift) / scale)
-        return np.clip(z, -_FARTHEST, _FARTHEST)
-
-    def _one_after_another(self, z: Array) -> tuple[Array, Array]:
-        """Truncate each feature given the ones before it (the map of Geweke, Hajivassiliou and Keane)."""
-        origin, e = self.x0[self.free], np.empty_like(z)
-        log_q = np.zeros(len(z))
-        for j in range(z.shape[1]):
-            shift = origin[j] + e[:, :j] @ self.factor[j, :j]
-            low = (self.low[j] - shift) / self.factor[j, j]
-            high = (self.high[j] - shift) / self.factor[j, j]
-            e[:, j] = truncated(self.law, z[:, j], low, high)
-            log_q += self.law.log_pdf(e[:, j]) - log_mass(self.law, low, high)
-        return origin + e @ self.factor.T, log_q
-
-
-@dataclass(frozen=True)
 class LocatedPrior:
     """A prior at one row.
 
     Parameters
     ----------
-    map : LatentMap
-        Latent noise to rows.
-    cost : callable
-        The paper's ``d(row, x)``: ``(n, d)`` to ``(n,)``. The prior's density is ``exp(-cost)`` up to a constant.
-    exact : bool
-        Whether the map's law is the prior, so that no correction is due.
+    space : Space
+        Whose constraints hold.
+    x0 : array of shape (d,)
+        The row.
+    parts : tuple of Part
+        Latent noise to the values of all features that can move.
+    distance : callable, optional
+        ``(n, d)`` to ``(n,)``: the cost, where it is not the sum of the parts' own.
+    terms : tuple of callable
+        What else points pay beside that cost, ``(n, d)`` to ``(n,)``, zero or more.
+    spikes : bool
+        Whether features stay exactly where they are with positive probability, so that densities of points with
+        different numbers of changed features cannot be compared.
     """
 
-    map: LatentMap
-    cost: Callable[[Array], Array]
-    exact: bool
+    space: Space
+    x0: Array
+    parts: tuple[Part, ...]
+    distance: Term | None = None
+    terms: tuple[Term, ...] = ()
+    spikes: bool = False
+
+    @cached_property
+    def free(self) -> Array:
+        """Positions ``(m,)`` of the features that can move, in the order of latent coordinates."""
+        return np.sort(np.concatenate([part.where for part in self.parts]))
+
+    @cached_property
+    def _coordinates(self) -> list[Array]:
+        return [np.searchsorted(self.free, part.where) for part in self.parts]
 
     @property
     def dimension(self) -> int:
         """Number of latent coordinates ``m``: the features that can move."""
-        return len(self.map.free)
+        return len(self.free)
 
     @property
-    def x0(self) -> Array:
-        """The row, ``(d,)``."""
-        return self.map.x0
+    def exact(self) -> bool:
+        """Whether the map's law is the prior, so that no correction is due."""
+        return self.distance is None and not self.terms and all(part.exact for part in self.parts)
+
+    @cached_property
+    def conditional(self) -> bool:
+        """Whether there are constraints that some latent points break."""
+        return bool(self.space.constraints or self.space.computed)
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Spread of the free features ``(m, m)``, roughly: units for a search."""
+        whole = np.zeros((self.dimension, self.dimension))
+        for part, own in zip(self.parts, self._coordinates, strict=True):
+            whole[np.ix_(own, own)] = part.covariance
+        return whole
 
     def place(self, z: Array) -> Placed:
         """See latent points ``(n, m)`` as rows."""
-        x, log_q = self.map.transform(z)
-        cost = self.cost(x)
-        return Placed(x, cost, np.zeros(len(z)) if self.exact else log_q + cost)
+        x, log_q = np.tile(self.x0, (len(z), 1)), np.zeros(len(z))
+        extra = np.zeros(len(z))
+        for part, own in zip(self.parts, self._coordinates, strict=True):
+            values, log_density = part.draw(z[:, own])
+            x[:, part.where] = values
+            log_q += log_density
+            if self.distance is None and not part.exact:
+                extra += log_density + part.cost(values)
+        x = self.space.completed(x, self.x0)
+        base = self._base_cost(x)
+        if self.distance is not None:
+            extra = log_q + base
+        more = self._more(x)
+        if more is not None:
+            base, extra = base + more, extra + more
+        if self.conditional:
+            extra = np.where(self.space.admissible(x, self.x0), extra, np.inf)
+        return Placed(x, base, extra)
+
+    def cost(self, x: Array) -> Array:
+        """Return the paper's ``d(row, x)``, ``(n, d)`` to ``(n,)``: minus the log density up to a constant."""
+        base, more = self._base_cost(x), self._more(x)
+        return base if more is None else base + more
+
+    def _base_cost(self, x: Array) -> Array:
+        if self.distance is not None:
+            return self.distance(x)
+        if len(self.parts) == 1:
+            return self.parts[0].cost(x[:, self.parts[0].where])
+        return np.sum([part.cost(x[:, part.where]) for part in self.parts], axis=0)
+
+    def _more(self, x: Array) -> Array | None:
+        return np.sum([term(x) for term in self.terms], axis=0) if self.terms else None
 
     def locate(self, x: Array) -> Array:
-        """Return latent points ``(n, m)`` that stand for rows ``(n, d)``, made admissible."""
-        return self.map.inverse(x)
+        """Return latent points ``(n, m)`` that stand for rows ``(n, d)``, made admissible feature by feature.
+
+        Features that cannot move are not looked at; a value at or beyond a limit is seen six deviations out.
+        """
+        z = np.empty((len(x), self.dimension))
+        for part, own in zip(self.parts, self._coordinates, strict=True):
+            known = np.where(np.isnan(x[:, part.where]), self.x0[part.where], x[:, part.where])
+            z[:, own] = part.invert(known)
+        return np.clip(np.nan_to_num(z), -_FARTHEST, _FARTHEST)
+
+    def draw(self, rng: np.random.Generator, n: int) -> Array:
+        """Draw ``n`` latent points whose rows meet the constraints, ``(n, m)``."""
+        if not self.conditional:
+            return rng.standard_normal((n, self.dimension))
+        found: list[Array] = []
+        have = tried = 0
+        while have < n:
+            size = min(max(round(1.2 * (n - have) * (tried + 1) / (have + 1)), 1_000), 100_000)
+            z = rng.standard_normal((size, self.dimension))
+            z = z[np.isfinite(self.place(z).extra)]
+            found.append(z)
+            have, tried = have + len(z), tried + size
+            if tried >= _MOST_TRIED and have < n:
+                self._refuse(have, tried)
+        return np.concatenate(found)[:n]
+
+    @cached_property
+    def mass(self) -> float:
+        """Share of latent points whose rows meet the constraints, roughly."""
+        if not self.conditional:
+            return 1.0
+        z = np.random.default_rng(_PILOT_SEED).standard_normal((_N_PILOT, self.dimension))
+        return max(float(np.isfinite(self.place(z).extra).mean()), 0.5 / _N_PILOT)
+
+    def _refuse(self, have: int, tried: int) -> None:
+        z = np.random.default_rng(_PILOT_SEED).standard_normal((_N_PILOT, self.dimension))
+        x = self.place(z).x
+        alone = {
+            constraint.text: float(
+                constraint.met(lambda name: self.space.values(name, x), lambda: self.space.decode(x), len(x)).mean()
+            )
+            for constraint in self.space.constraints
+        }
+        hardest = min(alone, key=alone.__getitem__, default="the bounds of what is computed")
+        raise ValueError(
+            f"only {have} of {tried:,} candidates around the row meet the constraints; {hardest!r} is the hardest, met "
+            f"by {alone.get(hardest, 0.0):.2%}. Loosen it, widen the prior, or compute a column instead of "
+            "constraining it."
+        )
 
 
 def free_features(space: Space, x0: Array) -> tuple[Array, Array, Array]:
     """Positions and limits ``(free, low, high)`` of the features that can move from ``x0``."""
     low, high = space.limits(x0)
-    free = np.flatnonzero(high > low)
+    free = space.free(x0)
     if len(free) == 0:
         raise ValueError(
             "no feature can change: every one is immutable or has no room between its bounds. Make at least one "

@@ -7,6 +7,7 @@ import pandas as pd
 
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
+from gbce.space import value_text
 from gbce.targets import short
 
 __all__ = ["Section", "content", "headline"]
@@ -75,12 +76,15 @@ def _decisions(explanation: Explanation) -> Section:
         },
         index=table.index,
     )
-    values = explanation.counterfactuals
+    values = np.array([decision.x for decision in explanation.decisions]).reshape(-1, len(explanation.space))
     moved = explanation.changes()
+    space = explanation.space
     for name in most_moved(explanation.importance, _MAX_FEATURES):
-        column = values.iloc[:, list(explanation.space.names).index(name)].astype(float)
+        column = values[:, space.names.index(name)]
         changed = {rule for rule, feature in zip(moved["rule"], moved["feature"], strict=True) if feature == name}
-        shown[name] = [number(v) if rule in changed else "=" for rule, v in zip(values.index, column, strict=True)]
+        shown[name] = [
+            value(explanation, name, v) if rule in changed else "=" for rule, v in zip(table.index, column, strict=True)
+        ]
     legend = (
         "robustness: share that still succeeds under execution noise; plausibility: mean distance to the nearest "
         "training rows; = means unchanged."
@@ -90,14 +94,15 @@ def _decisions(explanation: Explanation) -> Section:
 
 def _features(explanation: Explanation) -> Section:
     names = most_moved(explanation.importance, _MAX_FEATURES)
-    intervals = explanation.intervals().loc[names]
+    low, middle, high = (explanation.quantiles(q) for q in (0.05, 0.5, 0.95))
+    places = [explanation.space.names.index(name) for name in names]
     importance = explanation.importance.loc[names]
-    span = [f"{number(a)} to {number(b)}" for a, b in zip(intervals["low"], intervals["high"], strict=True)]
+    span = [_span(explanation, name, low[j], high[j]) for name, j in zip(names, places, strict=True)]
     size = [f"{number(c)} ± {number(2 * s)}" for c, s in zip(importance["change"], importance["se"], strict=True)]
     shown = pd.DataFrame(
         {
-            "now": intervals["row"].map(number),
-            "median": intervals["median"].map(number),
+            "now": [value(explanation, name, explanation.x0[j]) for name, j in zip(names, places, strict=True)],
+            "median": [value(explanation, name, middle[j]) for name, j in zip(names, places, strict=True)],
             "90% of draws": span,
             "mean change": size,
             "vs prior": importance["ratio"].map(lambda ratio: f"x {ratio:.2f}"),
@@ -106,7 +111,23 @@ def _features(explanation: Explanation) -> Section:
     )
     hidden = len(explanation.space) - len(names)
     legend = "mean change: E|x - row| with twice its error; vs prior: near x 1.00 the model does not care."
+    if any(explanation.space.features[j].unordered for j in places):
+        legend += " Of a category: the most probable level, and the probability of a change."
     return Section("What changes", shown, legend + (f" Not shown: {hidden} more." if hidden else ""))
+
+
+def value(explanation: Explanation, name: str, x: float) -> str:
+    """One value of a feature as the table has it."""
+    j = explanation.space.names.index(name)
+    feature = explanation.space.features[j]
+    return number(x) if feature.plain else value_text(feature, explanation.space.codecs[j], x)
+
+
+def _span(explanation: Explanation, name: str, low: float, high: float) -> str:
+    if not explanation.space.features[explanation.space.names.index(name)].unordered:
+        return f"{value(explanation, name, low)} to {value(explanation, name, high)}"
+    shares = explanation.shares(name)["posterior"].sort_values(ascending=False, kind="stable")
+    return ", ".join(f"{level} {share:.0%}" for level, share in shares[:3].items() if share >= 0.005)
 
 
 def _posterior(explanation: Explanation) -> Section:

@@ -144,7 +144,7 @@ class Chains:
             return _from_pool(self._starter.sample(half, rng), rng, self.n_chains)
         points = candidates(posterior, rng, self.n_chains)
         if posterior.goal is None:
-            draws = Draws.weighed(points, posterior.mixture, posterior.prior.x0)
+            draws = Draws.weighed(points, posterior.mixture, posterior.prior)
         else:
             draws = self._starter.sample(half, rng)
         n = len(points)
@@ -182,17 +182,17 @@ class Chains:
         most = max(_MOST_STATES // len(begun.points), 1)
         chosen = np.unique(np.linspace(0, len(states) - 1, min(most, len(states))).round().astype(int))
         pool, base, groups = _joined(begun, [states[i] for i in chosen], mixture)
-        x0, rungs = posterior.prior.x0, begun.draws.rungs
-        draws = Draws.weighed(pool, mixture, x0, base=base, groups=groups, rungs=rungs, facts=facts)
+        prior, rungs = posterior.prior, begun.draws.rungs
+        draws = Draws.weighed(pool, mixture, prior, base=base, groups=groups, rungs=rungs, facts=facts)
         if self.start != "prior":
             return draws
         # chains that count equally say nothing of the evidence's error, and few prior draws little of the prior
-        placed = posterior.prior.place(rng.standard_normal((_PRIOR_DRAWS, posterior.prior.dimension)))
+        placed = prior.place(rng.standard_normal((_PRIOR_DRAWS, prior.dimension)))
         return replace(
             draws,
             log_evidence=begun.draws.log_evidence,
             log_evidence_se=begun.draws.log_evidence_se,
-            prior_change=normalise(-placed.extra) @ np.abs(placed.x - x0),
+            prior_change=normalise(-placed.extra) @ prior.space.change(placed.x, prior.x0),
         )
 
 

@@ -52,15 +52,15 @@ class Importance:
         mixture = posterior.mixture
         facts = {"sampler": "Importance", "complete": len(pool) == self.n_candidates}
         if posterior.goal is not None:
-            flat = Draws.weighed(pool, replace(mixture, eta=0.0), posterior.prior.x0)
+            flat = Draws.weighed(pool, replace(mixture, eta=0.0), posterior.prior)
             eta, met = settled(flat, mixture, posterior.goal)
             mixture, facts = replace(mixture, eta=eta), facts | {"goal_met": met}
-        return Draws.weighed(pool, mixture, posterior.prior.x0, facts=facts).resample(rng, self.n_draws)
+        return Draws.weighed(pool, mixture, posterior.prior, facts=facts).resample(rng, self.n_draws)
 
 
 def candidates(posterior: GibbsPosterior, rng: np.random.Generator, n: int) -> Points:
     """Draw ``n`` points from the prior's map and ask the models about as many as the budget allows."""
-    z = rng.standard_normal((n, posterior.prior.dimension))
+    z = posterior.prior.draw(rng, n)
     if posterior.budget.deadline is None:
         affordable = posterior.affords(n)
         parts = [Points.evaluated(posterior, z[:affordable])] if affordable else []

@@ -50,14 +50,17 @@ class Landmarks:
         """Log density ``(n,)`` of the starting law against the latent law: never below ``log(1 - share)``."""
         return np.logaddexp(np.log1p(-self.share), np.log(self.share) + self.near(z))
 
-    def missed(self, around: Points, draws: Draws, mixture: Mixture) -> bool:
-        """Whether points drawn around the landmarks show mass near them that the draws have not found."""
+    def missed(self, around: Points, draws: Draws, mixture: Mixture, mass: float) -> bool:
+        """Whether points drawn around the landmarks show mass near them that the draws have not found.
+
+        ``mass`` is the share of the latent law that meets the constraints, to which the draws' evidence refers.
+        """
         near = self.near(around.z)
         there = np.where(near > 0, -mixture.potential(around.loss) - around.extra - near, -np.inf)
         if not np.isfinite(there).any() or effective_sample_size(normalise(there)) < _FEWEST:
             return False
         found = float(draws.pool_weights[self.near(draws.pool.z) > 0].sum())
-        return bool(np.exp(np.minimum(log_mean_exp(there) - draws.log_evidence, 50.0)) > found + _MISSED)
+        return bool(np.exp(np.minimum(log_mean_exp(there) - np.log(mass) - draws.log_evidence, 50.0)) > found + _MISSED)
 
 
 def landmarks_of(posterior: GibbsPosterior, rng: np.random.Generator, n_candidates: int) -> Landmarks | None:

@@ -92,7 +92,7 @@ class Nested:
         if posterior.goal is not None and facts["goal_met"]:
             facts["goal_met"] = run.settle(posterior.goal)
         facts |= {"complete": run.complete, "n_shells": len(run.log_v)}
-        draws = Draws.weighed(run.pool, run.mixture, posterior.prior.x0, base=run.base, facts=facts)
+        draws = Draws.weighed(run.pool, run.mixture, posterior.prior, base=run.base, facts=facts)
         return _with_evidence(draws, run.mixture, posterior.prior, rng).resample(rng, self.n_draws)
 
     def _seek(self, run: "_Run", goal: EtaGoal) -> bool:
@@ -228,7 +228,7 @@ class _Run:
 
         ladder = (self.mixture.eta or 1.0) * np.exp2(np.arange(4, -30, -1.0))
         top = next((float(eta) for eta in ladder if carried(eta)), 0.0)
-        draws = Draws.weighed(pool, self.mixture, self.posterior.prior.x0, base=base)
+        draws = Draws.weighed(pool, self.mixture, self.posterior.prior, base=base)
         found = settled(draws, self.mixture, goal, top)
         self.temper(found.eta)
         return found.met
@@ -264,7 +264,7 @@ def _with_evidence(draws: Draws, mixture: Mixture, prior: LocatedPrior, rng: np.
         draws,
         log_evidence=float(logsumexp(log_weights)) - log_mean_exp(-placed.extra),
         log_evidence_se=float(np.sqrt(variance)),
-        prior_change=weights @ np.abs(placed.x - prior.x0),
+        prior_change=weights @ prior.space.change(placed.x, prior.x0),
     )
 
 

@@ -72,7 +72,7 @@ class SMC:
         """Draw: one model call for all candidates, then one for each move of all points."""
         first = candidates(replace(posterior, budget=posterior.budget.share(0.5)), rng, self.n_candidates)
         if posterior.goal is None:
-            plain = Draws.weighed(first, posterior.mixture, posterior.prior.x0)
+            plain = Draws.weighed(first, posterior.mixture, posterior.prior)
             if self._enough(plain, posterior):
                 complete = len(first) == self.n_candidates
                 return replace(plain, facts={"sampler": "SMC", "complete": complete}).resample(rng, self.n_draws)
@@ -80,13 +80,16 @@ class SMC:
         draws = self._tempered(posterior, rng, Bridge(posterior.mixture), first, n_moved)
         known = replace(posterior, budget=posterior.budget.share(_FOR_LANDMARKS))
         marks = landmarks_of(known, rng, len(first)) if self.landmarks and draws.facts["complete"] else None
-        n = 0 if marks is None else posterior.affords(round(len(first) * marks.share / (1 - marks.share)))
+        # candidates that broke a constraint were drawn as well, only not kept
+        drawn = len(first) / posterior.prior.mass
+        n = 0 if marks is None else posterior.affords(round(drawn * marks.share / (1 - marks.share)))
         if marks is not None and n > 0:
             around = Points.evaluated(posterior, marks.draw(rng, n))
-            if marks.missed(around, draws, replace(posterior.mixture, eta=draws.rungs[-1])):
+            if marks.missed(around, draws, replace(posterior.mixture, eta=draws.rungs[-1]), posterior.prior.mass):
                 fade = 1.0 if posterior.goal is not None else posterior.mixture.eta
-                bridge = Bridge(posterior.mixture, replace(marks, share=n / (n + len(first))), fade)
-                found = self._tempered(posterior, rng, bridge, Points.joined([first, around]), n_moved)
+                bridge = Bridge(posterior.mixture, replace(marks, share=n / (n + drawn)), fade)
+                everything = Points.joined([first, _kept(around)])
+                found = self._tempered(posterior, rng, bridge, everything, n_moved)
                 draws = found if found.facts["complete"] else draws
         return draws.resample(rng, self.n_draws)
 
@@ -132,12 +135,12 @@ class SMC:
     def _weighed(self, posterior: GibbsPosterior, bridge: Bridge, climbed: Climb) -> Draws:
         """Weigh the points of all rungs at the eta that was asked for, found or reached."""
         pool, base, island = recycled(climbed.rungs, bridge)
-        mixture, x0 = replace(posterior.mixture, eta=max(climbed.top, 0.0)), posterior.prior.x0
+        mixture, prior = replace(posterior.mixture, eta=max(climbed.top, 0.0)), posterior.prior
         rungs = tuple(rung.level for rung in climbed.rungs if rung.level > 0)
-        draws = Draws.weighed(pool, mixture, x0, base=base, groups=island, rungs=rungs, facts=climbed.facts())
+        draws = Draws.weighed(pool, mixture, prior, base=base, groups=island, rungs=rungs, facts=climbed.facts())
         if posterior.goal is not None:
             eta, met = settled(draws, mixture, posterior.goal, mixture.eta)
-            draws = replace(draws, facts={**draws.facts, "goal_met": met}).reweighed(replace(mixture, eta=eta), x0)
+            draws = replace(draws, facts={**draws.facts, "goal_met": met}).reweighed(replace(mixture, eta=eta))
         elif not rungs or rungs[-1] < mixture.eta:
             draws = replace(draws, rungs=(*rungs, mixture.eta))
         return draws
@@ -152,8 +155,13 @@ def _first(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, 
     """Return ``n`` fresh points of the bridge's starting law, or nothing if they cannot be afforded."""
     if posterior.affords(n) < n:
         return None
-    near = 0 if bridge.landmarks is None else round(n * bridge.landmarks.share)
-    points = candidates(posterior, rng, n - near)
-    if bridge.landmarks is None or near == 0:
-        return points
-    return Points.joined([points, Points.evaluated(posterior, bridge.landmarks.draw(rng, near))])
+    if bridge.landmarks is None:
+        return candidates(posterior, rng, n)
+    near = round(n / posterior.prior.mass * bridge.landmarks.share)
+    around = _kept(Points.evaluated(posterior, bridge.landmarks.draw(rng, near)))
+    return Points.joined([candidates(posterior, rng, max(n - near, 1)), around])
+
+
+def _kept(points: Points) -> Points:
+    """Return the points that break no constraint."""
+    return points.take(np.isfinite(points.extra))

@@ -1,0 +1,219 @@
+"""Conditions between columns as text: ``"debt <= 0.4 * income"``, ``"if job == 'none' then income == 0"``.
+
+The text is parsed, never executed: names, numbers, texts, arithmetic, comparisons, ``in``, ``and``, ``or``, ``not`` and
+a few functions. A name that is no Python identifier stands between backticks.
+"""
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["evaluate", "halfspaces", "linear", "names_in", "require_readable"]
+
+Values = Callable[[str], Any]
+
+_ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
+}  # fmt: skip
+_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.LtE: operator.le, ast.Lt: operator.lt, ast.GtE: operator.ge, ast.Gt: operator.gt,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne,
+}  # fmt: skip
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "abs": np.abs, "min": np.minimum, "max": np.maximum, "log": np.log, "exp": np.exp, "sqrt": np.sqrt,
+    "round": np.round, "floor": np.floor,
+}  # fmt: skip
+_IF_THEN = re.compile(r"^\s*if\b(?P<condition>.+?)\bthen\b(?P<consequence>.+)$", re.DOTALL)
+
+
+class _Parsed(NamedTuple):
+    tree: ast.expr
+    names: dict[str, str]  # as written in the tree: as the user calls it
+
+
+@lru_cache(maxsize=512)
+def _parsed(text: str) -> _Parsed:
+    names: dict[str, str] = {}
+
+    def placeholder(match: re.Match[str]) -> str:
+        key = f"_column_{len(names)}"
+        names[key] = match.group(1)
+        return key
+
+    source = re.sub(r"`([^`]+)`", placeholder, text)
+    ruled = _IF_THEN.match(source)
+    if ruled:
+        source = f"not ({ruled['condition'].strip()}) or ({ruled['consequence'].strip()})"
+    try:
+        tree = ast.parse(source.strip(), mode="eval").body
+    except SyntaxError as error:
+        raise ValueError(
+            f"{text!r} cannot be read: {error.msg}. Write it like 'a <= 2 * b' or \"if job == 'none' then pay == 0\", "
+            "with backticks around column names that have blanks or signs in them."
+        ) from None
+    for node in ast.walk(tree):
+        _require_known(node, text)
+        called = {id(call.func) for call in ast.walk(tree) if isinstance(call, ast.Call)}
+        if isinstance(node, ast.Name) and id(node) not in called:
+            names.setdefault(node.id, node.id)
+    return _Parsed(tree, names)
+
+
+def _require_known(node: ast.AST, text: str) -> None:
+    plain = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Tuple, ast.List, ast.Set)
+    parts = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
+    if isinstance(node, ast.Call):
+        known = isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and not node.keywords
+    else:
+        known = isinstance(node, (*plain, *parts))
+    if not known:
+        raise ValueError(
+            f"{text!r} cannot be used: only columns, numbers, texts, + - * / // % **, comparisons, in, and, or, not "
+            f"and the functions {', '.join(_FUNCTIONS)} may stand in it. For more give a function of the frame."
+        )
+
+
+def require_readable(text: str, known: Sequence[str]) -> None:
+    """Require a text to be readable and to name known columns only."""
+    unknown = [name for name in names_in(text) if name not in known]
+    if unknown:
+        raise ValueError(f"{text!r} names {unknown}, which the data do not have; columns are {list(known)}")
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Columns that a text mentions, in the order of their first mention."""
+    return tuple(dict.fromkeys(_parsed(text).names.values()))
+
+
+def evaluate(text: str, values: Values) -> Any:
+    """Value of a text where ``values(name)`` gives a column ``(n,)``; a condition gives booleans ``(n,)``."""
+    parsed = _parsed(text)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return _value(parsed.tree, lambda key: values(parsed.names[key]))
+
+
+def _value(node: ast.expr, values: Values) -> Any:
+    match node:
+        case ast.Constant():
+            return node.value
+        case ast.Name():
+            return values(node.id)
+        case ast.BinOp():
+            return _ARITHMETIC[type(node.op)](_value(node.left, values), _value(node.right, values))
+        case ast.UnaryOp(op=ast.Not()):
+            return np.logical_not(_value(node.operand, values))
+        case ast.UnaryOp():
+            operand = _value(node.operand, values)
+            return -operand if isinstance(node.op, ast.USub) else operand
+        case ast.BoolOp():
+            join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+            result = _value(node.values[0], values)
+            for part in node.values[1:]:
+                result = join(result, _value(part, values))
+            return result
+        case ast.Call():
+            return _FUNCTIONS[node.func.id](*(_value(a, values) for a in node.args))  # type: ignore[attr-defined]
+        case ast.Compare():
+            result, left = np.True_, node.left
+            for op, right in zip(node.ops, node.comparators, strict=True):
+                result = np.logical_and(result, _compared(op, left, right, values))
+                left = right
+            return result
+    raise ValueError(f"{ast.unparse(node)} is not a value")
+
+
+def _compared(op: ast.cmpop, left: ast.expr, right: ast.expr, values: Values) -> Any:
+    if isinstance(op, (ast.In, ast.NotIn)):
+        if not isinstance(right, (ast.Tuple, ast.List, ast.Set)):
+            raise ValueError(f"after 'in' a list must follow, such as ('a', 'b'), not {ast.unparse(right)}")
+        one = _value(left, values)
+        found: Any = np.False_
+        for element in right.elts:
+            found = np.logical_or(found, one == _value(element, values))
+        return found if isinstance(op, ast.In) else np.logical_not(found)
+    return _COMPARISONS[type(op)](_value(left, values), _value(right, values))
+
+
+# --- linear conditions ------------------------------------------------------------------------------------------
+
+
+def linear(text: str) -> tuple[dict[str, float], float] | None:
+    """Coefficients by column and constant of a text that is linear in its columns, or ``None``."""
+    parsed = _parsed(text)
+    terms = _terms(parsed.tree)
+    return None if terms is None else _named(terms, parsed.names)
+
+
+def halfspaces(text: str) -> list[tuple[dict[str, float], float]]:
+    """Inequalities ``sum_j a_j x_j <= b`` that a condition joins by ``and``; what is not linear is left out."""
+    parsed = _parsed(text)
+    found = []
+    for part in _joined(parsed.tree):
+        if not isinstance(part, ast.Compare):
+            continue
+        left = part.left
+        for op, right in zip(part.ops, part.comparators, strict=True):
+            one, other = _terms(left), _terms(right)
+            if one is not None and other is not None and isinstance(op, (ast.LtE, ast.Lt, ast.GtE, ast.Gt)):
+                sign = 1.0 if isinstance(op, (ast.LtE, ast.Lt)) else -1.0
+                gap = {key: sign * (one.get(key, 0.0) - other.get(key, 0.0)) for key in one | other}
+                weights, constant = _named(gap, parsed.names)
+                if weights:
+                    found.append((weights, -constant))
+            left = right
+    return found
+
+
+def _joined(node: ast.expr) -> list[ast.expr]:
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+        return [part for value in node.values for part in _joined(value)]
+    return [node]
+
+
+def _named(terms: dict[str | None, float], names: dict[str, str]) -> tuple[dict[str, float], float]:
+    weights = {names[key]: weight for key, weight in terms.items() if key is not None and weight != 0.0}
+    return weights, terms.get(None, 0.0)
+
+
+def _terms(node: ast.expr) -> dict[str | None, float] | None:
+    """Coefficients by name of a linear term, that of ``None`` being the constant; ``None`` if it is not linear."""
+    match node:
+        case ast.Constant(value=bool()) | ast.Constant(value=str()):
+            return None
+        case ast.Constant(value=value) if isinstance(value, (int, float)):
+            return {None: float(value)}
+        case ast.Name(id=name):
+            return {name: 1.0}
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _scaled(_terms(operand), -1.0)
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return _terms(operand)
+        case ast.BinOp(op=ast.Add() | ast.Sub() as op):
+            one = _terms(node.left)
+            other = _scaled(_terms(node.right), 1.0 if isinstance(op, ast.Add) else -1.0)
+            if one is None or other is None:
+                return None
+            return {key: one.get(key, 0.0) + other.get(key, 0.0) for key in one | other}
+        case ast.BinOp(op=ast.Mult()):
+            one, other = _terms(node.left), _terms(node.right)
+            if one is None or other is None:
+                return None
+            if set(one) <= {None}:
+                return _scaled(other, one.get(None, 0.0))
+            return _scaled(one, other.get(None, 0.0)) if set(other) <= {None} else None
+        case ast.BinOp(op=ast.Div()):
+            below = _terms(node.right)
+            if below is None or set(below) != {None} or below[None] == 0.0:
+                return None
+            return _scaled(_terms(node.left), 1.0 / below[None])
+    return None
+
+
+def _scaled(terms: dict[str | None, float] | None, factor: float) -> dict[str | None, float] | None:
+    return None if terms is None else {key: factor * weight for key, weight in terms.items()}

@@ -1,0 +1,127 @@
+"""Closeness to data: a prior times a power of the density of rows that exist."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from gbce._checks import require_counts, require_finite
+from gbce._weights import Array
+from gbce.priors._gaussian import Gaussian
+from gbce.priors._located import LocatedPrior, Prior
+from gbce.space import Space
+
+__all__ = ["NearData"]
+
+_SEED = 20_002
+_WIDTHS = np.geomspace(0.05, 2.0, 16)  # tried, in units of each feature's scale
+_CHUNK_CELLS = 4_000_000
+
+
+@dataclass(frozen=True)
+class Density:
+    """A kernel estimate on embedded rows ``(n, k)``: Gaussian in numbers, a step down for another level of a category.
+
+    The kernel is one at its peak, so that no log density is above zero.
+    """
+
+    points: Array
+    width: float
+
+    @classmethod
+    def of(cls, points: Array) -> "Density":
+        """Choose the width under which rows that were left out are most probable."""
+        n = len(points)
+        squares = _squares(points, points)
+        np.fill_diagonal(squares, np.inf)
+        scores = [
+            (logsumexp(-0.5 * squares / h**2, axis=1) - np.log(n - 1)).mean() - _axes_used(points) * np.log(h)
+            for h in _WIDTHS
+        ]
+        return cls(points, float(_WIDTHS[int(np.argmax(scores))]))
+
+    def log(self, u: Array) -> Array:
+        """Log density ``(m,)`` of embedded rows ``(m, k)``, against the highest there can be."""
+        block = max(1, _CHUNK_CELLS // len(self.points))
+        parts = [
+            logsumexp(-0.5 / self.width**2 * _squares(u[i : i + block], self.points), axis=1)
+            for i in range(0, len(u), block)
+        ]
+        return np.concatenate(parts) - np.log(len(self.points)) if parts else np.zeros(0)
+
+
+@dataclass(frozen=True)
+class NearData:
+    """``base`` times ``p_D(x)**strength``: stay where data are, the paper's ``p(x | D)``.
+
+    ``p_D`` is a kernel density estimate of the explainer's data in units of each feature's scale, over numbers and
+    categories alike; its width is the one under which rows that are left out are most probable.
+
+    Parameters
+    ----------
+    base : prior, optional
+        ``Gaussian()`` when left out.
+    strength : float
+        Zero is the base alone.
+    max_rows : int
+        Rows of the data that are used, picked at random.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> data = np.random.default_rng(0).normal(size=(300, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, prior=NearData(gbce.Gaussian(), strength=1.0))
+    >>> explainer.explain([0.0, 0.0], gbce.AtLeast(2), rules=[], seed=0).status
+    'attainable'
+    """
+
+    base: Prior | None = None
+    strength: float = 1.0
+    max_rows: int = 1_000
+    density: Density | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        require_finite(self, "strength")
+        require_counts(self, "max_rows")
+        if self.strength < 0:
+            raise ValueError(f"NearData: strength must be zero or more, not {self.strength!r}")
+        if self.base is not None and not hasattr(self.base, "at"):
+            raise TypeError(f"NearData: base must be a prior such as gbce.Gaussian(), not {self.base!r}")
+
+    def learned(self, space: Space, data: Array) -> "NearData":
+        """Return this prior with the density of data ``(n, d)``."""
+        base: Any = Gaussian() if self.base is None else self.base
+        base = base.learned(space, data) if hasattr(base, "learned") else base
+        if len(data) < 3:
+            raise ValueError(f"NearData: needs at least three rows of data, not {len(data)}")
+        some = data
+        if len(data) > self.max_rows:
+            some = data[np.random.default_rng(_SEED).choice(len(data), self.max_rows, replace=False)]
+        return replace(self, base=base, density=Density.of(space.embed(some)))
+
+    def at(self, space: Space, x0: Array) -> LocatedPrior:
+        """Place the law at the row ``x0``."""
+        base = Gaussian() if self.base is None else self.base
+        located = base.at(space, x0)
+        density, strength = self.density, self.strength
+        if density is None:
+            raise ValueError("NearData has seen no data yet; give it to gbce.Explainer(..., prior=...)")
+        if strength == 0:
+            return located
+
+        def away(x: Array) -> Array:
+            return -strength * density.log(space.embed(x))
+
+        return replace(located, terms=(*located.terms, away))
+
+
+def _squares(a: Array, b: Array) -> Array:
+    """Squared distances ``(n, m)`` by one product."""
+    squares = np.square(a).sum(axis=1)[:, None] + np.square(b).sum(axis=1) - 2.0 * a @ b.T
+    return np.maximum(squares, 0.0)
+
+
+def _axes_used(points: Array) -> int:
+    """Count the axes that take more than two values: the dimension of what is continuous."""
+    return sum(len(np.unique(column)) > 2 for column in points.T)

@@ -1,0 +1,12 @@
+"""Features and the space they span: names, kinds, bounds, units, what may change and in which direction.
+
+This is the only room that knows columns, frames, dtypes, bounds and units. Everywhere else a row is a float64 vector.
+"""
+
+from gbce.space._codecs import Codec, OneHotCodec
+from gbce.space._constraints import Computed, Constraint
+from gbce.space._feature import Feature
+from gbce.space._space import Space
+from gbce.space._table import value_text
+
+__all__ = ["Codec", "Computed", "Constraint", "Feature", "OneHotCodec", "Space", "value_text"]

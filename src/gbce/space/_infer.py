@@ -1,0 +1,279 @@
+"""A space read off a table: the kind, the levels, the unit and the codec of every column."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+
+from gbce._units import units_of
+from gbce._weights import Array
+from gbce.space._codecs import Codec, OneHotCodec, ticks_of
+from gbce.space._feature import Feature, Kind
+
+__all__ = ["Wishes", "codec_of", "features_of"]
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a user says about columns, by name; see :meth:`gbce.Space.infer`."""
+
+    immutable: frozenset[str]
+    increase: frozenset[str]
+    decrease: frozenset[str]
+    bounds: Mapping[str, Any]
+    kinds: Mapping[str, Kind]
+    levels: Mapping[str, tuple[Any, ...]]
+    missing: Mapping[str, Any]
+    scale: Any
+    one_hot: Mapping[str, tuple[str, ...]]
+    within_data: bool = False
+
+    @classmethod
+    def of(cls, names: tuple[str, ...], **given: Any) -> "Wishes":
+        """Check what was given against the names of the columns."""
+        bounds = given["bounds"]
+        within_data = isinstance(bounds, str)
+        if within_data and bounds != "data":
+            raise ValueError(f"bounds must be a mapping of names to (low, high), or 'data', not {bounds!r}")
+        one_hot = {str(name): _group(name, members, names) for name, members in (given["one_hot"] or {}).items()}
+        inside = {member for members in one_hot.values() for member in members}
+        known = [name for name in names if name not in inside] + list(one_hot)
+        wishes = cls(
+            immutable=_names("immutable", given["immutable"]),
+            increase=_names("increase", given["increase"]),
+            decrease=_names("decrease", given["decrease"]),
+            bounds={} if within_data else _by_name(bounds, "bounds"),
+            kinds=_by_name(given["kinds"], "kinds"),
+            levels=_by_name(given["levels"], "levels"),
+            missing=_by_name(given["missing"], "missing"),
+            scale=_by_name(given["scale"], "scale") if isinstance(given["scale"], Mapping) else given["scale"],
+            one_hot=one_hot,
+            within_data=within_data,
+        )
+        wishes._require_known(known)
+        return wishes
+
+    def _require_known(self, names: list[str]) -> None:
+        scales = self.scale if isinstance(self.scale, Mapping) else {}
+        for what in ("immutable", "increase", "decrease", "bounds", "kinds", "levels", "missing", "scale"):
+            unknown = sorted(set(scales if what == "scale" else getattr(self, what)) - set(names))
+            if unknown:
+                raise ValueError(f"{what} names {unknown}, which the data do not have; columns are {names}")
+        both = self.increase & self.decrease
+        if both:
+            raise ValueError(f"{sorted(both)} cannot be both in increase and in decrease; use immutable instead")
+        for name, kind in self.kinds.items():
+            if kind not in get_args(Kind):
+                known = ", ".join(map(repr, get_args(Kind)))
+                raise ValueError(f"kinds: {name!r} must be one of {known}, not {kind!r}")
+        for name, pair in self.bounds.items():
+            if isinstance(pair, str) or np.asarray(pair, dtype=object).shape != (2,):
+                raise ValueError(f"bounds of {name!r} must be (low, high), None for an open side, not {pair!r}")
+
+
+def features_of(table: pd.DataFrame, wishes: Wishes) -> tuple[tuple[Feature, ...], tuple[Any, ...]]:
+    """Return a feature and a codec for each column of a table, or for each group of one-hot columns."""
+    by_name = {str(label): label for label in table.columns}
+    member_of = {member: group for group, members in wishes.one_hot.items() for member in members}
+    names = tuple(dict.fromkeys(member_of.get(name, name) for name in by_name))
+    codecs: list[Any] = []
+    kinds: list[Kind] = []
+    for name in names:
+        if name in wishes.one_hot:
+            labels = [by_name[member] for member in wishes.one_hot[name]]
+            base = bool((table[labels].sum(axis=1) == 0).any())
+            codecs.append(OneHotCodec(tuple(labels), tuple(str(table[label].dtype) for label in labels), base))
+            kinds.append("categorical")
+        else:
+            kind = _kind(table[by_name[name]], name, wishes)
+            codecs.append(codec_of(table[by_name[name]], kind, wishes.levels.get(name)))
+            kinds.append(kind)
+    x = np.column_stack([codec.encode(table, "data") for codec in codecs])
+    if len(x) < 2:
+        raise ValueError(f"data must have at least two rows to read units from, not {len(x)}")
+    measured = [j for j, kind in enumerate(kinds) if kind not in ("categorical", "boolean")]
+    units = dict.fromkeys(names, 1.0)
+    given = wishes.scale if isinstance(wishes.scale, Mapping) else {}
+    units |= {name: given[name] for name in names if name in given}
+    fixed = set(wishes.immutable)
+    measured_names = [names[j] for j in measured]
+    units |= dict(zip(measured_names, units_of(x[:, measured], measured_names, wishes.scale, fixed), strict=True))
+    features = [
+        _feature(name, kinds[j], x[:, j], codecs[j], units[name], wishes) for j, name in enumerate(names)
+    ]  # fmt: skip
+    return tuple(features), tuple(codecs)
+
+
+def _kind(column: pd.Series, name: str, wishes: Wishes) -> Kind:
+    if name in wishes.kinds:
+        return wishes.kinds[name]
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return "ordinal" if dtype.ordered else "categorical"
+    if name in wishes.levels:
+        return "categorical"
+    if dtype.kind == "b":
+        return "boolean"
+    if dtype.kind == "M":
+        return "datetime"
+    if dtype.kind in "iu":
+        flags = set(column.dropna().unique().tolist()) <= {0, 1}
+        return "boolean" if flags and name not in wishes.bounds else "integer"
+    if dtype.kind == "f":
+        return "real"
+    known = column.dropna()
+    if dtype.kind == "O" and len(known) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in known):
+        return "real"
+    odd = next((value for value in known if isinstance(value, (list, dict, set, np.ndarray))), None)
+    if odd is not None:
+        raise ValueError(f"data: column {name!r} holds {odd!r}, which is neither a number nor a level")
+    return "categorical"
+
+
+def codec_of(column: pd.Series, kind: Kind, levels: Any = None) -> Codec:
+    """Return the codec of a column."""
+    dtype, label = column.dtype, column.name
+    missing = column[column.isna()]
+    blank = "" if missing.empty else "none" if missing.iloc[0] is None else "na" if missing.iloc[0] is pd.NA else "nan"
+    if kind == "datetime":
+        times = column.dropna()
+        if dtype.kind != "M" or times.empty:
+            raise ValueError(
+                f"data: column {str(label)!r} of {dtype} holds no times; convert it with pandas.to_datetime"
+            )
+        origin, tick, _ = ticks_of(times.astype("int64").tolist(), str(dtype))
+        return Codec(label, str(dtype), origin=origin, tick=tick)
+    if kind in ("real", "integer"):
+        real = kind == "real" and dtype.kind in "iub"
+        return Codec(label, "float64" if real else str(dtype), blank=blank)
+    if isinstance(dtype, pd.CategoricalDtype):
+        return Codec(label, "category", tuple(dtype.categories.tolist()), bool(dtype.ordered), blank)
+    found = _sorted(column.dropna().unique().tolist())
+    if levels is None and kind == "ordinal" and any(isinstance(value, str) for value in found):
+        raise ValueError(
+            f"column {str(label)!r} is said to be ordinal, but its texts do not say in which order: give "
+            f"levels={{{str(label)!r}: [lowest, ..., highest]}}"
+        )
+    if kind == "boolean":
+        found = [False, True] if dtype.kind == "b" else [0, 1]
+    return Codec(label, str(dtype), tuple(found if levels is None else levels), blank=blank)
+
+
+def _feature(name: str, kind: Kind, x: Array, codec: Any, unit: float, wishes: Wishes) -> Feature:
+    known = x[~np.isnan(x)]
+    levels, frequencies = None, None
+    if kind in ("ordinal", "categorical", "boolean"):
+        levels = _group_levels(codec) if isinstance(codec, OneHotCodec) else codec.levels
+    if kind in ("categorical", "boolean"):
+        counts = np.bincount(known.astype(int), minlength=len(levels or ())) + 1.0
+        frequencies = tuple((counts / counts.sum()).tolist())
+    low, high = _bounds(name, kind, known, codec, wishes)
+    has_missing = len(known) < len(x)
+    return Feature(
+        name,
+        kind=kind,
+        low=low,
+        high=high,
+        levels=levels,
+        scale=unit,
+        mutable=name not in wishes.immutable,
+        direction="increase" if name in wishes.increase else "decrease" if name in wishes.decrease else "any",
+        unit=_unit_name(codec),
+        missing=wishes.missing.get(name, "keep" if has_missing else None),
+        frequencies=frequencies,
+        centre=None if not len(known) or kind in ("categorical", "boolean") else float(_middle(known, kind)),
+    )
+
+
+def _middle(known: Array, kind: Kind) -> float:
+    return float(np.sort(known)[(len(known) - 1) // 2]) if kind != "real" else float(np.median(known))
+
+
+def _bounds(name: str, kind: Kind, known: Array, codec: Any, wishes: Wishes) -> tuple[Any, Any]:
+    if kind in ("categorical", "boolean"):
+        if name in wishes.bounds:
+            raise ValueError(
+                f"bounds: {name!r} is {kind} and has none; forbid levels by a constraint such as \"{name} != 'x'\", or "
+                "make it ordinal"
+            )
+        return None, None
+    if wishes.within_data and len(known):
+        return float(known.min()), float(known.max())
+    if name in wishes.bounds:
+        return tuple(_encoded_bound(name, kind, bound, codec) for bound in wishes.bounds[name])
+    # a count that is never negative in the data stays so
+    return (0.0 if kind == "integer" and len(known) and known.min() >= 0 else None), None
+
+
+def _encoded_bound(name: str, kind: Kind, bound: Any, codec: Codec) -> Any:
+    if bound is None:
+        return None
+    if kind == "ordinal":
+        if bound not in (codec.levels or ()):
+            raise ValueError(f"bounds of {name!r} must be levels out of {list(codec.levels or ())}, not {bound!r}")
+        return float((codec.levels or ()).index(bound))
+    if kind == "datetime":
+        moment = pd.Timestamp(bound)
+        zone = getattr(pd.api.types.pandas_dtype(codec.dtype), "tz", None)
+        if zone is not None and moment.tzinfo is None:
+            moment = moment.tz_localize(zone)
+        return float(codec.encode(pd.DataFrame({codec.label: [moment]}), "bounds")[0])
+    return bound
+
+
+def _unit_name(codec: Any) -> str:
+    if isinstance(codec, Codec) and codec.tick:
+        return ticks_of([codec.origin, codec.origin + codec.tick], codec.dtype)[2]
+    return ""
+
+
+def _group_levels(codec: OneHotCodec) -> tuple[Any, ...]:
+    labels = list(map(str, codec.labels))
+    shared = _shared_start(labels)
+    return tuple([label[len(shared) :] or label for label in labels] + (["(none)"] if codec.base else []))
+
+
+def _shared_start(labels: list[str]) -> str:
+    start = labels[0]
+    while start and not all(label.startswith(start) and label != start for label in labels):
+        start = start[:-1]
+    cut = max(start.rfind(sign) for sign in "_=: .")
+    return start[: cut + 1]
+
+
+def _group(name: Any, members: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(members, str):
+        members = [column for column in names if column.startswith(members)]
+    listed = tuple(map(str, members))
+    unknown = [member for member in listed if member not in names]
+    if unknown or len(listed) < 2:
+        raise ValueError(
+            f"one_hot[{str(name)!r}] must list at least two columns of the data, or be a text they start with; "
+            f"{f'unknown {unknown}' if unknown else f'found {list(listed)}'}"
+        )
+    return listed
+
+
+def _sorted(values: list[Any]) -> list[Any]:
+    try:
+        return sorted(values)
+    except TypeError:  # of several types: in the order of their appearance
+        return values
+
+
+def _names(what: str, value: Any) -> frozenset[str]:
+    if isinstance(value, str):
+        return frozenset({value})
+    if value is None or not isinstance(value, Iterable):
+        raise TypeError(f"{what} must be a list of column names, not {value!r}")
+    return frozenset(map(str, value))  # a column 0 is the feature "0"
+
+
+def _by_name(given: Any, what: str) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{what} must be a mapping by column name, not {given!r}")
+    return {str(name): value for name, value in given.items()}

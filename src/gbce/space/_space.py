@@ -1,0 +1,536 @@
+"""The space that features span: what may change, how far, and how rows go in and out.
+
+Everywhere else a row is a float64 vector ``x`` of shape ``(d,)`` and a batch is ``(n, d)``: numbers as they are, levels
+by their positions, times in their unit, NaN where a value is missing.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gbce._rows import as_table
+from gbce._weights import Array
+from gbce.space._codecs import Codec, OneHotCodec
+from gbce.space._constraints import Computed, Constraint, as_computed, as_constraints, require_consistent, same
+from gbce.space._embedding import axes_of, embedded, nearest
+from gbce.space._feature import Feature, Kind
+from gbce.space._infer import Wishes, codec_of, features_of
+from gbce.space._table import as_text, misfits
+
+__all__ = ["Space"]
+
+_TOUCH = 1e-9  # relative slack for a row that sits on its bound up to rounding
+_WAY_BACK = np.concatenate([np.linspace(0.95, 0.05, 19), [0.02, 0.0]])  # shares of a move that are tried in turn
+
+
+@dataclass(frozen=True)
+class Space:
+    """The features of a table, in the model's column order, and the conditions between them.
+
+    Build one with :meth:`infer` from data or :meth:`real` from a number of features; the constructor takes
+    ready :class:`Feature` objects.
+
+    Parameters
+    ----------
+    features : sequence of Feature
+        In the order of the model's columns.
+    columns : tuple, optional
+        Column labels of the user's frame; ``None`` when rows are arrays.
+    codecs : tuple, optional
+        How each feature is written in the user's table.
+    constraints : tuple of Constraint
+        Conditions that every draw meets.
+    computed : tuple of Computed
+        Features that follow from others.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"age": [30, 50], "income": [1.0, 3.0], "job": ["clerk", "none"]})
+    >>> space = Space.infer(frame, immutable=["age"], bounds={"income": (0, None)})
+    >>> print(space)
+    feature  kind         range        unit of change  may change
+    age      integer      0 to inf                 10  no
+    income   real         0 to inf                  1  yes
+    job      categorical  clerk, none      any change  yes
+    >>> bool((space.decode(space.encode(frame)).dtypes == frame.dtypes).all())
+    True
+    """
+
+    features: tuple[Feature, ...]
+    columns: tuple[Any, ...] | None = None
+    codecs: tuple[Codec | OneHotCodec, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    computed: tuple[Computed, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", tuple(self.features))
+        if not self.features:
+            raise ValueError("a space needs at least one feature")
+        twice = sorted({name for name in self.names if self.names.count(name) > 1})
+        if twice:
+            raise ValueError(f"feature names must differ, but {', '.join(map(repr, twice))} occurs twice")
+        if not self.codecs:
+            object.__setattr__(self, "codecs", tuple(Codec(f.name, levels=f.levels) for f in self.features))
+        object.__setattr__(self, "constraints", as_constraints(self.constraints, self.names))
+        require_consistent(self.features, self.constraints)
+
+    # --- building -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def infer(
+        cls,
+        data: Any,
+        *,
+        immutable: Iterable[str] = (),
+        increase: Iterable[str] = (),
+        decrease: Iterable[str] = (),
+        bounds: Mapping[str, tuple[Any, Any]] | str | None = None,
+        kinds: Mapping[str, Kind] | None = None,
+        scale: str | Mapping[str, float] = "sd",
+        levels: Mapping[str, Sequence[Any]] | None = None,
+        missing: Mapping[str, str] | None = None,
+        constraints: Any = (),
+        computed: Mapping[str, Any] | None = None,
+        one_hot: Mapping[str, Any] | None = None,
+    ) -> "Space":
+        """Read names, kinds, levels, dtypes and units off a table.
+
+        Texts, objects and unordered categories become categorical, ordered categories ordinal, bools and whole numbers
+        that are only ever 0 and 1 boolean, other whole numbers integer (never below zero if they never are in the
+        data), times datetime, everything else real.
+
+        Parameters
+        ----------
+        data : DataFrame or array of shape (n, d)
+            The rows the model was fitted on, without the outcome. Array columns are named x1, x2, ...
+        immutable, increase, decrease : iterable of str
+            Columns that may not change, only rise, only fall.
+        bounds : mapping of str to (low, high), or "data"
+            ``None`` leaves a side open; of an ordinal they are levels, of a datetime moments. ``"data"`` keeps every
+            number within what the data hold.
+        kinds : mapping of str to str
+            Kinds of columns whose dtypes do not tell.
+        scale : {"sd", "mad", "raw"} or mapping of str to float
+            The unit of change of each feature: its standard deviation, its median absolute deviation times
+            1.4826, one, or given numbers (columns that the mapping leaves out take their standard deviation). Any
+            change of a category counts as one unit.
+        levels : mapping of str to sequence
+            Levels that the data do not show, or the order of an ordinal's levels.
+        missing : mapping of str to {"keep", "leave", "any"}
+            Whether a missing value may become known, or a known one missing. Columns with missing values keep what
+            the row has; others allow none.
+        constraints : list of str or callable
+            Conditions that the row and every draw meet: ``"debt <= 0.4 * income"``, ``"if job == 'none' then hours ==
+            0"``, or functions of the frame that give booleans.
+        computed : mapping of str to str or callable
+            Columns that follow from others, such as ``{"total": "a + b"}``: they are computed again for every draw.
+        one_hot : mapping of str to list of str, or str
+            Columns of zeros and ones that spell one category: a name for it, and the columns or what they start with.
+
+        Returns
+        -------
+        Space
+            With one feature per column, or per group of one-hot columns.
+
+        Examples
+        --------
+        >>> space = Space.infer([[0.0, 10.0], [2.0, 30.0]], bounds={"x2": (0, None)}, increase=["x1"])
+        >>> space.scale
+        array([ 1., 10.])
+        """
+        table = as_table(data, "data")
+        _require_distinct([str(label) for label in table.columns], "data")
+        wishes = Wishes.of(
+            tuple(map(str, table.columns)),
+            immutable=immutable,
+            increase=increase,
+            decrease=decrease,
+            bounds=bounds,
+            kinds=kinds,
+            scale=scale,
+            levels=levels,
+            missing=missing,
+            one_hot=one_hot,
+        )
+        features, codecs = features_of(table, wishes)
+        names = tuple(feature.name for feature in features)
+        columns = tuple(table.columns) if _has_labels(data) else None
+        if columns is None and any(isinstance(codec, OneHotCodec) for codec in codecs):
+            columns = tuple(table.columns)
+        return cls(features, columns, codecs, as_constraints(constraints, names), as_computed(computed, names))
+
+    @classmethod
+    def real(cls, d_or_names: int | Sequence[str], *, scale: float | Sequence[float] = 1.0) -> "Space":
+        """Real features in raw units, free to move anywhere: the setting of the paper.
+
+        Examples
+        --------
+        >>> Space.real(2).names
+        ('x1', 'x2')
+        """
+        if isinstance(d_or_names, str):
+            raise ValueError(f"Space.real takes a number of features or a list of names, not {d_or_names!r}")
+        names = [f"x{j + 1}" for j in range(d_or_names)] if isinstance(d_or_names, int) else list(d_or_names)
+        scales = np.asarray(scale, dtype=float)
+        if scales.shape not in ((), (len(names),)):
+            raise ValueError(f"scale must be one number or {len(names)}, one per feature, not shape {scales.shape}")
+        scales = np.broadcast_to(scales, (len(names),))
+        return cls(tuple(Feature(name, scale=float(s)) for name, s in zip(names, scales, strict=True)))
+
+    def adopt(self, data: Any) -> "Space":
+        """Return this space with the layout (frame or array, dtypes) of ``data``, whose columns must match."""
+        if self.columns is not None or not _has_labels(data):
+            self._matched(as_table(data, "data", self.labels), "data")
+            return self
+        table = self._matched(as_table(data, "data", self.names), "data")
+        codecs = tuple(
+            replace(codec_of(table.iloc[:, j], feature.kind, feature.levels), levels=feature.levels)
+            for j, feature in enumerate(self.features)
+        )
+        return replace(self, columns=tuple(table.columns), codecs=codecs)
+
+    # --- plain facts ----------------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Feature names, in column order."""
+        return tuple(feature.name for feature in self.features)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the table's columns; a group of one-hot columns has one feature but several of them."""
+        return self.names if self.columns is None else tuple(map(str, self.columns))
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the table."""
+        return len(self.labels)
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Dtype of each column of the table."""
+        by_label = {label: dtype for codec in self.codecs for label, dtype in _dtypes(codec)}
+        return tuple(by_label[label] for label in (self.names if self.columns is None else self.columns))
+
+    @cached_property
+    def scale(self) -> Array:
+        """Unit of change of each feature, shape ``(d,)``."""
+        return np.array([feature.scale for feature in self.features])
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether all features are real numbers that are always known, with no condition between them."""
+        return all(feature.plain for feature in self.features) and not self.constraints and not self.computed
+
+    @cached_property
+    def discrete(self) -> Array:
+        """Whether each feature moves in whole steps, ``(d,)``."""
+        return np.array([feature.discrete for feature in self.features])
+
+    @cached_property
+    def follows(self) -> Array:
+        """Whether each feature is computed from others, ``(d,)``."""
+        computed = {one.name for one in self.computed}
+        return np.array([name in computed for name in self.names])
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __str__(self) -> str:
+        return as_text(self.features, self.codecs, self.constraints, self.computed)
+
+    # --- what may change ------------------------------------------------------------------------------------
+
+    def limits(self, x0: Array) -> tuple[Array, Array]:
+        """Lowest and highest value each feature may take when the row is ``x0``: two arrays ``(d,)``.
+
+        A feature that cannot move (immutable, computed, or missing and to be kept) has both at the row's own value.
+        """
+        low = np.array([-math.inf if f.low is None else f.low for f in self.features])
+        high = np.array([math.inf if f.high is None else f.high for f in self.features])
+        low = np.where([f.direction == "increase" for f in self.features], np.fmax(low, x0), low)
+        high = np.where([f.direction == "decrease" for f in self.features], np.fmin(high, x0), high)
+        # a row that rounding puts a hair outside its bound keeps its own value
+        low, high = np.fmin(low, x0), np.fmax(high, x0)
+        levels = np.array([len(f.levels or ()) - 1.0 for f in self.features])
+        unordered = np.array([f.unordered for f in self.features])
+        low, high = np.where(unordered, 0.0, low), np.where(unordered, levels, high)
+        start = np.where(np.isnan(x0), 0.0, x0)
+        low = np.where(self.discrete, start + np.ceil(low - start), low)
+        high = np.where(self.discrete, start + np.floor(high - start), high)
+        stays = np.array([f.missing not in ("leave", "any") for f in self.features]) & np.isnan(x0)
+        fixed = np.array([not f.mutable for f in self.features]) | self.follows | stays
+        return np.where(fixed, x0, low), np.where(fixed, x0, high)
+
+    def free(self, x0: Array) -> Array:
+        """Positions ``(m,)`` of the features that can move from ``x0``."""
+        low, high = self.limits(x0)
+        leaves = np.array([f.missing == "any" and f.mutable for f in self.features]) & ~self.follows
+        return np.flatnonzero((high > low) | leaves)
+
+    def project(self, x: Array, x0: Array, toward: Array | None = None) -> Array:
+        """Admissible points near ``x`` of shape ``(n, d)`` when the row is ``x0``.
+
+        Limits cut, whole steps round, computed features follow. A point that then breaks a constraint is taken back
+        on its way from ``toward`` (the row, when left out), as far as it takes.
+        """
+        low, high = self.limits(x0)
+        if self.plain:
+            return np.clip(x, low, high)
+        placed = self._settled(x, x0, low, high)
+        if not self.constraints and not self.computed:
+            return placed
+        toward = np.broadcast_to(x0 if toward is None else toward, x.shape)
+        placed, bad = placed.copy(), np.flatnonzero(~self.admissible(placed, x0))
+        for share in _WAY_BACK:
+            if len(bad) == 0:
+                break
+            with np.errstate(invalid="ignore"):
+                way = toward[bad] + share * (placed[bad] - toward[bad])
+            levels = np.array([f.unordered for f in self.features]) | np.isnan(way)
+            way = np.where(levels, toward[bad] if share < 0.5 else placed[bad], way)
+            tried = self._settled(way, x0, low, high) if share > 0 else toward[bad]
+            good = self.admissible(tried, x0)
+            good |= share == 0
+            placed[bad[good]] = tried[good]
+            bad = bad[~good]
+        return placed
+
+    def _settled(self, x: Array, x0: Array, low: Array, high: Array) -> Array:
+        start = np.where(np.isnan(x0), 0.0, x0)
+        x = np.where(self.discrete, start + np.round(x - start), x)
+        return self.completed(np.clip(x, low, high), x0)
+
+    def completed(self, x: Array, x0: Array) -> Array:
+        """Points ``(n, d)`` with what follows from the free features: computed ones, and the precision of columns."""
+        coarse = [j for j, codec in enumerate(self.codecs) if _is_coarse(codec, self.features[j])]
+        if not coarse and not self.computed:
+            return x
+        x = x.copy()
+        low, high = self.limits(x0)
+        for j in coarse:
+            kind = pd.api.types.pandas_dtype(self.codecs[j].dtype)  # type: ignore[union-attr]
+            kind = getattr(kind, "numpy_dtype", kind)
+            seen = x[:, j].astype(kind)
+            seen = np.where(seen > high[j], np.nextafter(seen, kind.type(-np.inf)), seen)
+            seen = np.where(seen < low[j], np.nextafter(seen, kind.type(np.inf)), seen)
+            x[:, j] = np.where(x[:, j] == x0[j], x0[j], seen)
+        for one in self.computed:
+            j = self.names.index(one.name)
+            values = one.values(lambda name: self.values(name, x), lambda: self.decode(x), len(x))
+            x[:, j] = np.where(same(values, x0[j]), x0[j], values)
+        return x
+
+    def admissible(self, x: Array, x0: Array) -> Array:
+        """Whether each of ``(n, d)`` meets the constraints and the bounds of what is computed: ``(n,)``."""
+        good = np.ones(len(x), dtype=bool)
+        for one in self.computed:
+            j = self.names.index(one.name)
+            feature, value = self.features[j], x[:, j]
+            low = -np.inf if feature.low is None else feature.low
+            high = np.inf if feature.high is None else feature.high
+            low = max(low, x0[j]) if feature.direction == "increase" else low
+            high = min(high, x0[j]) if feature.direction == "decrease" else high
+            good &= np.isfinite(value) & (value >= low) & (value <= high)
+        for constraint in self.constraints:
+            good &= constraint.met(lambda name: self.values(name, x), lambda: self.decode(x), len(x))
+        return good
+
+    def values(self, name: str, x: Array) -> Array:
+        """One feature of ``(n, d)`` as a user reads it: numbers, or levels as objects."""
+        j = self.names.index(name)
+        feature = self.features[j]
+        if not feature.leveled:
+            return x[:, j]
+        levels = np.empty(len(feature.levels or ()) + 1, dtype=object)
+        levels[:-1] = feature.levels
+        levels[-1] = np.nan
+        return levels[np.where(np.isnan(x[:, j]), -1, np.round(x[:, j])).astype(int)]
+
+    # --- distances ------------------------------------------------------------------------------------------
+
+    def embed(self, x: Array, which: Array | None = None) -> Array:
+        """Rows ``(n, d)`` as points ``(n, k)`` whose Euclidean distance is change in units of each feature's scale.
+
+        With ``which``, positions ``(m,)``, only those features are placed.
+        """
+        if which is None:
+            return embedded(self.features, x)
+        return embedded([self.features[j] for j in which], x[:, which])
+
+    def nearest(self, point: Array, x0: Array, which: Array) -> Array:
+        """Return the admissible row ``(d,)`` nearest to a point ``(k,)`` on the axes of the features ``which``.
+
+        The mean of embedded draws becomes their Fréchet mean: the row with the least expected squared distance.
+        """
+        low, high = self.limits(x0)
+        chosen = [self.features[j] for j in which]
+        x = x0.copy()
+        x[which] = nearest(chosen, point, low[which], high[which], x0[which])
+        return self.project(x[None, :], x0)[0]
+
+    def n_axes(self, which: Array) -> int:
+        """Return the number of axes these features take in an embedding."""
+        return sum(axes_of(self.features[j]) for j in which)
+
+    def distance(self, x: Array, x0: Array) -> Array:
+        """Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
+        if all(feature.plain for feature in self.features):
+            return np.linalg.norm((x - x0) / self.scale, axis=1)
+        return np.linalg.norm(self.embed(x) - self.embed(x0[None, :]), axis=1)
+
+    def change(self, x: Array, x0: Array) -> Array:
+        """Size of each feature's change ``(n, d)`` in its own units; any change of a category counts one."""
+        size = np.abs(x - x0)
+        unordered = np.array([f.unordered for f in self.features])
+        size = np.where(unordered, size != 0, size)
+        both = np.isnan(x) & np.isnan(x0)
+        return np.where(both, 0.0, np.where(np.isnan(size), np.where(unordered, 1.0, self.scale), size))
+
+    def changed(self, x: Array, x0: Array) -> Array:
+        """Whether each feature of ``(n, d)`` differs from the row's: ``(n, d)``."""
+        return self.change(x, x0) > 1e-12 * self.scale
+
+    # --- rows in and out ------------------------------------------------------------------------------------
+
+    def encode(self, rows: Any, *, what: str = "rows") -> Array:
+        """Turn the user's rows into float64 ``(n, d)``; columns of a frame are matched by name.
+
+        Parameters
+        ----------
+        rows : DataFrame, Series, mapping, or array of shape (n, d) or (d,)
+            One or more rows.
+        what : str
+            What to call them in an error.
+        """
+        table = self._matched(as_table(rows, what, self.labels), what)
+        x = np.column_stack([codec.encode(table, what) for codec in self.codecs])
+        may = np.array([feature.missing is not None for feature in self.features])
+        bad = np.isnan(x) & ~may
+        if bad.any():
+            i, j = np.argwhere(bad)[0]
+            more = f" ({int(bad.sum())} such values in all)" if bad.sum() > 1 else ""
+            raise ValueError(
+                f"{what}: column {self.names[j]!r} is missing in row {table.index[i]!r}{more}, but the data have no "
+                "missing values there. Fill it in, or allow it with "
+                f"Space.infer(data, missing={{{self.names[j]!r}: 'keep'}}) if the model can take it."
+            )
+        return x
+
+    def encode_row(self, row: Any) -> Array:
+        """Turn exactly one row into ``(d,)`` and check that it lies inside its bounds and meets the constraints."""
+        x = self.encode(row, what="row")
+        if len(x) != 1:
+            raise ValueError(f"row must be a single row, but it has {len(x)}; pick one, e.g. frame.iloc[[0]]")
+        self.require_inside(x[0], "row")
+        return x[0]
+
+    def require_inside(self, x: Array, what: str) -> None:
+        """Require a row ``(d,)`` to lie inside its bounds, and to meet the constraints."""
+        for problem in self.misfits(x[None, :]).itertuples(index=False):
+            raise ValueError(f"{what}: {problem.problem}")
+
+    def misfits(self, x: Array) -> pd.DataFrame:
+        """Say what does not fit in rows ``(n, d)``: one line per row and problem, in sentences."""
+        return misfits(self, x, _TOUCH)
+
+    def check(self, frame: Any) -> pd.DataFrame:
+        """Say what in a table does not fit the space.
+
+        Parameters
+        ----------
+        frame : DataFrame or array of shape (n, d)
+            Rows to look at.
+
+        Returns
+        -------
+        DataFrame
+            One line per problem: ``row``, ``feature`` (or the constraint) and ``problem``; empty if all is well. A
+            column that cannot be read at all, such as one with an unseen level, is one line.
+
+        Examples
+        --------
+        >>> space = Space.infer([[0.0, 10.0], [2.0, 30.0]], bounds={"x2": (0, None)})
+        >>> space.check([[1.0, -5.0]])["problem"].tolist()
+        ["'x2' = -5 lies below its bound 0. Correct the row or widen the bound: a bound holds for the row ..."]
+        """
+        table = self._matched(as_table(frame, "frame", self.labels), "frame")
+        columns, lines = [], []
+        for name, codec in zip(self.names, self.codecs, strict=True):
+            try:
+                columns.append(codec.encode(table, "frame"))
+            except ValueError as error:
+                columns.append(np.full(len(table), np.nan))
+                lines.append({"row": None, "feature": name, "problem": str(error)})
+        found = self.misfits(np.column_stack(columns))
+        found = found[~found["feature"].isin([line["feature"] for line in lines])]
+        found = found.assign(row=[table.index[i] for i in found["row"]])
+        return pd.concat([pd.DataFrame(lines, columns=["row", "feature", "problem"]), found], ignore_index=True)
+
+    def decode(self, x: Array) -> Any:
+        """Turn ``(n, d)`` into what the model was fitted on: a frame with its dtypes, or an array."""
+        x = np.atleast_2d(np.asarray(x, dtype=float))
+        if self.columns is None:
+            if all(codec.precise for codec in self.codecs):
+                return x
+            parts = [codec.decode(x[:, j]) for j, codec in enumerate(self.codecs)]
+            return np.column_stack([np.asarray(column, dtype=float) for part in parts for column in part.values()])
+        if all(isinstance(codec, Codec) and codec.precise and codec.dtype == "float64" for codec in self.codecs):
+            return pd.DataFrame(x, columns=list(self.columns))
+        series: dict[Any, Any] = {}
+        for j, codec in enumerate(self.codecs):
+            series |= codec.decode(x[:, j])
+        return pd.DataFrame({label: series[label] for label in self.columns}, columns=list(self.columns))
+
+    def frame(self, x: Array) -> pd.DataFrame:
+        """Like :meth:`decode`, but always a frame: array columns get the features' names."""
+        decoded = self.decode(x)
+        return decoded if self.columns is not None else pd.DataFrame(decoded, columns=list(self.names))
+
+    def readable(self, x: Array) -> pd.DataFrame:
+        """Rows ``(n, d)`` with one column per feature, under its name: a group of one-hot columns shows its level."""
+        columns: dict[str, Any] = {}
+        for j, (feature, codec) in enumerate(zip(self.features, self.codecs, strict=True)):
+            one_hot = isinstance(codec, OneHotCodec)
+            columns[feature.name] = (
+                self.values(feature.name, x) if one_hot else next(iter(codec.decode(x[:, j]).values()))
+            )
+        return pd.DataFrame(columns).astype(object)
+
+    def _matched(self, table: pd.DataFrame, what: str) -> pd.DataFrame:
+        have, want = [str(c) for c in table.columns], self.labels
+        missing = [name for name in want if name not in have]
+        extra = [name for name in have if name not in want]
+        if missing or extra:
+            parts = ([f"lacks {missing}"] if missing else []) + ([f"has also {extra}"] if extra else [])
+            advice = "Drop what the model was not fitted on." if not missing else "Names must match the data."
+            raise ValueError(f"{what} {' and '.join(parts)}; the columns are {list(want)}. {advice}")
+        _require_distinct(have, what)
+        table = table.set_axis(have, axis=1)[list(want)]
+        return table.set_axis(list(self.columns or self.names), axis=1)
+
+
+def _require_distinct(names: Sequence[str], what: str) -> None:
+    twice = sorted({name for name in names if list(names).count(name) > 1})
+    if twice:
+        raise ValueError(f"{what}: a column name occurs twice: {twice}. Rename or drop one of them.")
+
+
+def _has_labels(data: Any) -> bool:
+    return isinstance(data, pd.DataFrame)
+
+
+def _dtypes(codec: Codec | OneHotCodec) -> list[tuple[Any, str]]:
+    dtypes = codec.dtypes if isinstance(codec, OneHotCodec) else (codec.dtype,)
+    return list(zip(codec.labels, dtypes, strict=True))
+
+
+def _is_coarse(codec: Codec | OneHotCodec, feature: Feature) -> bool:
+    """Whether a real feature is kept with fewer digits than computed with."""
+    return isinstance(codec, Codec) and not codec.precise and feature.kind == "real" and codec.dtype != "object"

@@ -1,0 +1,144 @@
+"""A space as a person reads it, and what does not fit in."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gbce._weights import Array
+from gbce.space._codecs import Codec
+from gbce.space._constraints import Computed, Constraint, same
+from gbce.space._feature import Feature
+
+if TYPE_CHECKING:
+    from gbce.space._space import Space
+
+__all__ = ["as_text", "misfits"]
+
+_WIDEST = 40
+
+
+def as_text(
+    features: Sequence[Feature],
+    codecs: Sequence[Any],
+    constraints: Sequence[Constraint],
+    computed: Sequence[Computed],
+) -> str:
+    """Return a table of the features, and the conditions below it."""
+    formula = {one.name: one.text for one in computed}
+    lines = [("feature", "kind", "range", "unit of change", "may change")]
+    lines += [
+        (f.name, f.kind, _range(f, codec), _unit(f), f"= {formula[f.name]}" if f.name in formula else _freedom(f))
+        for f, codec in zip(features, codecs, strict=True)
+    ]
+    widths = [max(len(line[k]) for line in lines) for k in range(5)]
+    text = []
+    for line in lines:
+        cells = [cell.rjust(widths[k]) if k == 3 else cell.ljust(widths[k]) for k, cell in enumerate(line)]
+        text.append("  ".join(cells).rstrip())
+    if constraints:
+        text += ["", "always:", *(f"  {constraint.text}" for constraint in constraints)]
+    return "\n".join(text)
+
+
+def _range(feature: Feature, codec: Any) -> str:
+    if feature.leveled:
+        levels = list(map(str, feature.levels or ()))
+        if not feature.unordered:
+            levels = levels[int(feature.low or 0) : int(feature.high or 0) + 1]
+        text = (" < " if feature.kind == "ordinal" else ", ").join(levels)
+        if len(text) > _WIDEST:
+            shown = " < ".join([levels[0], "...", levels[-1]]) if feature.kind == "ordinal" else f"{levels[0]}, ..."
+            text = f"{shown} ({len(levels)} levels)"
+    else:
+        text = " to ".join(
+            end if bound is None else value_text(feature, codec, bound)
+            for bound, end in ((feature.low, "-inf"), (feature.high, "inf"))
+        )
+        text = "any" if text == "-inf to inf" else text
+    return text if feature.missing is None else f"{text}, or missing"
+
+
+def value_text(feature: Feature, codec: Any, value: float) -> str:
+    """Return one value of a feature as a person writes it."""
+    if np.isnan(value):
+        return "missing"
+    if feature.leveled:
+        return str((feature.levels or ())[round(value)])
+    if isinstance(codec, Codec) and codec.tick:
+        moment = pd.Series(codec.decode(np.array([value]))[codec.label]).iloc[0]
+        return str(moment).removesuffix(" 00:00:00")
+    if feature.kind == "integer":
+        return f"{round(value):d}"
+    text = f"{value:.4g}"
+    return f"{value:,.0f}" if "e+" in text and abs(value) < 1e15 else text
+
+
+def _unit(feature: Feature) -> str:
+    if feature.unordered:
+        return "any change" if feature.scale == 1.0 else f"{1.0 / feature.scale:.3g} a change"
+    steps = {"ordinal": " levels", "datetime": f" {feature.unit}s"}.get(feature.kind, f" {feature.unit}".rstrip())
+    return f"{feature.scale:.4g}{steps}"
+
+
+def _freedom(feature: Feature) -> str:
+    if not feature.mutable:
+        return "no"
+    return {"any": "yes", "increase": "only up", "decrease": "only down"}[feature.direction]
+
+
+def misfits(space: "Space", x: Array, slack: float) -> pd.DataFrame:
+    """Return one line per row and problem of rows ``(n, d)``."""
+    lines: list[tuple[int, str, str]] = []
+    for j, (feature, codec) in enumerate(zip(space.features, space.codecs, strict=True)):
+        value = x[:, j]
+        if feature.missing is None:
+            lines += [(int(i), feature.name, f"{feature.name!r} is missing") for i in np.flatnonzero(np.isnan(value))]
+        room = slack * np.maximum(1.0, np.abs(value))
+        for bound, side in ((feature.low, "below"), (feature.high, "above")):
+            if bound is None:
+                continue
+            outside = value < bound - room if side == "below" else value > bound + room
+            lines += [
+                (
+                    int(i),
+                    feature.name,
+                    f"{feature.name!r} = {value_text(feature, codec, value[i])} lies {side} its bound "
+                    f"{value_text(feature, codec, bound)}. Correct the row or widen the bound: a bound holds for the "
+                    "row as well as for every draw.",
+                )
+                for i in np.flatnonzero(outside)
+            ]
+    certain = np.array([feature.missing is None for feature in space.features])
+    lines += _broken(space, x, ~np.isnan(x[:, certain]).any(axis=1))
+    return pd.DataFrame(sorted(lines, key=lambda line: line[0]), columns=["row", "feature", "problem"])
+
+
+def _broken(space: "Space", x: Array, known: Any) -> list[tuple[int, str, str]]:
+    """Constraints that rows break, and computed columns that do not hold what they should."""
+    lines: list[tuple[int, str, str]] = []
+    some = np.flatnonzero(known)
+    for one in space.computed:
+        value = one.values(lambda name: space.values(name, x[some]), lambda: space.decode(x[some]), len(some))
+        have = x[some, space.names.index(one.name)]
+        lines += [
+            (
+                int(some[i]),
+                one.name,
+                f"{one.name!r} = {have[i]:g}, but {one.text} gives {value[i]:g}. Correct the row or the formula.",
+            )
+            for i in np.flatnonzero(~same(value, have))
+        ]
+    for constraint in space.constraints:
+        met = constraint.met(lambda name: space.values(name, x[some]), lambda: space.decode(x[some]), len(some))
+        lines += [
+            (
+                int(some[i]),
+                constraint.text,
+                f"the constraint {constraint.text!r} does not hold. Correct the row or drop the constraint: it holds "
+                "for the row as well as for every draw.",
+            )
+            for i in np.flatnonzero(~met)
+        ]
+    return lines
