@@ -26,6 +26,7 @@ class Laplace:
 
     Examples
     --------
+    >>> import numpy as np
     >>> placed = Laplace(2.0).at(Space.real(1), np.zeros(1)).place(np.array([[0.0], [1.0]]))
     >>> placed.x.round(3).ravel()
     array([0.   , 2.296])
