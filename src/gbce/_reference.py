@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
+
 from gbce._budget import Budget, BudgetSpentError
 from gbce._seeds import JUDGING, stream
 from gbce._weights import Array
@@ -20,7 +22,7 @@ class Reference:
     """Some rows of the data, and what the models said there."""
 
     rows: Array
-    spread: float | None = None
+    spread: Array | None = None
     classifiers: tuple[Predictor, ...] | None = None
 
     @classmethod
@@ -38,14 +40,13 @@ class Reference:
             self.classifiers = tuple(follow_predict(predictor, _between(self.rows)) for predictor in ready)
         return self.classifiers
 
-    def output_spread(self, first: Predictor, budget: Budget) -> float:
-        """Return the standard deviation of the first model's outputs, asked for once."""
+    def output_spread(self, first: Predictor, budget: Budget) -> Array:
+        """Return the standard deviation of each of the first model's outputs ``(c,)``, asked for once."""
         if self.spread is None:
             advice = "give the target a scale and a tolerance, or "
             with _setting_up(budget, len(self.rows), "reading the spread of outputs off the data", advice):
                 values = first(self.rows).values
-            # several columns have no one spread; the target refuses them in its own words
-            self.spread = float(values.std()) if values.ndim == 1 else 1.0
+            self.spread = np.atleast_1d(values.std(axis=0))
         return self.spread
 
 
