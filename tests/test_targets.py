@@ -296,14 +296,14 @@ def test_open_numbers_come_from_each_outputs_own_spread_and_changes_from_its_own
             r"weight of output 0 must be a positive number",
         ),
         (lambda: gbce.Multi([gbce.AtLeast(3)], weights=[np.nan]), ValueError, r"must be a positive number, not nan"),
-        (lambda: gbce.Multi([gbce.AtLeast(3)], weights=[1, 2]), ValueError, r"2 weights for 1 targets"),
+        (lambda: gbce.Multi([gbce.AtLeast(3)], weights=[1, 2]), ValueError, r"weights has 2 entries, targets has 1"),
         (lambda: gbce.Multi({0: gbce.AtLeast(3)}, weights=[1]), ValueError, r"weights must name them too"),
         (lambda: gbce.Multi({0: gbce.AtLeast(3)}, weights={1: 1}), ValueError, r"output 1 has a weight but no target"),
         (lambda: gbce.Multi([gbce.AtLeast(3)], weights=2), TypeError, r"weights must be a mapping or a sequence"),
         (
             lambda: ask(two, gbce.Multi([gbce.AtLeast(3)])),
             ValueError,
-            r"lists 1 targets, but two returns 2 columns.*None",
+            r"lists targets for 1, but two returns 2 columns.*None",
         ),
         (
             lambda: ask(two, gbce.Multi({5: gbce.AtLeast(3)})),

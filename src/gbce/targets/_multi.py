@@ -66,7 +66,9 @@ class Multi(Target):
         if isinstance(self.weights, tuple) and isinstance(self.targets, dict):
             raise ValueError("Multi: targets name their outputs, so weights must name them too, such as {0: 2.0}")
         if isinstance(self.weights, tuple) and len(self.weights) != len(self.targets):
-            raise ValueError(f"Multi: {len(self.weights)} weights for {len(self.targets)} targets; give one for each")
+            raise ValueError(
+                f"Multi: weights has {len(self.weights)} entries, targets has {len(self.targets)}; give one for each"
+            )
         if isinstance(self.weights, dict):
             lost = sorted(set(self.weights) - {index for index, _ in _listed(self.targets)})
             if lost:
@@ -116,8 +118,8 @@ class Multi(Target):
         has = f"{outputs.model} returns {c} {'column' if c == 1 else 'columns'}"
         if isinstance(self.targets, tuple) and len(self.targets) != c:
             raise ValueError(
-                f"Multi lists {len(self.targets)} targets, but {has}: put None where an output is left alone, or name "
-                "the outputs, as in gbce.Multi({0: gbce.AtLeast(3)})"
+                f"Multi lists targets for {len(self.targets)}, but {has}: put None where an output is left alone, or "
+                "name the outputs, as in gbce.Multi({0: gbce.AtLeast(3)})"
             )
         last = max(index for index, _ in _listed(self.targets))
         if last >= c:
