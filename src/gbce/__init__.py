@@ -30,7 +30,7 @@ from gbce.predictors import PredictionError
 from gbce.priors import DistancePrior, Gaussian, Gower, Laplace, NearData, Sparse
 from gbce.samplers import SMC, Chains, Importance, Nested
 from gbce.space import Feature, Space
-from gbce.targets import AtLeast, AtMost, Class, Loss, Range, Value
+from gbce.targets import AtLeast, AtMost, Change, Class, Loss, Multi, Range, Value
 
 __version__ = "0.1.0"
 
@@ -43,6 +43,7 @@ __all__ = [
     "CVaR",
     "Chains",
     "ChanceConstrained",
+    "Change",
     "Class",
     "DirectOpt",
     "DistancePrior",
@@ -63,6 +64,7 @@ __all__ = [
     "Medoid",
     "ModelError",
     "ModelNeededError",
+    "Multi",
     "NearData",
     "Nested",
     "PredictionError",

@@ -23,7 +23,7 @@ class Reference:
 
     rows: Array
     steps: Array
-    spread: float | None = None
+    spread: Array | None = None
     classifiers: tuple[Predictor, ...] | None = None
 
     @classmethod
@@ -41,14 +41,13 @@ class Reference:
             self.classifiers = tuple(follow_predict(predictor, _between(self.rows, self.steps)) for predictor in ready)
         return self.classifiers
 
-    def output_spread(self, first: Predictor, budget: Budget) -> float:
-        """Return the standard deviation of the first model's outputs, asked for once."""
+    def output_spread(self, first: Predictor, budget: Budget) -> Array:
+        """Return the standard deviation of each of the first model's outputs ``(c,)``, asked for once."""
         if self.spread is None:
             advice = "give the target a scale and a tolerance, or "
             with _setting_up(budget, len(self.rows), "reading the spread of outputs off the data", advice):
                 values = first(self.rows).values
-            # several columns have no one spread; the target refuses them in its own words
-            self.spread = float(values.std()) if values.ndim == 1 else 1.0
+            self.spread = np.atleast_1d(values.std(axis=0))
         return self.spread
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from gbce._checks import is_number, require_counts, require_finite
 from gbce._weights import Array
-from gbce.targets import Class, Loss, Target
+from gbce.targets import Class, Loss, Multi, Target
 
 __all__ = ["EtaRule", "ExpectedLoss", "ModelError", "SuccessProbability", "as_eta", "as_etas", "noise_scale"]
 
@@ -227,6 +227,8 @@ def _error_of(target: Target) -> str | None:
         return None
     if isinstance(target, Loss):
         raise TypeError("ModelError does not know what the values of your own loss mean: give eta as a number")
+    if isinstance(target, Multi):
+        raise TypeError("ModelError measures one output, and gbce.Multi asks for several: give eta as a number")
     return "mae" if getattr(target, "loss", "squared") == "absolute" else "mse"
 
 

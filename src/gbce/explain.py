@@ -134,7 +134,7 @@ class Explainer:
         ----------
         row : Series, mapping, one-row DataFrame or array of shape (d,)
             The row, x_b.
-        target : Value, Range, AtLeast, AtMost, Class or Loss
+        target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss
             What is wanted of the model's output, y*.
         rules : Rule or sequence of Rule, optional
             Which decisions to take; MAP, Mean, CVaR and ChanceConstrained when left out.
@@ -234,7 +234,7 @@ class Explainer:
         budget: Budget,
     ) -> Explanation:
         posterior = self._posterior(x0, predictors, target, budget)
-        at_row = _evaluated_row(posterior, x0)
+        posterior, at_row = _settled(posterior, x0)
         part = 0.5 if rules else 1.0  # of the budget; the rest is for the rules and their figures
         draws = self.sampler.sample(replace(posterior, budget=budget.share(part)), stream(number, SAMPLING))
         if posterior.prior.spikes:
@@ -359,12 +359,13 @@ class Explainer:
         return GibbsPosterior(prior, predictors, target, explanation.mixture)
 
 
-def _evaluated_row(posterior: GibbsPosterior, x0: Array) -> Points:
-    """Return the row itself as one evaluated point."""
+def _settled(posterior: GibbsPosterior, x0: Array) -> tuple[GibbsPosterior, Points]:
+    """Return the posterior, its target settled for the row, and the row itself as one evaluated point."""
     x = x0[None, :]
+    said = posterior.ask(x, own_decision=True)
+    posterior = replace(posterior, target=posterior.target.settled(said[0]))
     zero = np.zeros((1, posterior.prior.dimension))
-    said = posterior.evaluate(x, own_decision=True)
-    return Points(zero, x, *said, cost=posterior.prior.cost(x), extra=np.zeros(1))
+    return posterior, Points(zero, x, *posterior.read(said), cost=posterior.prior.cost(x), extra=np.zeros(1))
 
 
 def _as_rules(rules: Any) -> tuple[Rule, ...]:

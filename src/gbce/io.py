@@ -4,6 +4,7 @@ import json
 import uuid
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from datetime import date
 from pathlib import Path
@@ -27,7 +28,7 @@ __all__ = ["load", "save"]
 
 FORMAT = 3
 _MANIFEST = "explanation.json"
-_TARGETS = ("AtLeast", "AtMost", "Class", "Loss", "Range", "Value")
+_TARGETS = ("AtLeast", "AtMost", "Class", "Loss", "Multi", "Range", "Value")
 _RULES = (
     "MAP", "CVaR", "ChanceConstrained", "DirectOpt", "DiverseSet", "GeometricMedian", "Mean", "Medoid", "RandomDraw",
 )  # fmt: skip
@@ -251,9 +252,20 @@ def _decision(label: str, arrays: dict[str, Array], i: int) -> Decision:
 def _target(described: dict[str, Any]) -> Target:
     if described["type"] not in _TARGETS:
         raise KeyError(f"unknown target {described['type']!r}")
-    missing = {"function": None} if described["type"] == "Loss" else {}
-    target: Target = getattr(gbce.targets, described["type"])(**missing, **described["options"])
+    options = dict(described["options"])
+    if described["type"] == "Loss":
+        options["function"] = None
+    if described["type"] == "Multi":
+        options = {"targets": _by_output(options["targets"], _target), "weights": _by_output(options["weights"], float)}
+    target: Target = getattr(gbce.targets, described["type"])(**options)
     return target
+
+
+def _by_output(written: Any, read: Callable[[Any], Any]) -> Any:
+    """Read what was written for each output, by name or in order."""
+    if isinstance(written, dict):
+        return {int(index): None if entry is None else read(entry) for index, entry in written.items()}
+    return None if written is None else [None if entry is None else read(entry) for entry in written]
 
 
 def _rule(described: dict[str, Any]) -> Rule:
@@ -272,4 +284,6 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if isinstance(value, Target):
+        return _described(value)
     raise TypeError(f"{value!r} of type {type(value).__name__} cannot be written to a file")

@@ -16,7 +16,7 @@ from gbce._checks import is_number
 from gbce._weights import Array
 from gbce.predictors import Predictor
 from gbce.priors import LocatedPrior
-from gbce.targets import Target
+from gbce.targets import Outputs, Target
 
 __all__ = [
     "BudgetSpentError",
@@ -144,20 +144,26 @@ class GibbsPosterior:
 
     def evaluate(self, x: Array, *, own_decision: bool = False) -> Evaluated:
         """Ask every model about ``x`` of shape ``(n, d)`` and read the answers against the target."""
-        return self._read(x, self.predictors, own_decision)
+        return self.read(self.ask(x, own_decision=own_decision))
 
     def evaluate_first(self, x: Array) -> Evaluated:
         """Ask only the first model: arrays ``(n, 1)``."""
-        return self._read(x, self.predictors[:1], False)
+        return self.read(self.ask(x, models=1))
+
+    def ask(self, x: Array, *, own_decision: bool = False, models: int | None = None) -> list[Outputs]:
+        """Return what every model says about ``x`` of shape ``(n, d)``, or only the first few ``models``."""
+        asked = self.predictors[:models]
+        with self.budget.spending(len(x) * sum(predictor.questions(own_decision) for predictor in asked)):
+            return [predictor(x, own_decision=own_decision) for predictor in asked]
+
+    def read(self, said: Sequence[Outputs]) -> Evaluated:
+        """Read what models said against the target."""
+        readings = [self.target.read(outputs) for outputs in said]
+        return Evaluated(*(np.column_stack(column) for column in zip(*readings, strict=True)))
 
     def objective(self, x: Array, loss: Array) -> Array:
         """Return what the mode minimises at ``x`` of shape ``(n, d)``, whose losses are known."""
         return self.mixture.objective(loss, self.prior.cost(x))
-
-    def _read(self, x: Array, predictors: Sequence[Predictor], own_decision: bool) -> Evaluated:
-        with self.budget.spending(len(x) * sum(ask.questions(own_decision) for ask in predictors)):
-            readings = [self.target.read(ask(x, own_decision=own_decision)) for ask in predictors]
-        return Evaluated(*(np.column_stack(column) for column in zip(*readings, strict=True)))
 
     @property
     def n_calls(self) -> int:

@@ -1,0 +1,141 @@
+"""From a pandas frame back to the library and the types that the data came in."""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from gbce._frames._reading import FLOATS, INTEGERS, KNOWN, Column, column_of, eager
+
+__all__ = ["Layout"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The library, schema and column order of a frame, to give results in the form that the data came in.
+
+    Parameters
+    ----------
+    library : {"pandas", "polars", "pyarrow"}
+        Where the frame comes from.
+    columns : tuple of Column
+        In their order; empty for pandas, whose frames need no change.
+    schema : str, optional
+        Of pyarrow: its own schema, in base64.
+
+    Examples
+    --------
+    >>> from gbce._frames import as_pandas
+    >>> data = pd.DataFrame({"age": [40, 50]})
+    >>> Layout.of(data).restore(as_pandas(data)).equals(data)
+    True
+    """
+
+    library: str
+    columns: tuple[Column, ...] = ()
+    schema: str | None = None
+
+    @classmethod
+    def of(cls, native: Any) -> "Layout":
+        """Read the layout off a frame."""
+        frame = eager(native)
+        if frame is None:
+            raise TypeError(f"a frame of pandas, polars or pyarrow is needed, not {type(native).__name__}")
+        library = str(frame.implementation)
+        if library == "pandas":
+            return cls(library)
+        columns = tuple(column_of(series, library) for series in frame.iter_columns())
+        schema = base64.b64encode(native.schema.serialize()).decode() if library == "pyarrow" else None
+        return cls(library, columns, schema)
+
+    def restore(self, frame: pd.DataFrame) -> Any:
+        """Return a pandas frame with these columns, in any order, as a frame of the library and with its types."""
+        if self.library == "pandas":
+            return frame
+        names = [column.name for column in self.columns]
+        if sorted(map(str, frame.columns)) != sorted(names):
+            raise ValueError(f"the frame must have the columns {names}, not {list(frame.columns)}")
+        values = [_canonical(frame[column.name], column) for column in self.columns]
+        return self._arrow(values) if self.library == "pyarrow" else self._polars(values)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what :func:`json.dumps` can write."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, written: dict[str, Any]) -> "Layout":
+        """Rebuild a layout from what was written."""
+        if written["library"] not in ("pandas", "polars", "pyarrow"):
+            raise ValueError(f"unknown library of frames {written['library']!r}")
+        columns = []
+        for options in written["columns"]:
+            if options["dtype"] not in KNOWN:
+                raise ValueError(f"column {options['name']!r} has the unknown type {options['dtype']!r}")
+            listed = options["categories"]
+            columns.append(Column(**{**options, "categories": None if listed is None else tuple(listed)}))
+        return cls(written["library"], tuple(columns), written["schema"])
+
+    def _polars(self, values: Sequence[pd.Series]) -> Any:
+        built = {c.name: _built(series, c) for c, series in zip(self.columns, values, strict=True)}
+        return nw.from_dict(built, backend="polars").to_native()
+
+    def _arrow(self, values: Sequence[pd.Series]) -> Any:
+        import pyarrow as pa  # only where a frame of its came in
+
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema or "")))
+        arrays = []
+        for column, series, field in zip(self.columns, values, schema, strict=True):
+            if column.dtype == "Categorical":
+                series = pd.Categorical(series, column.categories, ordered=field.type.ordered)
+            elif column.nan:
+                series = series.to_numpy()
+            arrays.append(pa.array(series, field.type, from_pandas=not column.nan))
+        return pa.table(arrays, schema=schema)
+
+
+def _canonical(series: pd.Series, column: Column) -> pd.Series:
+    """Return a pandas column in the one form its type is restored from, or say what does not fit."""
+    kind = column.dtype
+    try:
+        if kind in INTEGERS:
+            return series.astype(kind)
+        if kind == "Boolean":
+            return series.astype("boolean")
+        if kind in FLOATS:
+            return pd.Series(series.to_numpy(dtype=kind.lower(), na_value=np.nan))
+        if kind in ("Date", "Datetime"):
+            if (column.zone is None) != (getattr(series.dtype, "tz", None) is None):
+                raise ValueError(f"times with a zone and times without do not compare, and it had {column.zone}")
+            return (series.dt.tz_convert("UTC") if column.zone else series).astype(
+                f"datetime64[{column.unit or 's'}{', UTC' if column.zone else ''}]"
+            )
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"column {column.name!r} cannot be made {kind} again: {error}") from None
+    text = series.astype(object)
+    text = text.where(text.notna(), None)
+    if column.categories is not None:
+        new = [value for value in text if value is not None and value not in column.categories]
+        if new:
+            raise ValueError(f"column {column.name!r} holds {new[0]!r}, which is none of {list(column.categories)}")
+    return text
+
+
+def _built(series: pd.Series, column: Column) -> Any:
+    """Return a canonical column as polars has it."""
+    kind, make = column.dtype, nw.new_series
+    if kind in ("Date", "Datetime"):
+        plain = series.dt.tz_localize(None) if column.zone else series
+        counts = plain.to_numpy().astype("int64")
+        counts = counts // 86_400 if kind == "Date" else counts
+        listed = [None if gone else count for count, gone in zip(counts.tolist(), series.isna(), strict=True)]
+        time = nw.Date() if kind == "Date" else nw.Datetime(column.unit, column.zone)  # type: ignore[arg-type]
+        return make(column.name, listed, nw.Int32 if kind == "Date" else nw.Int64, backend="polars").cast(time)
+    if kind in FLOATS and (column.nan or not series.isna().any()):
+        return make(column.name, series.to_numpy(), getattr(nw, kind), backend="polars")
+    dtype = nw.Enum(column.categories or ()) if kind == "Enum" else getattr(nw, kind)()
+    listed = [None if gone else value for value, gone in zip(series.tolist(), series.isna(), strict=True)]
+    return make(column.name, listed, dtype, backend="polars")

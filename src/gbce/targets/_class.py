@@ -1,0 +1,116 @@
+"""A wish for a classifier: a decision, or a probability."""
+
+import difflib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import rel_entr
+
+from gbce._checks import is_number, require_finite
+from gbce._weights import Array
+from gbce.targets._target import Outputs, Reading, Target
+
+__all__ = ["Class"]
+
+_SMALLEST_PROBABILITY = np.finfo(float).eps  # so that a forest's p = 0 costs 36, not infinity
+
+
+@dataclass(frozen=True)
+class Class(Target):
+    """A decision for ``label``, loss ``-log p(label | x)``, or a probability of it in a range.
+
+    Parameters
+    ----------
+    label : object
+        One of the model's classes, as the model spells it.
+    probability : float or pair of floats
+        When it counts as reached. At 0.5 the model's own decision counts: its ``predict`` must give ``label``,
+        so a tie that the model resolves the other way is not reached, and with three or more classes the most
+        probable one wins. Any other value asks for ``p(label | x) >= probability``. A pair ``(low, high)`` asks for
+        ``low <= p(label | x) <= high``, whatever is decided.
+
+    Notes
+    -----
+    The loss of a pair is the least Kullback-Leibler divergence of ``p`` from a probability in the range: zero inside,
+    ``low * log(low / p) + (1 - low) * log((1 - low) / (1 - p))`` below it and the same with ``high`` above it. It rises
+    with the distance on both sides, and the pair ``(1, 1)`` gives ``-log p`` again. Probabilities of zero and one are
+    taken as 2e-16 away from them, so no loss is infinite.
+
+    Examples
+    --------
+    >>> p = np.array([[0.5, 0.5], [0.2, 0.8]])
+    >>> said = Outputs(p, classes=("no", "yes"), decided=p.argmax(axis=1))
+    >>> Class("yes").read(said).reached
+    array([False,  True])
+    >>> Class("yes", probability=(0.4, 0.6)).read(said).loss.round(3)
+    array([0.   , 0.105])
+    """
+
+    label: Any
+    probability: float | tuple[float, float] = field(default=0.5, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.probability, (tuple, list, np.ndarray)):
+            object.__setattr__(self, "probability", _as_range(self.probability))
+            return
+        require_finite(self, "probability")
+        if not 0 < self.probability <= 1:
+            raise ValueError(f"Class: probability must be above 0 and at most 1, not {self.probability!r}")
+
+    def read(self, outputs: Outputs) -> Reading:
+        """Return output, loss and reached for each row."""
+        values, decided, column = self._columns(outputs)
+        p = values[:, column]
+        if isinstance(self.probability, tuple):
+            low, high = self.probability
+            inside = np.clip(p, 0.0, 1.0)  # room for rounding
+            return Reading(p, _divergence(inside, low, high), (low <= inside) & (inside <= high))
+        loss = -np.log(np.clip(p, _SMALLEST_PROBABILITY, 1.0))
+        reached = decided == column if self.probability == 0.5 else p >= self.probability
+        return Reading(p, loss, reached)
+
+    def _columns(self, outputs: Outputs) -> tuple[Array, Array, int]:
+        if outputs.classes is None or outputs.decided is None:
+            raise TypeError(
+                f"Class({self.label!r}) wants a classifier, but {outputs.model} returns numbers without classes: "
+                "ask for gbce.Value, gbce.Range, gbce.AtLeast or gbce.AtMost"
+            )
+        for column, label in enumerate(outputs.classes):
+            if label == self.label:
+                return outputs.values, outputs.decided, column
+        spelled = {str(label): label for label in outputs.classes}
+        near = difflib.get_close_matches(str(self.label), list(spelled), n=1)
+        hint = f" Did you mean {spelled[near[0]]!r}?" if near else ""
+        raise ValueError(
+            f"Class: {outputs.model} never saw the label {self.label!r}; its classes are {list(outputs.classes)}.{hint}"
+        )
+
+    def describe(self) -> str:
+        """Return the wish as a few words."""
+        if isinstance(self.probability, tuple):
+            low, high = self.probability
+            return f"class {self.label!r} with probability between {low:g} and {high:g}"
+        sure = "" if self.probability == 0.5 else f" with probability {self.probability:g} or more"
+        return f"class {self.label!r}{sure}"
+
+
+def _as_range(pair: Any) -> tuple[float, float]:
+    if len(pair) != 2 or not all(is_number(end) and 0 <= end <= 1 for end in pair):
+        raise ValueError(
+            f"Class: probability must be one number or a pair (low, high) of numbers from 0 to 1, not {pair!r}"
+        )
+    low, high = float(pair[0]), float(pair[1])
+    if low > high:
+        raise ValueError(f"Class: probability has low = {low:g} above high = {high:g}; swap them")
+    if low == 0 and high == 1:
+        raise ValueError("Class: every probability lies between 0 and 1, so there is nothing to reach; narrow the pair")
+    return low, high
+
+
+def _divergence(p: Array, low: float, high: float) -> Array:
+    """Return the least Kullback-Leibler divergence of ``p`` ``(n,)`` from a probability between low and high."""
+    wanted = np.clip(p, low, high)
+    said = np.clip(p, _SMALLEST_PROBABILITY, 1.0 - _SMALLEST_PROBABILITY)
+    loss = rel_entr(wanted, said) + rel_entr(1.0 - wanted, 1.0 - said)
+    return np.where(wanted == p, 0.0, np.maximum(loss, 0.0))

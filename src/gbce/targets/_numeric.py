@@ -1,0 +1,227 @@
+"""Wishes for one number per row.
+
+They differ only in what they call the *deviation* from the wish; loss and ``reached`` follow from it in one place.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
+
+import numpy as np
+
+from gbce._checks import require_finite
+from gbce._weights import Array
+from gbce.targets._target import Outputs, Reading, Target, short
+
+__all__ = ["AtLeast", "AtMost", "Numeric", "Range", "Value"]
+
+DEFAULT_SPREAD_SHARE = 0.1  # scale and tolerance left open are this share of the outputs' standard deviation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numeric(Target):
+    """What all targets on one number per row have: the scale and shape of the loss, and a tolerance."""
+
+    scale: float | None = None
+    tolerance: float | None = None
+    loss: Literal["squared", "absolute"] = "squared"
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        if self.scale is not None:
+            require_finite(self, "scale")
+            if self.scale <= 0:
+                raise ValueError(f"{name}: scale must be positive, not {self.scale!r}")
+        if self.tolerance is not None:
+            require_finite(self, "tolerance")
+            if self.tolerance < 0:
+                raise ValueError(f"{name}: tolerance must not be negative, not {self.tolerance!r}")
+        if self.loss not in ("squared", "absolute"):
+            raise ValueError(f"{name}: loss must be 'squared' or 'absolute', not {self.loss!r}")
+
+    @property
+    def _tolerance_share(self) -> float:
+        """The tolerance as a share of the spread, when left open."""
+        return 0.0
+
+    @property
+    def needs_spread(self) -> bool:
+        """Whether scale or tolerance was left open."""
+        return self.scale is None or (self.tolerance is None and self._tolerance_share > 0)
+
+    def resolved(self, spread: float | Array) -> Self:
+        """Return the target with scale and tolerance filled in."""
+        sd = float(np.max(spread)) if np.size(spread) == 1 else 1.0  # read refuses several outputs, in words
+        if self.needs_spread and not sd > 0:
+            raise ValueError(
+                f"{type(self).__name__}: the model gives the same output for every row of the data, so scale and "
+                "tolerance cannot be read off them; give both as numbers"
+            )
+        scale = DEFAULT_SPREAD_SHARE * sd if self.scale is None else float(self.scale)
+        tolerance = self._tolerance_share * sd if self.tolerance is None else float(self.tolerance)
+        return replace(self, scale=scale, tolerance=tolerance)
+
+    def _numbers(self, outputs: Outputs) -> Array:
+        """Return one number per row ``(n,)``, or say why there is none."""
+        name = type(self).__name__
+        if outputs.classes is not None:
+            raise TypeError(
+                f"{name} wants a number, but {outputs.model} is a classifier: ask for gbce.Class(label) with a "
+                f"label out of {list(outputs.classes)}"
+            )
+        if outputs.values.ndim != 1:
+            raise ValueError(
+                f"{name} wants one number per row, but {outputs.model} returns {outputs.values.shape[1]} columns; "
+                "use gbce.Multi with a target for each of them, or gbce.Loss with a function of all"
+            )
+        return outputs.values
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plain(Numeric):
+    """Targets that do not depend on the row."""
+
+    because: str = field(default="", compare=False, repr=False)
+
+    @abstractmethod
+    def deviation(self, f: Array) -> Array:
+        """How far outputs ``(n,)`` are from the wish, in the output's units; never negative."""
+
+    @abstractmethod
+    def _wish(self) -> str:
+        """Return the wish alone as a few words."""
+
+    def describe(self) -> str:
+        """Return the wish as a few words, after where it comes from."""
+        return f"{self.because}: {self._wish()}" if self.because else self._wish()
+
+    def read(self, outputs: Outputs) -> Reading:
+        """Return output, loss and reached for each row."""
+        values = self._numbers(outputs)
+        if self.scale is None or self.tolerance is None:
+            raise ValueError(f"{type(self).__name__}: scale and tolerance are still open; call resolved(spread) first")
+        deviation = self.deviation(values)
+        scaled = deviation / self.scale
+        loss = np.square(scaled) if self.loss == "squared" else scaled
+        return Reading(values, loss, deviation <= self.tolerance)
+
+
+@dataclass(frozen=True)
+class Value(_Plain):
+    """An output equal to ``y``: loss ``((f - y) / scale)**2``, reached when ``|f - y| <= tolerance``.
+
+    Parameters
+    ----------
+    y : float
+        The wanted output y*.
+    scale : float, optional
+        Error that costs one unit of loss. Left open, it is 10% of the SD of the model's outputs on the data;
+        ``scale=1`` is the paper's squared error, :func:`gbce.noise_scale` ties it to the model's own error.
+    tolerance : float, optional
+        Largest error that still counts as reached; 10% of the SD of the outputs when left open.
+    loss : {"squared", "absolute"}
+        Shape of the loss.
+    because : str
+        Words that go before the wish where it is shown, e.g. where the number comes from.
+
+    Examples
+    --------
+    >>> Value(3.0, scale=1, tolerance=0.5).read(Outputs(np.array([3.2, 5.0]))).loss.round(2)
+    array([0.04, 4.  ])
+    """
+
+    y: float
+
+    def __post_init__(self) -> None:
+        require_finite(self, "y")
+        super().__post_init__()
+
+    @property
+    def _tolerance_share(self) -> float:
+        return DEFAULT_SPREAD_SHARE
+
+    def deviation(self, f: Array) -> Array:
+        """How far outputs are from the wish."""
+        return np.abs(f - self.y)
+
+    def _wish(self) -> str:
+        tolerance = "" if self.tolerance is None else f" ± {short(self.tolerance)}"
+        return f"{short(self.y)}{tolerance}"
+
+
+@dataclass(frozen=True)
+class Range(_Plain):
+    """An output between ``low`` and ``high``: no loss inside, squared distance over ``scale**2`` outside.
+
+    The other options are those of :class:`Value`, but ``tolerance`` is zero when left
+    open: an output outside the range has not reached it.
+
+    Examples
+    --------
+    >>> Range(60, 100, scale=10, tolerance=0).read(Outputs(np.array([50.0, 70.0, 120.0]))).loss
+    array([1., 0., 4.])
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        require_finite(self, "low", "high")
+        if self.low > self.high:
+            raise ValueError(f"Range: low = {self.low:g} is above high = {self.high:g}")
+        super().__post_init__()
+
+    def deviation(self, f: Array) -> Array:
+        """How far outputs are from the wish."""
+        return np.maximum(np.maximum(self.low - f, f - self.high), 0.0)
+
+    def _wish(self) -> str:
+        return f"between {short(self.low)} and {short(self.high)}"
+
+
+@dataclass(frozen=True)
+class AtLeast(_Plain):
+    """An output of ``y`` or more; otherwise like :class:`Range`.
+
+    Examples
+    --------
+    >>> AtLeast(60, scale=10).resolved(spread=1.0).read(Outputs(np.array([50.0, 60.0]))).reached
+    array([False,  True])
+    """
+
+    y: float
+
+    def __post_init__(self) -> None:
+        require_finite(self, "y")
+        super().__post_init__()
+
+    def deviation(self, f: Array) -> Array:
+        """How far outputs are from the wish."""
+        return np.maximum(self.y - f, 0.0)
+
+    def _wish(self) -> str:
+        return f"at least {short(self.y)}"
+
+
+@dataclass(frozen=True)
+class AtMost(_Plain):
+    """An output of ``y`` or less; otherwise like :class:`Range`.
+
+    Examples
+    --------
+    >>> AtMost(60, scale=10, loss="absolute").resolved(spread=1.0).read(Outputs(np.array([80.0]))).loss
+    array([2.])
+    """
+
+    y: float
+
+    def __post_init__(self) -> None:
+        require_finite(self, "y")
+        super().__post_init__()
+
+    def deviation(self, f: Array) -> Array:
+        """How far outputs are from the wish."""
+        return np.maximum(f - self.y, 0.0)
+
+    def _wish(self) -> str:
+        return f"at most {short(self.y)}"
