@@ -26,7 +26,7 @@ from gbce.explanation import Explanation
 from gbce.io import load
 from gbce.metrics import Evaluation
 from gbce.posterior import weights_from_risk
-from gbce.predictors import PredictionError
+from gbce.predictors import PredictionError, Remote, classifier
 from gbce.priors import DistancePrior, Gaussian, Laplace
 from gbce.samplers import SMC, Chains, Importance, Nested
 from gbce.space import Feature, Space
@@ -66,9 +66,11 @@ __all__ = [
     "PredictionError",
     "RandomDraw",
     "Range",
+    "Remote",
     "Space",
     "SuccessProbability",
     "Value",
+    "classifier",
     "datasets",
     "load",
     "noise_scale",

@@ -1,4 +1,4 @@
-"""Classes for models that return bare numbers: functions, networks, sessions, boosters with an objective of their own."""
+"""Classes for models that return bare numbers: functions, networks, sessions, boosters of unknown objective."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -73,7 +73,9 @@ def named(inner: Predictor, wish: Classifier) -> Predictor:
             return replace(inner, classes=classes, plain=True)
         return replace(inner, classes=classes, ask=lambda x: shares(inner.ask(x), len(classes)), plain=True)
     if wish.logits:
-        raise ValueError(f"{inner.name} gives probabilities of its classes {list(inner.classes)}: leave out logits=True")
+        raise ValueError(
+            f"{inner.name} gives probabilities of its classes {list(inner.classes)}: leave out logits=True"
+        )
     if len(inner.classes) != len(classes):
         raise ValueError(f"{inner.name} has the classes {list(inner.classes)}, which {list(classes)} cannot rename")
     if inner.decide is None:

@@ -57,8 +57,8 @@ def as_numbers(space: Space, name: str) -> Callable[[Array], Array]:
                     f"{name} takes numbers only, but the columns {words} hold something else: explain a function "
                     "that turns rows of the data into the model's numbers and asks it"
                 )
-            return decoded.to_numpy(dtype=float, na_value=np.nan)
-        return np.asarray(decoded, dtype=float)
+            decoded = decoded.to_numpy(dtype=float, na_value=np.nan)
+        return np.ascontiguousarray(decoded, dtype=float)  # sums differ in their last bits by layout
 
     return rows
 

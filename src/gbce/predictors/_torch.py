@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from gbce._weights import Array
 from gbce.predictors._columns import as_numbers
 from gbce.predictors._predictor import Predictor
@@ -26,7 +24,7 @@ def from_torch(module: Any, space: Space, name: str) -> Predictor:
 
     def ask(x: Array) -> Array:
         like = next((t for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()), torch.empty(0))
-        rows = torch.from_numpy(np.ascontiguousarray(numbers(x))).to(device=like.device, dtype=like.dtype)
+        rows = torch.from_numpy(numbers(x)).to(device=like.device, dtype=like.dtype)
         with _evaluating(module), torch.no_grad():
             out = module(rows)
         if not isinstance(out, torch.Tensor):
