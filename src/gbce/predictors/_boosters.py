@@ -99,8 +99,12 @@ def from_catboost(model: Any, space: Space, name: str) -> Predictor:
         lambda x: model.predict(as_input(x), prediction_type="Probability"),
         classes=classes,
         decide=lambda x: model.predict(as_input(x), prediction_type="Class"),
-        decide_always=len(classes) == 2 and model.get_probability_threshold() != 0.5,
+        decide_always=_threshold(model) != 0.5,
     )
+
+
+def _threshold(model: Any) -> float:
+    return float(model.get_probability_threshold()) if hasattr(model, "get_probability_threshold") else 0.5
 
 
 def _catboost_rows(model: Any, space: Space, name: str) -> Callable[[Array], pd.DataFrame]:

@@ -1,5 +1,6 @@
 """One request over HTTP: sent, sent again with growing pauses, or given up with the reason."""
 
+import base64
 import email.utils
 import random
 import re
@@ -118,7 +119,10 @@ def secrets_in(url: str, headers: Mapping[str, str]) -> tuple[str, ...]:
     parts = urlsplit(url)
     words = [word for value in headers.values() for word in (value, *re.split(r"[\s,;=]+", value))]
     words += [value for _, value in parse_qsl(parts.query)] + [parts.query]
-    words += [word for one in (parts.username, parts.password) if one for word in (one, unquote(one))]
+    if parts.username is not None:
+        user, password = unquote(parts.username), unquote(parts.password or "")
+        words += [parts.username, parts.password or "", user, password]
+        words.append(base64.b64encode(f"{user}:{password}".encode()).decode())  # as it goes into a header
     return tuple(sorted({word for word in words if len(word) >= 4}, key=len, reverse=True))
 
 
