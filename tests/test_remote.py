@@ -287,6 +287,14 @@ def test_failure_that_passes_is_tried_again(endpoint, failure):
     assert remote.usage.retries == 2
 
 
+def test_answer_that_drips_is_late_as_a_whole(endpoint):
+    endpoint.plan = [drip]
+    start = time.monotonic()
+    with pytest.raises(PredictionError, match=r"no answer within 0.2 s; 0 of 50 rows were answered"):
+        gbce.Remote(endpoint.url, timeout=0.2, retries=0)(X)
+    assert time.monotonic() - start < 1.5  # it would drip for two seconds
+
+
 def test_retry_after_is_heeded(endpoint):
     endpoint.plan = [status(429, Retry_After="0.3"), status(503, Retry_After="Wed, 21 Oct 2015 07:28:00 GMT")]
     remote = gbce.Remote(endpoint.url, backoff=0.001)
