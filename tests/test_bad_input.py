@@ -533,11 +533,12 @@ def test_something_that_is_no_model_is_refused():
         gbce.Explainer([], DATA)
 
 
-def test_classifier_without_probabilities_is_refused():
+def test_classifier_without_probabilities_and_scores_is_refused():
+    from sklearn.ensemble import VotingClassifier
     from sklearn.svm import LinearSVC
 
-    model = LinearSVC().fit(DATA, total(DATA) > 0)
-    with pytest.raises(TypeError, match=r"LinearSVC is a classifier without predict_proba.*CalibratedClassifierCV"):
+    model = VotingClassifier([("svm", LinearSVC())]).fit(DATA, total(DATA) > 0)
+    with pytest.raises(TypeError, match=r"VotingClassifier is a classifier with neither.*CalibratedClassifierCV"):
         gbce.Explainer(model, DATA)
 
 

@@ -26,7 +26,7 @@ from gbce.explanation import Explanation
 from gbce.io import load
 from gbce.metrics import Evaluation
 from gbce.posterior import weights_from_risk
-from gbce.predictors import PredictionError
+from gbce.predictors import PredictionError, Remote, classifier
 from gbce.priors import DistancePrior, Gaussian, Gower, Laplace, NearData, Sparse
 from gbce.samplers import SMC, Chains, Importance, Nested
 from gbce.space import Feature, Space
@@ -70,10 +70,12 @@ __all__ = [
     "PredictionError",
     "RandomDraw",
     "Range",
+    "Remote",
     "Space",
     "Sparse",
     "SuccessProbability",
     "Value",
+    "classifier",
     "datasets",
     "load",
     "noise_scale",

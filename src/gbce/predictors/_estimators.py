@@ -1,4 +1,4 @@
-"""Estimators and functions as predictors: what a framework's model needs to be asked."""
+"""The dispatcher: a model of any make as a predictor, estimators with ``predict`` and functions among them."""
 
 import warnings
 from collections.abc import Callable
@@ -6,26 +6,43 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from gbce._weights import Array
+from gbce.predictors._boosters import from_catboost, from_lightgbm, from_xgboost
+from gbce.predictors._classifier import Classifier, named
+from gbce.predictors._columns import Rows, as_numbers, in_order, made_by, n_columns
 from gbce.predictors._forests import steady
+from gbce.predictors._onnx import from_onnx
 from gbce.predictors._predictor import MAX_BATCH, Predictor
+from gbce.predictors._remote import Remote, from_remote
+from gbce.predictors._scores import decides_by_score, scored
+from gbce.predictors._torch import from_torch
 from gbce.space import Space
 
 __all__ = ["as_classifier", "as_predictor", "follow_predict"]
 
 _MAX_CELLS = 20_000_000  # of one batch: 160 MB of floats
+_MAKES: tuple[tuple[str, str, Callable[[Any, Space, str], Predictor]], ...] = (
+    ("xgboost", "Booster", from_xgboost),
+    ("lightgbm", "Booster", from_lightgbm),
+    ("catboost", "CatBoost", from_catboost),
+    ("torch", "Module", from_torch),
+    ("onnxruntime", "InferenceSession", from_onnx),
+)
 
 
 def as_predictor(model: Any, space: Space, *, name: str | None = None, batch_rows: int | None = None) -> Predictor:
-    """Wrap a fitted estimator or pipeline, or a callable on rows.
+    """Wrap a fitted model of any make.
 
     Parameters
     ----------
-    model : estimator with ``predict``, or callable
-        A scikit-learn, LightGBM or XGBoost estimator or a scikit-learn pipeline, fitted; or any function of rows
-        (a frame if the data were a frame, an array otherwise) that returns ``(n,)`` or ``(n, c)``.
+    model : estimator with ``predict``, booster, torch module, ONNX session, Remote, Classifier or callable
+        A scikit-learn, LightGBM, XGBoost, CatBoost or FLAML estimator or a scikit-learn pipeline, fitted; a booster of
+        LightGBM or XGBoost; a ``torch.nn.Module``; an ``onnxruntime.InferenceSession``; a :class:`gbce.Remote`; one of
+        these or a function in :func:`gbce.classifier`; or any function of rows (a frame if the data were a frame, an
+        array otherwise) that returns ``(n,)`` or ``(n, c)``. No framework is imported to find out. A classifier with
+        a ``decision_function`` but no probabilities is read by a logistic function or softmax of its scores: shares
+        that rise with the score, not calibrated probabilities.
     space : Space
         How rows look.
     name : str, optional
@@ -40,18 +57,30 @@ def as_predictor(model: Any, space: Space, *, name: str | None = None, batch_row
     array([3.])
     """
     if batch_rows is None:
-        batch_rows = max(1_000, min(MAX_BATCH, _MAX_CELLS // len(space)))
+        batch_rows = max(1_000, min(MAX_BATCH, _MAX_CELLS // n_columns(space)))
     if isinstance(model, type):
         raise TypeError(f"model is the class {model.__name__}; pass a fitted instance of it")
+    return replace(_of_any_make(model, space, name), batch_rows=batch_rows)
+
+
+def _of_any_make(model: Any, space: Space, name: str | None) -> Predictor:
+    if isinstance(model, Classifier):
+        inside = model.model
+        if made_by(inside, "onnxruntime", "InferenceSession"):
+            return named(from_onnx(inside, space, name or type(inside).__name__, model.classes), model)
+        return named(_of_any_make(inside, space, name), model)
+    if isinstance(model, Remote):
+        return from_remote(model, space, name)
+    for package, kind, make in _MAKES:
+        if made_by(model, package, kind):
+            return make(model, space, name or type(model).__name__)
     if hasattr(model, "predict"):
-        predictor = _from_estimator(model, space, name or type(model).__name__)
-    elif callable(model):
+        return _from_estimator(model, space, name or type(model).__name__)
+    if callable(model):
         label = str(name or getattr(model, "__name__", type(model).__name__))
         label = "model" if label == "<lambda>" else label
-        predictor = Predictor(label, lambda x: model(space.decode(x)), plain=True)
-    else:
-        raise TypeError(f"model must have a predict method or be callable, not {type(model).__name__}")
-    return replace(predictor, batch_rows=batch_rows)
+        return Predictor(label, lambda x: model(space.decode(x)), plain=True)
+    raise TypeError(f"model must have a predict method or be callable, not {type(model).__name__}")
 
 
 def as_classifier(predictor: Predictor, x: Array) -> Predictor:
@@ -79,25 +108,30 @@ def _from_estimator(model: Any, space: Space, name: str) -> Predictor:
     as_input = _input_maker(model, space, name)
     if not _classifies(model):
         return Predictor(name, steady(model, "predict", as_input))
+    if isinstance(model.classes_, list):
+        raise TypeError(f"{name} predicts several outcomes at once: explain one of its estimators_, or a function")
     if len(model.classes_) < 2:
         raise ValueError(f"{name} knows a single class, {model.classes_[0]!r}: there is nothing to decide otherwise")
-    if not hasattr(model, "predict_proba"):
+    by_score = not hasattr(model, "predict_proba")
+    if by_score and not hasattr(model, "decision_function"):
         raise TypeError(
-            f"{name} is a classifier without predict_proba, and the loss of a class is -log of its probability: "
-            "fit it with probabilities, or wrap it in sklearn.calibration.CalibratedClassifierCV"
+            f"{name} is a classifier with neither predict_proba nor decision_function, and the loss of a class is -log "
+            "of its probability: fit it with probabilities, or wrap it in sklearn.calibration.CalibratedClassifierCV"
         )
     return Predictor(
         name,
-        steady(model, "predict_proba", as_input),
+        scored(model, name, as_input) if by_score else steady(model, "predict_proba", as_input),
         classes=tuple(np.asarray(model.classes_).tolist()),
         decide=steady(model, "predict", as_input),
-        decide_always=_has_threshold(model),
+        decide_always=not decides_by_score(model) if by_score else _has_threshold(model),
     )
 
 
 def _classifies(model: Any) -> bool:
     from sklearn.base import BaseEstimator, is_classifier
 
+    if made_by(model, "flaml"):  # a BaseEstimator of no kind
+        return getattr(model, "classes_", None) is not None
     if isinstance(model, BaseEstimator):
         return bool(is_classifier(model))
     # other makes follow the conventions without scikit-learn's tags
@@ -128,27 +162,19 @@ def _require_fitted(model: Any, name: str) -> None:
         raise NotFittedError(f"{name} is not fitted: call fit(X, y) before it can be explained") from None
 
 
-def _input_maker(model: Any, space: Space, name: str) -> Callable[[Array], Any]:
+def _input_maker(model: Any, space: Space, name: str) -> Rows:
     """Rows as the estimator saw them in ``fit``: a frame in its own column order, or an array."""
     wanted = getattr(model, "feature_names_in_", None)
     if wanted is None:
-        count = getattr(model, "n_features_in_", len(space))
-        if count != len(space):
-            raise ValueError(f"{name} was fitted on {count} columns, the data have {len(space)}: {list(space.names)}")
+        count = getattr(model, "n_features_in_", n_columns(space))
+        if count != n_columns(space):
+            raise ValueError(
+                f"{name} was fitted on {count} columns, the data have {n_columns(space)}: {list(space.names)}"
+            )
         # an estimator fitted on an array warns about frames, a pipeline or duck type may need its frame
-        return space.decode if space.columns is None or not hasattr(model, "n_features_in_") else _as_array
-    wanted = [str(label) for label in wanted]
-    if space.columns is None:
-        if len(wanted) != len(space):
-            raise ValueError(f"{name} was fitted on {len(wanted)} columns, the data have {len(space)}")
-        return lambda x: pd.DataFrame(x, columns=wanted)
-    have = list(map(str, space.columns))
-    if wanted in (have, [label.replace(" ", "_") for label in have]):  # LightGBM keeps its names without blanks
-        return space.decode
-    if sorted(wanted) != sorted(have):
-        raise ValueError(f"{name} was fitted on the columns {wanted}, the data have {have}")
-    return lambda x: space.decode(x)[wanted]
-
-
-def _as_array(x: Array) -> Array:
-    return x
+        if space.columns is None or not hasattr(model, "n_features_in_"):
+            return space.decode
+        return as_numbers(space, name)
+    if made_by(model, "flaml") and space.columns is not None and set(map(str, wanted)) <= set(map(str, space.columns)):
+        return space.decode  # it picks its columns by name, and may have dropped some that are constant
+    return in_order(wanted, space, name)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gbce._budget import BudgetSpentError
 from gbce._weights import Array
 from gbce.targets import Outputs
 
@@ -96,6 +97,10 @@ class Predictor:
             place = f"{self.name}, batch {number} of {len(starts)} (rows {start} to {start + len(rows) - 1})"
             try:
                 raw = ask(rows)
+            except BudgetSpentError:
+                raise
+            except PredictionError as error:
+                raise PredictionError(f"{place}: {error}") from error
             except Exception as error:
                 raise PredictionError(f"{place}: the model raised {type(error).__name__}: {error}") from error
             self.meter.calls += 1
@@ -126,12 +131,16 @@ class Predictor:
                 f"{place}: the model returned {values[i]} for row {start + i}, "
                 f"x = {np.array2string(rows[i], precision=4, threshold=12)}"
             )
+        if self.classes is not None and values.ndim == 1 and len(self.classes) != 2:
+            raise PredictionError(f"{place}: one number per row for the classes {list(self.classes)}")
         if self.classes is not None and values.ndim == 2 and values.shape[1] != len(self.classes):
             raise PredictionError(f"{place}: {values.shape[1]} columns for the classes {list(self.classes)}")
         return values
 
     def _labels(self, raw: Any, rows: Array, start: int, place: str) -> Array:
         labels = np.asarray(raw)
+        if labels.shape == (len(rows), 1):
+            labels = labels[:, 0]
         if labels.shape != (len(rows),):
             raise PredictionError(f"{place}: predict returned shape {labels.shape} for {len(rows)} rows")
         return labels

@@ -1,0 +1,85 @@
+"""What every make needs: whose model it is, and rows in the columns and the form that it takes."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gbce._weights import Array
+from gbce.space import Space
+
+__all__ = ["as_numbers", "as_table", "column_names", "in_order", "made_by", "n_columns"]
+
+Rows = Callable[[Array], Any]
+
+
+def made_by(model: Any, package: str, *names: str) -> bool:
+    """Whether a class of ``package`` (of one of these names) is among the model's; the package is not imported."""
+    return any(
+        cls.__module__.split(".")[0] == package and (not names or cls.__name__ in names) for cls in type(model).__mro__
+    )
+
+
+def n_columns(space: Space) -> int:
+    """Return how many columns decoded rows have."""
+    return int(getattr(space, "n_columns", len(space)))
+
+
+def in_order(wanted: Sequence[Any], space: Space, name: str, *, frame: bool = True) -> Rows:
+    """Return a function of float rows that gives the columns the model was fitted on, in its order.
+
+    Data in an array get the model's names, unless it does without a ``frame``.
+    """
+    wanted = [str(label) for label in wanted]
+    if space.columns is None:
+        if len(wanted) != n_columns(space):
+            raise ValueError(f"{name} was fitted on {len(wanted)} columns, the data have {n_columns(space)}")
+        return (lambda x: pd.DataFrame(space.decode(x), columns=wanted)) if frame else space.decode
+    have = list(map(str, space.columns))
+    if wanted in (have, [label.replace(" ", "_") for label in have]):  # LightGBM keeps its names without blanks
+        return space.decode
+    if sorted(wanted) != sorted(have):
+        raise ValueError(f"{name} was fitted on the columns {wanted}, the data have {have}")
+    positions = [have.index(label) for label in wanted]
+    return lambda x: space.decode(x).iloc[:, positions]
+
+
+def as_numbers(space: Space, name: str) -> Callable[[Array], Array]:
+    """Return a function of float rows that gives the decoded rows as a float array ``(n, columns)``."""
+
+    def rows(x: Array) -> Array:
+        decoded = space.decode(x)
+        if isinstance(decoded, pd.DataFrame):
+            words = [str(label) for label, dtype in decoded.dtypes.items() if not _is_numeric(dtype)]
+            if words:
+                raise TypeError(
+                    f"{name} takes numbers only, but the columns {words} hold something else: explain a function "
+                    "that turns rows of the data into the model's numbers and asks it"
+                )
+            decoded = decoded.to_numpy(dtype=float, na_value=np.nan)
+        return np.ascontiguousarray(decoded, dtype=float)  # sums differ in their last bits by layout
+
+    return rows
+
+
+def _is_numeric(dtype: Any) -> bool:
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype
+    return bool(pd.api.types.is_numeric_dtype(dtype))
+
+
+def as_table(space: Space) -> Callable[[Array], pd.DataFrame]:
+    """Return a function of float rows that gives a frame, whatever the data were."""
+    if space.columns is not None:
+        return space.decode
+    names = column_names(space)
+    return lambda x: pd.DataFrame(space.decode(x), columns=names)
+
+
+def column_names(space: Space) -> list[str]:
+    """Return the names of the columns of decoded rows; those of arrays are the features' or x1, x2, ..."""
+    if space.columns is not None:
+        return list(map(str, space.columns))
+    width = n_columns(space)
+    return list(space.names) if len(space.names) == width else [f"x{j + 1}" for j in range(width)]

@@ -1,0 +1,133 @@
+"""One request over HTTP: sent, sent again with growing pauses, or given up with the reason."""
+
+import base64
+import email.utils
+import random
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+
+__all__ = ["Again", "Refused", "import_httpx", "pause", "public_url", "secrets_in", "send", "without"]
+
+
+class Again(Exception):
+    """The request failed in a way that may pass.
+
+    Parameters
+    ----------
+    reason : str
+        For a sentence.
+    wait : float, optional
+        Seconds the endpoint asked for.
+    unread : bool
+        Whether the endpoint never looked at the rows.
+    """
+
+    def __init__(self, reason: str, wait: float | None = None, unread: bool = False) -> None:
+        super().__init__(reason)
+        self.wait, self.unread = wait, unread
+
+
+class Refused(Exception):
+    """The request failed and would fail again."""
+
+
+@dataclass(frozen=True)
+class _Reply:
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    def excerpt(self) -> str:
+        text = re.sub(r"\s+", " ", self.content.decode("utf-8", "replace")).strip()
+        return f": {text[:200]}" if text else ""
+
+
+def import_httpx() -> Any:
+    """Return the module, or say which extra has it."""
+    try:
+        import httpx
+    except ImportError as error:
+        raise ImportError("gbce.Remote needs httpx: pip install 'gbce[http]'") from error
+    return httpx
+
+
+def send(client: Any, url: str, body: bytes, timeout: float) -> bytes:
+    """Post ``body`` and return the content of a good answer; raise :class:`Again` or :class:`Refused` otherwise."""
+    httpx = import_httpx()
+    try:
+        reply = _post(client, url, body, timeout)
+    except httpx.TimeoutException:
+        raise Again(f"there was no answer within {timeout:g} s") from None
+    except httpx.ConnectError as error:
+        raise Again(f"no connection could be made ({error})", unread=True) from None
+    except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+        raise Again(f"the connection broke ({type(error).__name__}: {error})") from None
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise Refused(f"the request failed ({type(error).__name__}: {error})") from None
+    if 200 <= reply.status < 300:
+        return reply.content
+    said = f"it answered {reply.status}{reply.excerpt()}"
+    if reply.status == 429 or reply.status >= 500:
+        raise Again(said, _retry_after(reply.headers.get("Retry-After")), unread=reply.status == 429)
+    raise Refused(said)
+
+
+def _post(client: Any, url: str, body: bytes, timeout: float) -> _Reply:
+    """Read the whole answer before the deadline: an endpoint that sends a byte now and then is late as well."""
+    httpx = import_httpx()
+    deadline = time.monotonic() + timeout
+    parts = []
+    with client.stream("POST", url, content=body, timeout=timeout) as response:
+        for part in response.iter_bytes():
+            parts.append(part)
+            if time.monotonic() > deadline:
+                raise httpx.ReadTimeout("the answer did not end")
+        return _Reply(response.status_code, response.headers, b"".join(parts))
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Read seconds or a date; what is neither is not heeded."""
+    if value is None:
+        return None
+    if re.fullmatch(r"\d+(\.\d+)?", value.strip()):
+        return float(value)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def pause(attempt: int, wait: float | None, backoff: float, longest: float, rng: random.Random) -> float:
+    """Return the seconds to wait after failure ``attempt`` = 0, 1, ...: doubling, with jitter, or as was asked for."""
+    if wait is not None:
+        return wait + backoff * rng.random()
+    return min(longest, backoff * 2.0**attempt) * rng.uniform(0.5, 1.0)
+
+
+def public_url(url: str) -> str:
+    """Return an address without user, password and query, which may hold secrets."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def secrets_in(url: str, headers: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what must not be shown: words of header values, user and password, values of the query."""
+    parts = urlsplit(url)
+    words = [word for value in headers.values() for word in (value, *re.split(r"[\s,;=]+", value))]
+    words += [value for _, value in parse_qsl(parts.query)] + [parts.query]
+    if parts.username is not None:
+        user, password = unquote(parts.username), unquote(parts.password or "")
+        words += [parts.username, parts.password or "", user, password]
+        words.append(base64.b64encode(f"{user}:{password}".encode()).decode())  # as it goes into a header
+    return tuple(sorted({word for word in words if len(word) >= 4}, key=len, reverse=True))
+
+
+def without(text: str, secrets: Iterable[str]) -> str:
+    """Return a text in which every secret is three stars."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text

@@ -1,0 +1,277 @@
+"""A model behind an HTTP endpoint: asked in batches, patiently, never twice about the same row."""
+
+import json
+import random
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+
+from gbce._budget import BudgetSpentError
+from gbce._checks import is_number, require_counts, require_finite
+from gbce._weights import Array
+from gbce.predictors._columns import as_table
+from gbce.predictors._http import Again, Refused, import_httpx, pause, public_url, secrets_in, send, without
+from gbce.predictors._json import Answer, as_body, json_rows, predictions, row_keys
+from gbce.predictors._predictor import PredictionError, Predictor
+from gbce.space import Space
+
+__all__ = ["Remote", "Usage", "from_remote"]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a :class:`Remote` has sent so far.
+
+    Parameters
+    ----------
+    requests : int
+        Requests made, repeated ones included.
+    retries : int
+        Those among them that repeated a failed one.
+    rows_sent : int
+        Rows in them; rows that the endpoint refused to look at (no connection, status 429) are not counted.
+    rows_saved : int
+        Rows that were asked about but not sent, because their answer was known.
+    """
+
+    requests: int = 0
+    retries: int = 0
+    rows_sent: int = 0
+    rows_saved: int = 0
+
+
+@dataclass
+class _Desk:
+    """What changes while a Remote is used."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    cache: OrderedDict[bytes, Answer] = field(default_factory=OrderedDict)
+    rng: random.Random = field(default_factory=random.Random)
+    client: Any = None
+    requests: int = 0
+    retries: int = 0
+    sent: int = 0
+    saved: int = 0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Remote:
+    """A model behind an HTTP endpoint that takes and returns JSON (extra ``http``).
+
+    Rows are posted in batches as ``{"columns": [...], "rows": [[...], ...]}``, missing values as null, and answered by
+    ``{"predictions": [...]}`` or a bare list: one number per row, or one list of numbers. Answers are kept by the
+    content of the row, so that no row is paid for twice; one request is under way at a time. Failures that may pass
+    (no connection, no answer in time, status 429 or 5xx) are tried again; others raise :class:`gbce.PredictionError`.
+    When the endpoint fails for good, what it had answered is kept, and asking again goes on from there.
+
+    Parameters
+    ----------
+    url : str
+        Where to post, ``http://`` or ``https://``.
+    classes : sequence, optional
+        Labels of a classifier, in the order of its probabilities; one number per row is the probability of the second
+        of two. Left out, predictions are plain numbers.
+    batch_rows : int
+        Largest number of rows in one request.
+    timeout : float
+        Seconds in which a request must be answered in full.
+    retries : int
+        How often a failed request is repeated.
+    backoff : float
+        Seconds to wait before the first repetition; doubled each time, and shortened at random by up to a half. A
+        ``Retry-After`` of the endpoint is heeded instead.
+    max_wait : float
+        Longest wait; an endpoint that asks for more raises an error.
+    headers : mapping of str to str, optional
+        Sent with every request, e.g. a token; never shown.
+    max_rows : int, optional
+        Rows that may ever be sent, repeated ones included; :class:`gbce.BudgetSpentError` is raised before more are.
+    cache_rows : int
+        How many answers are kept; the least recently used go first.
+    encode : callable, optional
+        ``encode(columns, rows)`` returns another body: anything that JSON has, or text or bytes.
+    decode : callable, optional
+        ``decode(answer)`` returns the predictions out of the JSON of another answer.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> remote = gbce.Remote("https://example.org/score", headers={"Authorization": "Bearer 1234"}, max_rows=50_000)
+    >>> remote
+    Remote('https://example.org/score', batch_rows=500, max_rows=50000)
+    >>> remote.usage.rows_sent
+    0
+    """
+
+    url: str
+    classes: Sequence[Any] | None = field(default=None, kw_only=True)
+    batch_rows: int = field(default=500, kw_only=True)
+    timeout: float = field(default=30.0, kw_only=True)
+    retries: int = field(default=5, kw_only=True)
+    backoff: float = field(default=0.5, kw_only=True)
+    max_wait: float = field(default=60.0, kw_only=True)
+    headers: Mapping[str, str] | None = field(default=None, kw_only=True)
+    max_rows: int | None = field(default=None, kw_only=True)
+    cache_rows: int = field(default=200_000, kw_only=True)
+    encode: Callable[[list[str], list[list[Any]]], Any] | None = field(default=None, kw_only=True)
+    decode: Callable[[Any], Any] | None = field(default=None, kw_only=True)
+    _desk: _Desk = field(init=False, default_factory=_Desk)
+
+    def __post_init__(self) -> None:
+        import_httpx()
+        if not isinstance(self.url, str) or not self.url.startswith(("http://", "https://")):
+            raise ValueError("Remote: url must be an address that begins with http:// or https://")
+        if self.classes is not None:
+            object.__setattr__(self, "classes", tuple(self.classes))
+            if len(set(self.classes)) < max(2, len(self.classes)):
+                raise ValueError(f"Remote: classes must be two or more different labels, not {self.classes!r}")
+        require_counts(self, "batch_rows", "cache_rows", *(["max_rows"] if self.max_rows is not None else []))
+        require_finite(self, "timeout", "retries", "backoff", "max_wait")
+        if self.timeout <= 0 or min(self.backoff, self.max_wait) < 0:
+            raise ValueError("Remote: timeout must be positive, backoff and max_wait must not be negative")
+        if not is_number(self.retries) or self.retries < 0 or self.retries != int(self.retries):
+            raise ValueError(f"Remote: retries must be a whole number, 0 or more, not {self.retries!r}")
+        headers = dict(self.headers or {})
+        for name, value in headers.items():
+            if not isinstance(value, str) or not value.isascii() or not value.isprintable():
+                raise ValueError(f"Remote: the header {name!r} must be plain printable text")
+        object.__setattr__(self, "headers", headers)
+        for name in ("encode", "decode"):
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                raise TypeError(f"Remote: {name} must be a function, not {type(getattr(self, name)).__name__}")
+
+    def __repr__(self) -> str:
+        shown = [repr(public_url(self.url))]
+        shown += [] if self.classes is None else [f"classes={list(self.classes)}"]
+        shown += [f"batch_rows={self.batch_rows}"] + ([] if self.max_rows is None else [f"max_rows={self.max_rows}"])
+        return f"Remote({', '.join(shown)})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Remote counts its rows and keeps its answers in one process, and copies of it would pay twice: use "
+            "n_jobs=1, its rows share requests anyway"
+        )
+
+    @property
+    def usage(self) -> Usage:
+        """What was sent so far."""
+        desk = self._desk
+        return Usage(desk.requests, desk.retries, desk.sent, desk.saved)
+
+    def __call__(self, rows: Any) -> Array:
+        """Return the predictions ``(n,)`` or ``(n, c)`` for a frame or an array of ``n`` rows."""
+        table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(np.asarray(rows)).rename(columns=_numbered)
+        columns, values = [str(label) for label in table.columns], json_rows(table)
+        keys = row_keys(columns, values)
+        desk = self._desk
+        with desk.lock:
+            answers: dict[bytes, Answer] = {}
+            asked: dict[bytes, list[Any]] = {}
+            for key, row in zip(keys, values, strict=True):
+                if key in desk.cache:
+                    desk.cache.move_to_end(key)
+                    answers[key] = desk.cache[key]
+                elif key not in answers:
+                    asked[key] = row
+            self._require_affordable(len(asked))
+            desk.saved += len(keys) - len(asked)
+            self._ask(columns, asked, answers)
+        return _stacked([answers[key] for key in keys])
+
+    def _ask(self, columns: list[str], asked: dict[bytes, list[Any]], answers: dict[bytes, Answer]) -> None:
+        """Ask about all rows, batch by batch, and keep each batch as it comes."""
+        desk, todo = self._desk, list(asked)
+        for start in range(0, len(todo), self.batch_rows):
+            keys = todo[start : start + self.batch_rows]
+            try:
+                said = self._batch(columns, [asked[key] for key in keys])
+            except (PredictionError, BudgetSpentError) as error:
+                kept = f"{start:,} of {len(todo):,} rows were answered"
+                advice = f"{kept} and are kept, asking again goes on from there" if start else kept
+                raise type(error)(f"{error}; {advice}") from None
+            for key, one in zip(keys, said, strict=True):
+                answers[key] = desk.cache[key] = one
+            while len(desk.cache) > self.cache_rows:
+                desk.cache.popitem(last=False)
+
+    def _batch(self, columns: list[str], rows: list[list[Any]]) -> list[Answer]:
+        payload = {"columns": columns, "rows": rows} if self.encode is None else self.encode(columns, rows)
+        content = self._delivered(as_body(payload), len(rows))
+        try:
+            answer = json.loads(content)
+        except ValueError:
+            text = content[:80].decode("utf-8", "replace")
+            raise PredictionError(self._said(f"it answered something that is not JSON: {text!r}")) from None
+        try:
+            return predictions(answer if self.decode is None else self.decode(answer), len(rows))
+        except PredictionError as error:
+            raise PredictionError(self._said(str(error))) from None
+        except Exception as error:
+            reason = f"decode raised {type(error).__name__} ({error}) on the answer {answer!r:.80}"
+            raise PredictionError(self._said(reason)) from None
+
+    def _delivered(self, body: bytes, rows: int) -> bytes:
+        """Send one body, again if need be."""
+        desk = self._desk
+        for attempt in range(int(self.retries) + 1):
+            self._require_affordable(rows)
+            desk.requests += 1
+            desk.retries += attempt > 0
+            desk.sent += rows
+            try:
+                return send(self._client(), self.url, body, self.timeout)
+            except Refused as error:
+                raise PredictionError(self._said(str(error))) from None
+            except Again as error:
+                desk.sent -= rows if error.unread else 0
+                failure = error
+            if failure.wait is not None and failure.wait > self.max_wait:
+                asks = f"{failure}; it asks to wait {failure.wait:g} s, longer than max_wait = {self.max_wait:g} s"
+                raise PredictionError(self._said(asks))
+            if attempt < self.retries:
+                time.sleep(pause(attempt, failure.wait, self.backoff, self.max_wait, desk.rng))
+        tries = f"{int(self.retries) + 1} attempts failed, the last one because " if self.retries else ""
+        raise PredictionError(self._said(f"{tries}{failure}"))
+
+    def _require_affordable(self, rows: int) -> None:
+        sent = self._desk.sent
+        if self.max_rows is not None and sent + rows > self.max_rows:
+            raise BudgetSpentError(
+                f"{rows:,} more rows for {public_url(self.url)} are not within max_rows = {self.max_rows:,}, of which "
+                f"{sent:,} were sent before"
+            )
+
+    def _said(self, reason: str) -> str:
+        return f"{public_url(self.url)}: {without(reason, secrets_in(self.url, self.headers or {}))}"
+
+    def _client(self) -> Any:
+        desk = self._desk
+        if desk.client is None:
+            desk.client = import_httpx().Client(headers={"Content-Type": "application/json", **(self.headers or {})})
+            weakref.finalize(self, desk.client.close)
+        return desk.client
+
+
+def _numbered(label: int) -> str:
+    return f"x{label + 1}"
+
+
+def _stacked(answers: list[Answer]) -> Array:
+    widths = {len(one) if isinstance(one, tuple) else 0 for one in answers}
+    if len(widths) > 1:
+        raise PredictionError(f"some rows were answered by lists of {max(widths)} numbers, others otherwise")
+    return np.array(answers, dtype=float)
+
+
+def from_remote(remote: Remote, space: Space, name: str | None) -> Predictor:
+    """Wrap a remote model; it is shown frames, with the names of the features where the data are an array."""
+    table = as_table(space)
+    classes = None if remote.classes is None else tuple(remote.classes)
+    return Predictor(name or "Remote", lambda x: remote(table(x)), classes=classes, plain=True)
