@@ -49,10 +49,10 @@ def with_value(column, value, at=7):
 # --- the row ------------------------------------------------------------------------------------------------
 
 BAD_ROWS = {
-    "NaN": (ROW | {"income": NAN}, r"row: column 'income' is nan .*Fill in or drop"),
+    "NaN": (ROW | {"income": NAN}, r"row: column 'income' is missing .*Fill it in, or allow it"),
     "infinite": (ROW | {"debt": -INF}, r"row: column 'debt' is -inf .*Fill in or drop"),
-    "None": (ROW | {"debt": None}, r"row: column 'debt' is nan"),
-    "NaN in an array": ([NAN, 0.0, 0.0], r"row: column 'Age' is nan"),
+    "None": (ROW | {"debt": None}, r"row: column 'debt' is missing"),
+    "NaN in an array": ([NAN, 0.0, 0.0], r"row: column 'Age' is missing"),
     "missing in a nullable column": (pd.DataFrame([ROW]).astype("Float64").mask([[False, True, False]]), r"'income'"),
     "too few columns": ([0.0, 0.0], r"row has 2 columns, but the model's rows have 3: \['Age', 'income', 'debt'\]"),
     "too many columns": (np.zeros((1, 4)), r"row has 4 columns, but the model's rows have 3"),
@@ -60,7 +60,7 @@ BAD_ROWS = {
     "extra column": (ROW | {"city": 1.0}, r"row has also \['city'\].*Drop what the model was not fitted on"),
     "misspelt column": ({"age": 0, "income": 0, "debt": 0}, r"row lacks \['Age'\] and has also \['age'\]"),
     "column twice": (pd.DataFrame([[0, 0, 0, 0]], columns=[*NAMES, "debt"]), r"row: a column name occurs twice"),
-    "a string": (ROW | {"income": "high"}, r"row: column 'income' holds 'high' .*Encode it as a number"),
+    "a string": (ROW | {"income": "high"}, r"row: column 'income' holds 'high' .*where a number belongs"),
     "a string in an array": (["old", 0.0, 0.0], r"row: column 'Age' holds 'old' .*where a number belongs"),
     "a number as text": (ROW | {"income": "12"}, r"row: column 'income' holds '12' .*where a number belongs"),
     "a complex number": (ROW | {"Age": 1j}, r"row: column 'Age' holds 1j"),
@@ -111,8 +111,8 @@ def test_row_on_its_bound_up_to_rounding_is_accepted():
     ("dtype", "value"), [("int64", 2.5), ("Int64", 2.5), ("uint8", -1), ("int8", 300), ("bool", 2)]
 )
 def test_value_that_its_column_cannot_hold_is_refused_rather_than_changed(dtype, value):
-    data = DATA.assign(count=(np.arange(len(DATA)) % 2).astype("int8")).astype({"count": dtype})
-    space = gbce.Space.infer(data, immutable=["count"])
+    data = DATA.assign(count=(np.arange(len(DATA)) % 3).astype("int8")).astype({"count": dtype})
+    space = gbce.Space.infer(data, immutable=["count"], kinds={"count": "integer"})
     with pytest.raises(ValueError, match=rf"row: 'count' = {value} does not fit its column of {dtype}.*Correct"):
         explain(data=data, space=space, row=ROW | {"count": value})
     assert explain(data=data, space=space, row=ROW | {"count": 1}).row.x[0, 3] == 1
@@ -121,14 +121,15 @@ def test_value_that_its_column_cannot_hold_is_refused_rather_than_changed(dtype,
 # --- the data and the space ---------------------------------------------------------------------------------
 
 BAD_DATA = {
-    "NaN": (with_value("income", NAN), r"data: column 'income' is nan in row 7\. Fill in or drop"),
     "infinite": (with_value("debt", INF), r"data: column 'debt' is inf in row 7"),
-    "many NaN": (DATA.assign(debt=NAN), r"column 'debt' is nan in row 0 \(60 such values in all\)"),
-    "a string": (with_value("debt", "low"), r"data: column 'debt' holds 'low' in row 7 where a number belongs.*Encode"),
-    "a date": (DATA.assign(debt=pd.Timestamp("2020-01-01")), r"column 'debt' holds Timestamp"),
-    "a category": (DATA.assign(debt=pd.Categorical(["u", "v"] * 30)), r"column 'debt' holds 'u'"),
+    "nothing but NaN": (DATA.assign(debt=NAN), r"columns \['debt'\] hold no value at all"),
+    "a string": (with_value("debt", "low"), r"data: column 'debt' holds 'low' in row 7 where a number belongs"),
+    "a number": (DATA.assign(debt=["u"] * 59 + [3]), r"data: column 'debt' holds 3 in row 59 where a text belongs"),
+    "a list": (DATA.assign(debt=[[1]] * 60), r"column 'debt' holds \[1\], which is neither a number nor a level"),
+    "a category with one level": (DATA.assign(debt="u"), r"'debt' has 1 level, 'u': it cannot change"),
+    "a single moment": (DATA.assign(debt=pd.Timestamp("2020-01-01")), r"columns \['debt'\] .*zero"),
     "a constant column": (DATA.assign(debt=5.0), r"columns \['debt'\] .*zero.*immutable=\['debt'\].*scale="),
-    "the same name twice": (DATA.set_axis(["a", "b", "a"], axis=1), r"names must differ, but 'a' occurs twice"),
+    "the same name twice": (DATA.set_axis(["a", "b", "a"], axis=1), r"data: a column name occurs twice: \['a'\]"),
     "no rows": (DATA.iloc[:0], r"data has no rows"),
     "no columns": (DATA[[]], r"data has no columns"),
     "an empty list": ([], r"data has no columns"),
@@ -168,8 +169,14 @@ BAD_INFER = {
     "negative scale": ({"scale": {"debt": -2.0}}, r"'debt': scale must be a positive number, not -2"),
     "NaN scale": ({"scale": {"debt": NAN}}, r"'debt': scale must be a positive number, not nan"),
     "text scale": ({"scale": {"debt": "1"}}, r"'debt': scale must be a positive number, not '1'"),
-    "a kind not there yet": ({"kinds": {"debt": "ordinal"}}, r"'debt': kind 'ordinal' is not supported"),
-    "a kind that is none": ({"kinds": {"debt": "text"}}, r"'debt': kind must be one of 'real'.*not 'text'"),
+    "a kind that is none": ({"kinds": {"debt": "text"}}, r"'debt' must be one of 'real'.*not 'text'"),
+    "bounds of a word": ({"bounds": "all"}, r"bounds must be a mapping .*or 'data', not 'all'"),
+    "a condition on nobody": ({"constraints": ["zip <= 3"]}, r"'zip <= 3' names \['zip'\]"),
+    "a condition that is none": ({"constraints": ["Age <="]}, r"'Age <=' cannot be read"),
+    "a call": ({"constraints": ["__import__('os').system('ls') == 0"]}, r"cannot be used: only columns"),
+    "a computed circle": ({"computed": {"Age": "debt", "debt": "Age"}}, r"need each other in a circle"),
+    "one column as one-hot": ({"one_hot": {"group": ["Age"]}}, r"one_hot\['group'\] must list at least two"),
+    "one-hot of other numbers": ({"one_hot": {"group": ["Age", "debt"]}}, r"said to spell one category"),
 }
 
 
@@ -192,7 +199,7 @@ BAD_FEATURES = {
     "infinite scale": ({"scale": INF}, r"scale must be a positive number, not inf"),
     "boolean scale": ({"scale": True}, r"scale must be a positive number, not True"),
     "low above high": ({"low": 2, "high": 1}, r"'income': low = 2 is above high = 1"),
-    "direction": ({"direction": "up"}, r"direction must be 'any', 'increase' or 'decrease', not 'up'"),
+    "direction": ({"direction": "up"}, r"direction must be one of 'any', 'increase', 'decrease', not 'up'"),
     "mutable": ({"mutable": "no"}, r"'income': mutable must be True or False, not 'no'"),
     "kind": ({"kind": "number"}, r"kind must be one of .*not 'number'"),
 }
@@ -571,7 +578,7 @@ BAD_PRIORS = {
     "cov not definite": (gbce.Gaussian(cov=ROUGH), r"Gaussian: cov must be positive definite, .*eigenvalue"),
     "cov singular": (gbce.Gaussian(cov=np.ones((3, 3))), r"Gaussian: cov must be positive definite"),
     "cov singular up to rounding": (gbce.Gaussian(cov=TALL @ TALL.T), r"Gaussian: cov must be positive definite"),
-    "text cov": (gbce.Gaussian(cov="wide"), r"Gaussian: cov must be an array of numbers, not 'wide'"),
+    "text cov": (gbce.Gaussian(cov="wide"), r"Gaussian: cov must be an array or 'data', not 'wide'"),
     "sigma and cov": (gbce.Gaussian(2.0, cov=np.eye(3)), r"Gaussian: give sigma or cov, not both"),
     "zero b": (gbce.Laplace(0), r"Laplace: b must be positive and finite, not 0"),
     "negative b": (gbce.Laplace(-2), r"Laplace: b must be positive and finite, not -2"),
@@ -768,7 +775,7 @@ def test_file_with_arrays_missing_or_short_is_refused(saved, members):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"format": 99}, r"has format 99; this version of gbce reads format 2"),
+        ({"format": 99}, r"has format 99; this version of gbce reads format 3"),
         ({"target": {"type": "Path", "options": {}}}, r"damaged.*unknown target 'Path'"),
         ({"rules": [{"type": "Path", "options": {}}]}, r"damaged.*unknown rule 'Path'"),
         ({"rules": [{"type": "MAP", "options": {"method": "best"}}]}, r"damaged.*method must be"),

@@ -20,14 +20,14 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 import gbce
-from coded import Coded, mixed_frame, score_of
 from gbce.predictors import PredictionError, as_predictor
 from gbce.predictors._forests import MANY_ROWS
+from tables import mixed_frame, score_of
 
 RAW, PLAIN = mixed_frame(), mixed_frame(words="text")
 NEW, NEW_PLAIN = mixed_frame(60, seed=1), mixed_frame(60, seed=1, words="text")
-SPACE, PLAIN_SPACE = Coded.of(RAW), Coded.of(PLAIN)
-X = SPACE.codes(NEW)
+SPACE, PLAIN_SPACE = gbce.Space.infer(RAW), gbce.Space.infer(PLAIN)
+X = SPACE.encode(NEW)
 SCORE = score_of(RAW)
 TWO, THREE = (SCORE > 0).astype(int), np.digitize(SCORE, [-1, 1])
 WORDS = {2: np.where(SCORE > 0, "yes", "no"), 3: np.array(["low", "mid", "top"])[THREE]}
@@ -377,7 +377,7 @@ def test_onnx_session_that_classifies_by_a_tensor():
 def test_onnx_session_with_an_input_per_column():
     narrow = {"age": "float32"}  # a classifier of doubles is not converted to a valid graph
     frame, new = (f.rename(columns={"debt": "debt left"}).astype(narrow) for f in (PLAIN, NEW_PLAIN))
-    space = Coded.of(frame)
+    space = gbce.Space.infer(frame)
     model = on_raw_frames(LogisticRegression()).fit(frame, WORDS[2])
     session = session_of(model, frame[:1])
     said = asked(session, space=space)

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 import gbce
-from coded import Coded, mixed_frame
 from gbce.predictors import PredictionError, as_predictor
 from gbce.predictors._http import pause
+from tables import mixed_frame
 
 X = np.random.default_rng(0).normal(size=(50, 2))
 SECRET = "s3cret-t0ken"
@@ -175,8 +175,8 @@ def test_values_are_safe_for_json(endpoint):
 def test_frame_with_words_goes_out_as_it_is(endpoint):
     endpoint.model = lambda body: [row[0] for row in body["rows"]]
     frame = mixed_frame(30)
-    space = Coded.of(frame)
-    said = as_predictor(gbce.Remote(endpoint.url, **FAST), space)(space.codes(frame))
+    space = gbce.Space.infer(frame)
+    said = as_predictor(gbce.Remote(endpoint.url, **FAST), space)(space.encode(frame))
     np.testing.assert_array_equal(said.values, frame["age"])
     assert endpoint.bodies[0]["columns"] == ["age", "visits", "region", "debt"]
     assert endpoint.bodies[0]["rows"][0][1:3] == [int(frame["visits"][0]), frame["region"][0]]

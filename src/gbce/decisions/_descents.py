@@ -33,6 +33,8 @@ _FIRST_MOVE, _LAST_MOVE = 0.5, 1e-3
 class Search:
     """The objective, ``(..., m)`` to ``(...)`` in one model call; remembers the best point that was asked about.
 
+    It also remembers the best one that reaches the target.
+
     ``precision`` ``(m, m)`` is the curvature of a Gaussian prior's cost, or that of the Gaussian nearest to another
     prior; ``floor`` is what no potential falls below. ``smooth`` ``(m,)`` are real features, ``ordered`` all but
     categories, whose coordinates are differences of positions.
@@ -49,6 +51,7 @@ class Search:
     floor: float
     rows_left: int
     best: Points | None = None
+    best_reached: Points | None = None
 
     @classmethod
     def of(cls, scene: Scene, posterior: GibbsPosterior, max_rows: int) -> "Search":
@@ -78,6 +81,10 @@ class Search:
         value = self.scene.objective(points)
         if self.best is None or value.min() < self.scene.objective(self.best)[0]:
             self.best = points.take(np.array([value.argmin()]))
+        reached = np.where(points.reached[:, 0], value, np.inf)
+        least = np.inf if self.best_reached is None else self.scene.objective(self.best_reached)[0]
+        if reached.min() < least:
+            self.best_reached = points.take(np.array([reached.argmin()]))
         return value.reshape(v.shape[:-1])
 
     def cost(self, v: Array) -> Array:

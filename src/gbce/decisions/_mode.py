@@ -84,9 +84,10 @@ def _by_objective(scene: Scene, polish: bool) -> Choice:
     objective = scene.objective(pool)
     winner = best(objective, scene.distance(pool.x)) if np.isfinite(objective).any() else 0
     choice, least = pick(scene, np.array(winner)), objective[winner]
-    refined = polished(scene, scene.posterior) if polish and scene.posterior is not None else None
-    if refined is not None and scene.objective(refined)[0] < least:
-        choice, least = Choice(refined.x, refined), scene.objective(refined)[0]
+    refined = polished(scene, scene.posterior)[:1] if polish and scene.posterior is not None else []
+    for point in refined:
+        if scene.objective(point)[0] < least:
+            choice, least = Choice(point.x, point), scene.objective(point)[0]
     if scene.objective(scene.row)[0] <= least:
         return Choice(scene.row.x, scene.row, "The most probable point is the row itself: no change pays.")
     return choice

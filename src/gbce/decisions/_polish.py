@@ -32,18 +32,18 @@ _SCATTERED = 100  # points per feature
 _NEAREST = 0.01  # of the way that scattered points are drawn in towards the best one
 
 
-def polished(scene: Scene, posterior: GibbsPosterior) -> Points | None:
-    """Return the best of all points asked about on the way down from good points, or ``None`` if none was.
+def polished(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
+    """Return the best of all points asked about on the way down from good points, and the best that reaches the target.
 
     Every round drops the worse half of the starts. The end is a round that gains nothing, or the row limit, or that of
     the explanation. In few features the search looks around before it begins and once more before it gives up.
     """
     if any(scene.space.features[j].missing in ("leave", "any") for j in scene.free):
-        return None  # a value that may be missing has no place on an axis
+        return []  # a value that may be missing has no place on an axis
     search = Search.of(scene, posterior, _ROWS + _ROWS_PER_FEATURE * len(scene.free))
     v, f = _starts(scene, search)
     if len(f) == 0 or f.min() <= search.floor:  # nothing to start from, or nothing to gain: no cost is below zero
-        return None
+        return []
     least, last_round = f.min(), len(scene.free) > _FEW
     try:
         if len(scene.free) <= _FEW:
@@ -65,7 +65,7 @@ def polished(scene: Scene, posterior: GibbsPosterior) -> Points | None:
                     last_round = True
     except BudgetSpentError:
         pass
-    return search.best
+    return [point for point in (search.best, search.best_reached) if point is not None]
 
 
 def _gained(before: float, now: float) -> bool:

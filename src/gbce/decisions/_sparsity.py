@@ -42,8 +42,14 @@ def sparsity_path(scene: Scene, polish: bool, asked: int | None) -> Choice:
     names = tuple("" if k == marked else f"with {k} change{'s' * (k > 1)}" for k in order)
     points = Points.joined([found[k] for k in order])
     reached = bool(found[marked].reached[0, 0])
-    why = "was asked for" if asked == marked else "are the fewest that reach the target" if reached else "come nearest"
-    note = f"MAP is the best point with {marked} change{'s' * (marked > 1)}: so many {why}."
+    why = (
+        "as was asked for"
+        if asked == marked
+        else "the fewest that reach the target"
+        if reached
+        else "nearest to the target"
+    )
+    note = f"MAP is the best point with {marked} change{'s' * (marked > 1)}, {why}."
     if asked is not None and marked != asked:
         note = f"MAP: no evaluated point has {asked} changes; the best one with {marked} was taken."
     return Choice(points.x, points, note, names)
@@ -61,24 +67,26 @@ def _marked(scene: Scene, found: dict[int, Points], asked: int | None) -> int:
 def _best_with(scene: Scene, k: int, denser: Points | None, polish: bool) -> Points | None:
     """Return the best point that changes exactly ``k`` features.
 
-    It comes out of the pool, or from a denser point by taking one change back, or by moving what has changed.
+    One that reaches the target comes before one that does not. It comes out of the pool, or from a denser point by
+    taking one change back, or by moving what has changed.
     """
     pool = scene.draws.pool
     changed = scene.space.changed(pool.x, scene.x0)[:, scene.free]
     objective = scene.objective(pool)
     own = np.flatnonzero((changed.sum(axis=1) == k) & np.isfinite(objective) & np.isfinite(pool.extra))
     own = own[np.argsort(objective[own], kind="stable")]
-    candidates = [pool.take(own[:1])] if len(own) else []
+    candidates = [pool.take(own[:1]), pool.take(own[pool.reached[own, 0]][:1])]
     if scene.posterior is not None and denser is not None:
         candidates += _with_one_taken_back(scene, denser)
     if polish and scene.posterior is not None:
         for support in _supports(changed[own]):
             members = own[(changed[own] == support).all(axis=1)]
             candidates += _refined(scene, k, support, pool.take(members))
-    if not candidates:
-        return None
     joined = Points.joined(candidates)
-    return joined.take(np.array([best(scene.objective(joined), scene.distance(joined.x))]))
+    if len(joined) == 0:
+        return None
+    misses = (~joined.reached[:, 0]).astype(float)
+    return joined.take(np.array([best(misses, scene.objective(joined), scene.distance(joined.x))]))
 
 
 def _supports(changed: Array) -> list[Array]:
@@ -116,7 +124,9 @@ def _refined(scene: Scene, k: int, support: Array, members: Points) -> list[Poin
         scene.draws, pool=members, pool_weights=weights, index=np.arange(len(members)), weights=weights, groups=None
     )  # fmt: skip
     inner = replace(scene, draws=draws, free=scene.free[support])
-    point = None if scene.posterior is None else polished(inner, scene.posterior)
-    if point is None or scene.space.changed(point.x, scene.x0)[0, scene.free].sum() != k:
-        return []
-    return [replace(point, z=np.zeros((1, members.z.shape[1])))]
+    points = [] if scene.posterior is None else polished(inner, scene.posterior)
+    return [
+        replace(point, z=np.zeros((1, members.z.shape[1])))
+        for point in points
+        if scene.space.changed(point.x, scene.x0)[0, scene.free].sum() == k
+    ]

@@ -78,10 +78,17 @@ class Codec:
         if self.dtype == "object":
             values = np.asarray(x, dtype=object)
             return {self.label: pd.Series(np.where(np.isnan(x), self._blank, values), dtype=object)}
-        masked = pd.api.types.pandas_dtype(self.dtype)
-        if not isinstance(masked, np.dtype):
-            return {self.label: pd.array(np.where(np.isnan(x), np.nan, x), dtype="Float64").astype(self.dtype)}
-        return {self.label: x.astype(masked)}
+        kind = self._kind
+        if not isinstance(kind, np.dtype):
+            gone = np.isnan(x)
+            whole = pd.array(np.where(gone, 0.0, x).astype(kind.numpy_dtype), dtype=kind)
+            whole[gone] = pd.NA
+            return {self.label: whole}
+        return {self.label: x.astype(kind)}
+
+    @cached_property
+    def _kind(self) -> Any:
+        return pd.api.types.pandas_dtype(self.dtype)
 
     # --- numbers --------------------------------------------------------------------------------------------
 
@@ -170,7 +177,7 @@ class Codec:
         missing = times.isna().to_numpy()
         x = np.full(len(times), np.nan)
         x[~missing] = (times[~missing].astype("int64").to_numpy() - self.origin) / self.tick
-        again = pd.Series(self._as_times(x), index=times.index)
+        again = self._as_times(x).set_axis(times.index)
         if not again[~missing].equals(times[~missing]):
             raise ValueError(
                 f"{what}: column {str(self.label)!r} holds times that are finer than can be kept beside dates so far "
@@ -184,7 +191,7 @@ class Codec:
         whole = np.floor(x[known])
         part = np.round((x[known] - whole) * self.tick).astype(np.int64)
         counts[known] = self.origin + whole.astype(np.int64) * self.tick + part
-        kind = pd.api.types.pandas_dtype(self.dtype)
+        kind = self._kind
         unit = np.datetime_data(kind)[0] if isinstance(kind, np.dtype) else kind.unit
         times = pd.Series(counts.view(f"datetime64[{unit}]"))
         return times if isinstance(kind, np.dtype) else times.dt.tz_localize("UTC").dt.tz_convert(kind.tz)

@@ -91,6 +91,9 @@ def features_of(table: pd.DataFrame, wishes: Wishes) -> tuple[tuple[Feature, ...
             codecs.append(codec_of(table[by_name[name]], kind, wishes.levels.get(name)))
             kinds.append(kind)
     x = np.column_stack([codec.encode(table, "data") for codec in codecs])
+    blank = [name for name, column in zip(names, x.T, strict=True) if np.isnan(column).all()]
+    if blank:
+        raise ValueError(f"data: the columns {blank} hold no value at all. Drop them.")
     if len(x) < 2:
         raise ValueError(f"data must have at least two rows to read units from, not {len(x)}")
     measured = [j for j, kind in enumerate(kinds) if kind not in ("categorical", "boolean")]
@@ -124,12 +127,26 @@ def _kind(column: pd.Series, name: str, wishes: Wishes) -> Kind:
     if dtype.kind == "f":
         return "real"
     known = column.dropna()
+    _require_one_sort(known, name)
     if dtype.kind == "O" and len(known) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in known):
         return "real"
+    return "categorical"
+
+
+def _require_one_sort(known: pd.Series, name: str) -> None:
+    """Refuse a column of numbers with a text in between, and values that are no levels."""
+    number = np.array([isinstance(value, (int, float)) and not isinstance(value, bool) for value in known])
+    text = np.array([isinstance(value, str) for value in known])
+    if number.any() and text.any():
+        i = int(np.flatnonzero(text if number.sum() >= text.sum() else number)[0])
+        belongs = "a number" if number.sum() >= text.sum() else "a text"
+        raise ValueError(
+            f"data: column {name!r} holds {known.iloc[i]!r} in row {known.index[i]!r} where {belongs} belongs. Correct "
+            "it, or convert the whole column."
+        )
     odd = next((value for value in known if isinstance(value, (list, dict, set, np.ndarray))), None)
     if odd is not None:
         raise ValueError(f"data: column {name!r} holds {odd!r}, which is neither a number nor a level")
-    return "categorical"
 
 
 def codec_of(column: pd.Series, kind: Kind, levels: Any = None) -> Codec:

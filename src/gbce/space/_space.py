@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -197,10 +197,15 @@ class Space:
 
     # --- plain facts ----------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Feature names, in column order."""
         return tuple(feature.name for feature in self.features)
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """Position of each feature by its name."""
+        return {name: j for j, name in enumerate(self.names)}
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -252,26 +257,50 @@ class Space:
 
         A feature that cannot move (immutable, computed, or missing and to be kept) has both at the row's own value.
         """
-        low = np.array([-math.inf if f.low is None else f.low for f in self.features])
-        high = np.array([math.inf if f.high is None else f.high for f in self.features])
-        low = np.where([f.direction == "increase" for f in self.features], np.fmax(low, x0), low)
-        high = np.where([f.direction == "decrease" for f in self.features], np.fmin(high, x0), high)
+        facts = self._facts
+        low = np.where(facts.only_up, np.fmax(facts.low, x0), facts.low)
+        high = np.where(facts.only_down, np.fmin(facts.high, x0), facts.high)
         # a row that rounding puts a hair outside its bound keeps its own value
         low, high = np.fmin(low, x0), np.fmax(high, x0)
-        levels = np.array([len(f.levels or ()) - 1.0 for f in self.features])
-        unordered = np.array([f.unordered for f in self.features])
-        low, high = np.where(unordered, 0.0, low), np.where(unordered, levels, high)
-        start = np.where(np.isnan(x0), 0.0, x0)
-        low = np.where(self.discrete, start + np.ceil(low - start), low)
-        high = np.where(self.discrete, start + np.floor(high - start), high)
-        stays = np.array([f.missing not in ("leave", "any") for f in self.features]) & np.isnan(x0)
-        fixed = np.array([not f.mutable for f in self.features]) | self.follows | stays
+        if self.discrete.any():
+            low = np.where(facts.unordered, facts.low, low)
+            high = np.where(facts.unordered, facts.high, high)
+            start = np.where(np.isnan(x0), 0.0, x0)
+            low = np.where(self.discrete, start + np.ceil(low - start), low)
+            high = np.where(self.discrete, start + np.floor(high - start), high)
+        fixed = facts.fixed | (facts.keeps & np.isnan(x0))
         return np.where(fixed, x0, low), np.where(fixed, x0, high)
+
+    @cached_property
+    def _facts(self) -> "_Facts":
+        low = [0.0 if f.unordered else -math.inf if f.low is None else f.low for f in self.features]
+        high = [
+            len(f.levels or ()) - 1.0 if f.unordered else math.inf if f.high is None else f.high for f in self.features
+        ]
+        return _Facts(
+            low=np.array(low),
+            high=np.array(high),
+            only_up=np.array([f.direction == "increase" for f in self.features]),
+            only_down=np.array([f.direction == "decrease" for f in self.features]),
+            unordered=np.array([f.unordered for f in self.features]),
+            keeps=np.array([f.missing not in ("leave", "any") for f in self.features]),
+            fixed=np.array([not f.mutable for f in self.features]) | self.follows,
+        )
+
+    @cached_property
+    def _coarse(self) -> list[tuple[int, np.dtype[Any]]]:
+        """Positions and dtypes of real features that are kept with fewer digits than computed with."""
+        found = []
+        for j, (codec, feature) in enumerate(zip(self.codecs, self.features, strict=True)):
+            if isinstance(codec, Codec) and not codec.precise and feature.kind == "real" and codec.dtype != "object":
+                kind = pd.api.types.pandas_dtype(codec.dtype)
+                found.append((j, getattr(kind, "numpy_dtype", kind)))
+        return found
 
     def free(self, x0: Array) -> Array:
         """Positions ``(m,)`` of the features that can move from ``x0``."""
         low, high = self.limits(x0)
-        leaves = np.array([f.missing == "any" and f.mutable for f in self.features]) & ~self.follows
+        leaves = np.array([f.missing == "any" for f in self.features]) & ~self._facts.fixed
         return np.flatnonzero((high > low) | leaves)
 
     def project(self, x: Array, x0: Array, toward: Array | None = None) -> Array:
@@ -293,7 +322,7 @@ class Space:
                 break
             with np.errstate(invalid="ignore"):
                 way = toward[bad] + share * (placed[bad] - toward[bad])
-            levels = np.array([f.unordered for f in self.features]) | np.isnan(way)
+            levels = self._facts.unordered | np.isnan(way)
             way = np.where(levels, toward[bad] if share < 0.5 else placed[bad], way)
             tried = self._settled(way, x0, low, high) if share > 0 else toward[bad]
             good = self.admissible(tried, x0)
@@ -309,20 +338,17 @@ class Space:
 
     def completed(self, x: Array, x0: Array) -> Array:
         """Points ``(n, d)`` with what follows from the free features: computed ones, and the precision of columns."""
-        coarse = [j for j, codec in enumerate(self.codecs) if _is_coarse(codec, self.features[j])]
-        if not coarse and not self.computed:
+        if not self._coarse and not self.computed:
             return x
         x = x.copy()
         low, high = self.limits(x0)
-        for j in coarse:
-            kind = pd.api.types.pandas_dtype(self.codecs[j].dtype)  # type: ignore[union-attr]
-            kind = getattr(kind, "numpy_dtype", kind)
+        for j, kind in self._coarse:
             seen = x[:, j].astype(kind)
             seen = np.where(seen > high[j], np.nextafter(seen, kind.type(-np.inf)), seen)
             seen = np.where(seen < low[j], np.nextafter(seen, kind.type(np.inf)), seen)
             x[:, j] = np.where(x[:, j] == x0[j], x0[j], seen)
         for one in self.computed:
-            j = self.names.index(one.name)
+            j = self.position[one.name]
             values = one.values(lambda name: self.values(name, x), lambda: self.decode(x), len(x))
             x[:, j] = np.where(same(values, x0[j]), x0[j], values)
         return x
@@ -331,7 +357,7 @@ class Space:
         """Whether each of ``(n, d)`` meets the constraints and the bounds of what is computed: ``(n,)``."""
         good = np.ones(len(x), dtype=bool)
         for one in self.computed:
-            j = self.names.index(one.name)
+            j = self.position[one.name]
             feature, value = self.features[j], x[:, j]
             low = -np.inf if feature.low is None else feature.low
             high = np.inf if feature.high is None else feature.high
@@ -344,13 +370,11 @@ class Space:
 
     def values(self, name: str, x: Array) -> Array:
         """One feature of ``(n, d)`` as a user reads it: numbers, or levels as objects."""
-        j = self.names.index(name)
+        j = self.position[name]
         feature = self.features[j]
         if not feature.leveled:
             return x[:, j]
-        levels = np.empty(len(feature.levels or ()) + 1, dtype=object)
-        levels[:-1] = feature.levels
-        levels[-1] = np.nan
+        levels = np.array([*(feature.levels or ()), np.nan], dtype=object)
         return levels[np.where(np.isnan(x[:, j]), -1, np.round(x[:, j])).astype(int)]
 
     # --- distances ------------------------------------------------------------------------------------------
@@ -388,7 +412,7 @@ class Space:
     def change(self, x: Array, x0: Array) -> Array:
         """Size of each feature's change ``(n, d)`` in its own units; any change of a category counts one."""
         size = np.abs(x - x0)
-        unordered = np.array([f.unordered for f in self.features])
+        unordered = self._facts.unordered
         size = np.where(unordered, size != 0, size)
         both = np.isnan(x) & np.isnan(x0)
         return np.where(both, 0.0, np.where(np.isnan(size), np.where(unordered, 1.0, self.scale), size))
@@ -531,6 +555,13 @@ def _dtypes(codec: Codec | OneHotCodec) -> list[tuple[Any, str]]:
     return list(zip(codec.labels, dtypes, strict=True))
 
 
-def _is_coarse(codec: Codec | OneHotCodec, feature: Feature) -> bool:
-    """Whether a real feature is kept with fewer digits than computed with."""
-    return isinstance(codec, Codec) and not codec.precise and feature.kind == "real" and codec.dtype != "object"
+class _Facts(NamedTuple):
+    """What limits are made of, each ``(d,)``."""
+
+    low: Array
+    high: Array
+    only_up: Array
+    only_down: Array
+    unordered: Array
+    keeps: Array
+    fixed: Array
