@@ -13,7 +13,7 @@ from gbce.posterior import BudgetSpentError
 __all__ = ["has_spikes", "sparsity_path"]
 
 _MOST = 6  # changes on the path, unless more are asked for
-_SUPPORTS = 3  # sets of changed features that are refined for each number
+_SUPPORTS = 2  # sets of changed features that are refined for each number
 
 
 def has_spikes(scene: Scene) -> bool:
@@ -124,7 +124,7 @@ def _refined(scene: Scene, k: int, support: Array, members: Points) -> list[Poin
         scene.draws, pool=members, pool_weights=weights, index=np.arange(len(members)), weights=weights, groups=None
     )  # fmt: skip
     inner = replace(scene, draws=draws, free=scene.free[support])
-    points = [] if scene.posterior is None else polished(inner, scene.posterior)
+    points = [] if scene.posterior is None else polished(inner, scene.posterior, thorough=False)
     return [
         replace(point, z=np.zeros((1, members.z.shape[1])))
         for point in points
