@@ -14,7 +14,7 @@ LEVEL = {
     "_weights": 0, "_checks": 0, "_seeds": 0, "_budget": 0.5, "_rows": 0.5, "_units": 0.5, "_frames": 0,
     "_expressions": 0.5, "space": 1, "targets": 1, "datasets": 1, "predictors": 2, "priors": 2, "posterior": 3,
     "draws": 4, "noise": 4, "samplers": 5,
-    "decisions": 5, "metrics": 5, "calibration": 6, "_decision": 6, "explanation": 7, "_status": 7.2,
+    "decisions": 5, "metrics": 5, "calibration": 6, "_decision": 6, "_readings": 6.5, "explanation": 7, "_status": 7.2,
     "_deciding": 7.2, "_reference": 7.2, "explain": 7.5, "plots": 8, "report": 8, "io": 8, "_arviz": 8, "batch": 9,
 }  # fmt: skip
 
@@ -57,7 +57,10 @@ def test_every_public_name_has_a_docstring_with_an_example_and_a_place_in_the_re
             assert ">>>" in thing.__doc__ or "Examples" in thing.__doc__, name
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/guide.md", "docs/tables.md", "docs/models.md", "docs/trends.md"])
+DOCUMENTS = ["README.md", *(f"docs/{name}.md" for name in ("guide", "tables", "models", "trends"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_python_in_documents_runs(document, tmp_path, monkeypatch):
     import matplotlib
 

@@ -23,6 +23,8 @@ _ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
 }  # fmt: skip
+
+
 def _at_most(a: Any, b: Any) -> Any:
     """Compare numbers up to rounding: ``0.3 <= 0.1 + 0.2`` both ways."""
     below = a <= b

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from gbce._decision import Decision, undisturbed
+from gbce._readings import changes, intervals, quantiles, shares
 from gbce._seeds import DECIDING, REWEIGHTING, stream
-from gbce._weights import Array, weighted_quantile
+from gbce._weights import Array
 from gbce.calibration import EtaRule, ModelError, as_etas
 from gbce.decisions import Rule, Scene, require_rule
 from gbce.draws import Draws, Points
@@ -111,16 +112,7 @@ class Explanation:
         Values are as the table has them; ``change`` is a difference of numbers, or of positions of an ordinal's levels,
         and NaN where there is none.
         """
-        before = self.space.readable(self.x0[None, :]).iloc[0]
-        lines_ = []
-        for decision in self.decisions:
-            after = self.space.readable(decision.x[None, :]).iloc[0]
-            for j in np.flatnonzero(self.space.changed(decision.x[None, :], self.x0)[0]):
-                unordered = self.space.features[j].unordered
-                by = float("nan") if unordered else float(decision.x[j] - self.x0[j])
-                lines_.append((decision.label, self.space.names[j], before.iloc[j], after.iloc[j], by))
-        table = pd.DataFrame(lines_, columns=["rule", "feature", "from", "to", "change"])
-        return table.infer_objects()
+        return changes(self.space, self.x0, self.decisions)
 
     @cached_property
     def pointwise(self) -> pd.DataFrame:
@@ -185,31 +177,11 @@ class Explanation:
         """
         if not 0 < mass < 1:
             raise ValueError(f"mass must lie between 0 and 1, not {mass!r}")
-        levels = {"low": (1 - mass) / 2, "median": 0.5, "high": (1 + mass) / 2}
-        at = {"row": self.x0}
-        for name, q in levels.items():
-            at[name] = self.quantiles(q)
-        columns = {name: self.space.readable(x[None, :]).iloc[0].tolist() for name, x in at.items()}
-        for j, feature in enumerate(self.space.features):
-            if feature.unordered:
-                columns["low"][j] = columns["high"][j] = None
-        return pd.DataFrame(columns, index=pd.Index(self.space.names, name="feature")).infer_objects()
+        return intervals(self.draws, self.space, self.x0, mass)
 
     def quantiles(self, q: float) -> Array:
         """Quantile of each feature as encoded, ``(d,)``; of a category, its most probable level."""
-        return np.array([self._quantile(j, q) for j in range(len(self.space))])
-
-    def _quantile(self, j: int, q: float) -> float:
-        """Quantile of one feature as encoded, of its known values; for a category, its most probable level."""
-        column, weights = self.draws.x[:, j], self.draws.weights
-        if not self.space.features[j].plain:
-            known = ~np.isnan(column)
-            if not known.any() or weights[known].sum() < 0.5:
-                return float("nan")
-            column, weights = column[known], weights[known] / weights[known].sum()
-        if self.space.features[j].unordered:
-            return float(np.bincount(column.astype(int), weights).argmax())
-        return float(weighted_quantile(column, weights, q))
+        return quantiles(self.draws, self.space, q)
 
     def shares(self, feature: str) -> pd.DataFrame:
         """How probable each level of a category or an ordinal is, under the posterior and under the prior.
@@ -224,22 +196,7 @@ class Explanation:
         DataFrame
             One line per level: ``posterior`` and ``prior``. A feature that may be missing has a line for that.
         """
-        if feature not in self.space.names:
-            raise ValueError(f"there is no feature {feature!r}; the features are {list(self.space.names)}")
-        j = self.space.names.index(feature)
-        levels = self.space.features[j].levels
-        if levels is None:
-            raise ValueError(f"{feature!r} has no levels; explanation.intervals() shows where its values lie")
-        table = {}
-        for name, x, weights in (
-            ("posterior", self.draws.x[:, j], self.draws.weights),
-            ("prior", self.draws.pool.x[:, j], self.draws.prior_weights),
-        ):
-            codes = np.where(np.isnan(x), len(levels), x).astype(int)
-            table[name] = np.bincount(codes, weights, minlength=len(levels) + 1)
-        index = pd.Index([*levels, "(missing)"], name=feature, dtype=object)
-        shown = pd.DataFrame(table, index=index)
-        return shown if self.space.features[j].missing is not None else shown.iloc[:-1]
+        return shares(self.draws, self.space, feature)
 
     @cached_property
     def diagnostics(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from gbce.draws import Draws
 from gbce.metrics._pointwise import binomial
 from gbce.space import Space
 
-__all__ = ["Figure", "figures", "importance", "most_moved", "stability", "success_probability", "tail"]
+__all__ = ["Figure", "figures", "first_figures", "importance", "most_moved", "stability", "success_probability", "tail"]
 
 
 class Figure(NamedTuple):
@@ -85,16 +85,21 @@ def most_moved(table: pd.DataFrame, n: int) -> list[str]:
     return [name for name in table.index if name in kept]
 
 
-def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[str, ...]) -> dict[str, Figure]:
-    """All figures of a posterior by name; those of one model out of several carry its name in brackets."""
+def first_figures(draws: Draws, space: Space, x0: Array, alpha: float) -> dict[str, Figure]:
+    """Figures of a posterior by name, under the first model."""
     pool = draws.pool
-    table = {
+    return {
         "success_probability": success_probability(draws, pool.reached[:, 0]),
         "tail": tail(draws, pool.loss[:, 0], alpha),
         "stability": stability(draws, space.embed(pool.x)),
         "expected_loss": expectation(draws, pool.loss[:, 0]),
         "expected_distance": expectation(draws, space.distance(pool.x, x0)),
     }
+
+
+def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[str, ...]) -> dict[str, Figure]:
+    """All figures of a posterior by name; those of one model out of several carry its name in brackets."""
+    pool, table = draws.pool, first_figures(draws, space, x0, alpha)
     if len(models) > 1:
         for k, name in enumerate(models):
             table[f"success_probability[{name}]"] = success_probability(draws, pool.reached[:, k])

@@ -8,7 +8,7 @@ import pandas as pd
 from gbce._weights import Array
 from gbce.draws import Draws
 from gbce.metrics._diagnostics import MIN_ESS
-from gbce.metrics._distributional import Figure, expectation, stability, success_probability, tail
+from gbce.metrics._distributional import Figure, first_figures
 from gbce.posterior import Mixture
 from gbce.space import Space
 
@@ -29,15 +29,8 @@ def eta_path(
 
 
 def _line(draws: Draws, space: Space, x0: Array, alpha: float) -> dict[str, float]:
-    pool = draws.pool
-    figures = {
-        "success_probability": success_probability(draws, pool.reached[:, 0]),
-        "tail": tail(draws, pool.loss[:, 0], alpha),
-        "stability": stability(draws, space.embed(pool.x)),
-        "expected_loss": expectation(draws, pool.loss[:, 0]),
-        "expected_distance": expectation(draws, space.distance(pool.x, x0)),
-        "log_evidence": Figure(draws.log_evidence, draws.log_evidence_se),
-    }
+    figures = first_figures(draws, space, x0, alpha)
+    figures["log_evidence"] = Figure(draws.log_evidence, draws.log_evidence_se)
     carried = draws.ess >= MIN_ESS
     line = {}
     for name, figure in figures.items():

@@ -9,9 +9,11 @@ from typing import Literal
 import numpy as np
 
 from gbce._weights import Array
+from gbce.priors._atoms import Blank
+from gbce.priors._chained import Chained
 from gbce.priors._laws import Law
 from gbce.priors._located import LocatedPrior, free_features
-from gbce.priors._parts import Blank, Chained, Part, Reals, Steps
+from gbce.priors._parts import Part, Reals, Steps
 from gbce.space import Feature, Space
 
 __all__ = ["Categories", "assembled"]

@@ -8,10 +8,11 @@ import numpy as np
 
 from gbce._checks import require_finite
 from gbce._weights import Array, effective_sample_size, normalise
+from gbce.priors._chained import Chained
 from gbce.priors._integrable import require_integrable
 from gbce.priors._laws import LAPLACE, NORMAL, STUDENT, Law
 from gbce.priors._located import LocatedPrior, Prior, free_features
-from gbce.priors._parts import Chained, Part, Reals, Steps
+from gbce.priors._parts import Part, Reals, Steps
 from gbce.space import Space
 
 __all__ = ["DistancePrior", "Gower"]

@@ -1,0 +1,115 @@
+"""Parts with an atom: a value, or missing, that has a probability of its own beside a law."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from gbce._weights import Array
+from gbce.priors._parts import Part
+
+__all__ = ["Blank", "Spiked"]
+
+
+@dataclass(frozen=True)
+class _Around:
+    """A part around another one, on the same features."""
+
+    inner: Part
+
+    @property
+    def where(self) -> Array:
+        """Positions of the features."""
+        return self.inner.where
+
+    @property
+    def exact(self) -> bool:
+        """Whether the inner part is."""
+        return self.inner.exact
+
+    @property
+    def covariance(self) -> Array:
+        """Spread of the inner part."""
+        return self.inner.covariance
+
+
+@dataclass(frozen=True)
+class Spiked(_Around):
+    """Features that stay exactly where they are with probability ``1 - change``, and follow ``inner`` otherwise."""
+
+    origin: Array
+    change: float
+
+    def draw(self, z: Array) -> tuple[Array, Array]:
+        """Return values, and minus their cost."""
+        stays = np.abs(z) <= self._cut
+        # what lies beyond the cut on either side, spread over that side of the axis
+        further = np.sign(z) * -ndtri(np.minimum(ndtr(-np.abs(z)) / self.change, 0.5))
+        values = np.where(stays, self.origin, self.inner.draw(further)[0])
+        return values, -self.cost(values)
+
+    def invert(self, x: Array) -> Array:
+        """Return noise for values; none where they are the row's."""
+        stays = x == self.origin
+        further = self.inner.invert(np.where(stays, self.origin, x))
+        side = np.where(further < 0, -1.0, 1.0)
+        return np.where(stays, 0.0, side * -ndtri(ndtr(-np.abs(further)) * self.change))
+
+    def cost(self, x: Array) -> Array:
+        """Return the slab's cost, and the odds against every change."""
+        return self.inner.cost(x) + self.odds * (x != self.origin).sum(axis=1)
+
+    @property
+    def odds(self) -> float:
+        """Log odds against a change."""
+        return float(np.log1p(-self.change) - np.log(self.change))
+
+    @property
+    def _cut(self) -> float:
+        return float(-ndtri(0.5 * self.change))
+
+
+@dataclass(frozen=True)
+class Blank(_Around):
+    """One feature that may be missing: known values follow ``inner``, and missing has a probability of its own.
+
+    Parameters
+    ----------
+    inner : Part
+        Of one feature.
+    missing_now : bool
+        Whether the row's value is missing. Then that is the middle of the axis, and known values lie on both sides;
+        otherwise missing lies at its upper end.
+    move : float
+        Probability of a change from known to missing, or from missing to known.
+    """
+
+    missing_now: bool
+    move: float
+
+    def draw(self, z: Array) -> tuple[Array, Array]:
+        """Return values, NaN where they are missing, and minus their cost."""
+        if self.missing_now:
+            gone = np.abs(z) <= -ndtri(0.5 * self.move)
+            further = np.sign(z) * -ndtri(np.minimum(ndtr(-np.abs(z)) / self.move, 0.5))
+        else:
+            gone = ndtr(-z) < self.move
+            further = ndtri(np.minimum(ndtr(z) / (1 - self.move), 1 - 1e-16))
+        values = np.where(gone, np.nan, self.inner.draw(further)[0])
+        return values, -self.cost(values)
+
+    def invert(self, x: Array) -> Array:
+        """Return noise for values."""
+        gone = np.isnan(x)
+        z = self.inner.invert(np.where(gone, 0.0, x))
+        if self.missing_now:
+            side = np.where(z < 0, -1.0, 1.0)
+            return np.where(gone, 0.0, side * -ndtri(ndtr(-np.abs(z)) * self.move))
+        return np.where(gone, -ndtri(0.5 * self.move), ndtri(ndtr(z) * (1 - self.move)))
+
+    def cost(self, x: Array) -> Array:
+        """Return the inner cost of known values, and the odds against a move from or to missing."""
+        gone = np.isnan(x[:, 0])
+        inner = self.inner.cost(np.where(np.isnan(x), 0.0, x))
+        moved = gone != self.missing_now
+        return np.where(gone, 0.0, inner) + moved * float(np.log1p(-self.move) - np.log(self.move))
