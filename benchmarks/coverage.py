@@ -83,9 +83,9 @@ def sampler_of(name: str, n_candidates: int, n_draws: int) -> Sampler:
         return gbce.Importance(n_candidates, n_draws)
     if name == "smc":
         return gbce.SMC(n_candidates, n_draws)
-    from gbce.samplers._chains import Chains
-
-    return Chains(n_chains=200, n_steps=50, start=gbce.SMC(n_candidates, n_draws), n_draws=n_draws)
+    if name == "nested":
+        return gbce.Nested(n_live=300, n_effective=n_draws, n_draws=n_draws, n_networks=1)
+    return gbce.Chains(n_chains=200, n_steps=50, start=gbce.SMC(n_candidates, n_draws), n_draws=n_draws)
 
 
 def figures(explanation: gbce.Explanation) -> Iterator[tuple[str, float, float]]:
@@ -131,15 +131,16 @@ def show(results: dict[str, Array]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--sampler", choices=("importance", "smc", "chains"), default="importance")
+    parser.add_argument("--sampler", choices=("importance", "smc", "chains", "nested"), default="importance")
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--candidates", type=int, default=5_000)
     parser.add_argument("--draws", type=int, default=1_000)
+    parser.add_argument("--hard", action="store_true", help="only the cases in which SMC tempers")
     options = parser.parse_args()
     sampler = sampler_of(options.sampler, options.candidates, options.draws)
     size = f"{options.seeds} seeds, {options.candidates} candidates, {options.draws} draws"
     for name, case in CASES.items():
-        if case.hard and options.sampler == "importance":
+        if (case.hard and options.sampler == "importance") or (options.hard and not case.hard):
             continue
         start = time.perf_counter()
         results, rungs = study(case, sampler, options.seeds)
