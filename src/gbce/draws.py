@@ -156,7 +156,7 @@ class Draws:
             index=np.arange(len(pool)),
             weights=weights,
             resampled=False,
-            prior_change=prior_weights @ prior.space.change(pool.x, prior.x0),
+            prior_change=prior_weights @ prior.change(pool.x),
             log_evidence=float(logsumexp(log_weights) - logsumexp(log_prior)),
             # delta method: log(a / b) has the influence w_i - v_i of the two sets of weights
             log_evidence_se=float(_error(weights - prior_weights, groups)),

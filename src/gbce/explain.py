@@ -10,6 +10,7 @@ import pandas as pd
 
 from gbce._budget import Budget, budget_of
 from gbce._deciding import chosen, judged
+from gbce._joint import MANY_MODELS, sample_jointly
 from gbce._reference import Reference
 from gbce._seeds import SAMPLING, seed_number, stream
 from gbce._status import budget_note, calibration_note, mode_note, short_note, status_of
@@ -61,6 +62,9 @@ class Explainer:
         Settings of the figures: execution noise, neighbours, tail.
     batch_rows : int, optional
         Largest number of rows in one model call.
+    joint : bool, optional
+        Whether points carry the index of a model and only that one is asked about them, which makes a mixture of many
+        models (``combine="any"``, a number as eta) cost about as much as one. From twenty models on when left out.
 
     Examples
     --------
@@ -89,6 +93,7 @@ class Explainer:
         combine: Combine = "any",
         evaluation: Evaluation | None = None,
         batch_rows: int | None = None,
+        joint: bool | None = None,
     ) -> None:
         models = list(model) if isinstance(model, (list, tuple)) else [model]
         if not models:
@@ -117,6 +122,10 @@ class Explainer:
         self._neighbours = Neighbours.of(self.data, self.space)
         self._reference = Reference.of(self.data, self.space.discrete)
         self._model_error: dict[str, Any] | None = None
+        can = combine == "any" and self.eta_rule is None and len(models) > 1
+        if joint and not can:
+            raise ValueError('joint=True needs several models, combine="any" and a number as eta')
+        self._jointly = can and (len(models) >= MANY_MODELS if joint is None else bool(joint))
 
     def explain(
         self,
@@ -236,7 +245,8 @@ class Explainer:
         posterior = self._posterior(x0, predictors, target, budget)
         posterior, at_row = _settled(posterior, x0)
         part = 0.5 if rules else 1.0  # of the budget; the rest is for the rules and their figures
-        draws = self.sampler.sample(replace(posterior, budget=budget.share(part)), stream(number, SAMPLING))
+        rng, allowed = stream(number, SAMPLING), replace(posterior, budget=budget.share(part))
+        draws = sample_jointly(self.sampler, allowed, rng) if self._jointly else self.sampler.sample(allowed, rng)
         if posterior.prior.spikes:
             draws = replace(draws, facts={**draws.facts, "spikes": True})
         posterior = replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1]), goal=None)

@@ -139,6 +139,10 @@ class LocatedPrior:
     def _more(self, x: Array) -> Array | None:
         return np.sum([term(x) for term in self.terms], axis=0) if self.terms else None
 
+    def change(self, x: Array) -> Array:
+        """Size of each feature's change ``(n, d)``."""
+        return self.space.change(x, self.x0)
+
     def locate(self, x: Array) -> Array:
         """Return latent points ``(n, m)`` that stand for rows ``(n, d)``, made admissible feature by feature.
 

@@ -192,7 +192,7 @@ class Chains:
             draws,
             log_evidence=begun.draws.log_evidence,
             log_evidence_se=begun.draws.log_evidence_se,
-            prior_change=normalise(-placed.extra) @ prior.space.change(placed.x, prior.x0),
+            prior_change=normalise(-placed.extra) @ prior.change(placed.x),
         )
 
 

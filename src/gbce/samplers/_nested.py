@@ -264,7 +264,7 @@ def _with_evidence(draws: Draws, mixture: Mixture, prior: LocatedPrior, rng: np.
         draws,
         log_evidence=float(logsumexp(log_weights)) - log_mean_exp(-placed.extra),
         log_evidence_se=float(np.sqrt(variance)),
-        prior_change=weights @ prior.space.change(placed.x, prior.x0),
+        prior_change=weights @ prior.change(placed.x),
     )
 
 
