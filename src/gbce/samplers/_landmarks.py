@@ -51,14 +51,17 @@ class Landmarks:
         """Log density ``(n,)`` of the starting law against the latent law: never below ``log(1 - share)``."""
         return np.logaddexp(np.log1p(-self.share), np.log(self.share) + self.near(z))
 
-    def missed(self, around: Points, draws: Draws, mixture: Mixture) -> bool:
-        """Whether points drawn around the landmarks show mass near them that the draws have not found."""
+    def missed(self, around: Points, draws: Draws, mixture: Mixture, agreed: bool = True) -> bool:
+        """Whether points drawn around the landmarks show mass near them that the draws have not found.
+
+        Mass on which islands have not ``agreed`` does not count as found.
+        """
         near = self.near(around.z)
         there = np.where(near > 0, -mixture.potential(around.loss) - around.extra - near, -np.inf)
         size = effective_sample_size(normalise(there)) if np.isfinite(there).any() else 0.0
         if size < _FEWEST:
             return False
-        found = float(draws.pool_weights[self.near(draws.pool.z) > 0].sum())
+        found = float(draws.pool_weights[self.near(draws.pool.z) > 0].sum()) if agreed else 0.0
         mass = np.exp(np.minimum(log_mean_exp(there) - draws.log_evidence, 50.0))
         return bool(mass * (1 - _DOUBT / np.sqrt(size)) > found + _MISSED)
 

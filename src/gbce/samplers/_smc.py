@@ -11,7 +11,7 @@ from gbce.posterior import GibbsPosterior
 from gbce.samplers._climb import ENOUGH, Climb, climb
 from gbce.samplers._goal import settled
 from gbce.samplers._importance import candidates
-from gbce.samplers._landmarks import landmarks_of
+from gbce.samplers._landmarks import Landmarks, landmarks_of
 from gbce.samplers._tempering import Bridge, Population, recycled
 
 __all__ = ["SMC"]
@@ -83,8 +83,8 @@ class SMC:
         n = 0 if marks is None else posterior.affords(round(len(first) * marks.share / (1 - marks.share)))
         if marks is not None and n > 0:
             around = Points.evaluated(posterior, marks.draw(rng, n))
-            if marks.missed(around, draws, replace(posterior.mixture, eta=draws.rungs[-1])):
-                fade = 1.0 if posterior.goal is not None else posterior.mixture.eta
+            fade = _missed_at(posterior, marks, around, draws, self._agree(draws))
+            if fade is not None:
                 bridge = Bridge(posterior.mixture, replace(marks, share=n / (n + len(first))), fade)
                 found = self._tempered(posterior, rng, bridge, Points.joined([first, around]), n_moved)
                 draws = found if found.facts["complete"] else draws
@@ -146,6 +146,18 @@ class SMC:
 def _start(first: Points, n_islands: int) -> Population:
     """Return the first population, shared out to the islands."""
     return Population(first, np.arange(len(first)) % n_islands, -1.0, np.zeros(n_islands))
+
+
+def _missed_at(posterior: GibbsPosterior, marks: Landmarks, around: Points, draws: Draws, agreed: bool) -> float | None:
+    """Return the eta at which landmarks show mass that was missed, if there is one.
+
+    A goal may have sent the climb far beyond the eta at which that mass matters first: there every rung is looked at.
+    """
+    for eta in draws.rungs if posterior.goal is not None else draws.rungs[-1:]:
+        mixture = replace(posterior.mixture, eta=eta)
+        if eta > 0 and marks.missed(around, draws.reweighed(mixture, posterior.prior.x0), mixture, agreed):
+            return eta
+    return None
 
 
 def _first(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, n: int) -> Points | None:
