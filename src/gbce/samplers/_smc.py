@@ -83,7 +83,8 @@ class SMC:
         n = 0 if marks is None else posterior.affords(round(len(first) * marks.share / (1 - marks.share)))
         if marks is not None and n > 0:
             around = Points.evaluated(posterior, marks.draw(rng, n))
-            fade = _missed_at(posterior, marks, around, draws, self._agree(draws))
+            trusted = posterior.goal is None or self._agree(draws)  # an eta must not rest on a mode met by chance
+            fade = _missed_at(posterior, marks, around, draws, trusted)
             if fade is not None:
                 bridge = Bridge(posterior.mixture, replace(marks, share=n / (n + len(first))), fade)
                 found = self._tempered(posterior, rng, bridge, Points.joined([first, around]), n_moved)
