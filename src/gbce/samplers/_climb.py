@@ -15,7 +15,7 @@ from gbce.samplers._tempering import Bridge, Population, next_level
 __all__ = ["ENOUGH", "Climb", "climb"]
 
 ENOUGH = 0.5  # of the points that are moved: the effective sample size that every rung keeps
-_FORGOTTEN = 0.3  # correlation with its start at which a population has moved on
+_FORGOTTEN = 0.25  # correlation with its start at which a population has moved on
 _LAST = 4  # times as many points of the last rung are kept as of the others
 _PATIENCE = 6  # rungs without progress before a goal is given up
 _MAX_RUNGS = 500
@@ -106,7 +106,10 @@ def climb(
 
 
 def _resampled(before: Population, rng: np.random.Generator, increments: Array, level: float, n: int) -> Population:
-    """Carry each island to a level and pick its points there, as many from each."""
+    """Carry each island to a level and pick its points there, as many from each.
+
+    They are picked in order along the direction in which they differ most: so a mode keeps its share.
+    """
     n_islands = len(before.log_z)
     each = -(-n // n_islands)
     picks = []
@@ -114,9 +117,17 @@ def _resampled(before: Population, rng: np.random.Generator, increments: Array, 
         own = np.flatnonzero(before.island == j)
         if not np.isfinite(increments[own]).any():  # it found nothing and counts for nothing, but goes on
             own = np.arange(len(increments))
-        picks.append(own[systematic(rng, normalise(increments[own]), each)])
+        weights = normalise(increments[own])
+        order = np.argsort(_along(before.points.z[own], weights), kind="stable")
+        picks.append(own[order[systematic(rng, weights[order], each)]])
     points = before.points.take(np.concatenate(picks))
     return Population(points, np.repeat(np.arange(n_islands), each), level, before.carried(increments))
+
+
+def _along(z: Array, weights: Array) -> Array:
+    """Coordinates ``(n,)`` of weighted points ``(n, m)`` along their first principal direction."""
+    offset = z - weights @ z
+    return offset @ np.linalg.eigh((offset * weights[:, None]).T @ offset)[1][:, -1]
 
 
 def _kernel(

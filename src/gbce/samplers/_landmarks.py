@@ -18,6 +18,7 @@ _ROUNDS, _TRIALS = 16, 4  # of taking back what a landmark does not need
 _SHARE = 0.1  # of the starting law
 _MISSED = 0.05  # of the posterior's mass: less is not worth another run
 _FEWEST = 3.0  # effective points near landmarks without which nothing is concluded
+_DOUBT = 1.5  # standard errors that the mass near landmarks must lie above what was found
 _MARGIN = 6.0  # of log density: modes that lie lower carry no mass worth the effort
 
 
@@ -50,17 +51,20 @@ class Landmarks:
         """Log density ``(n,)`` of the starting law against the latent law: never below ``log(1 - share)``."""
         return np.logaddexp(np.log1p(-self.share), np.log(self.share) + self.near(z))
 
-    def missed(self, around: Points, draws: Draws, mixture: Mixture, mass: float) -> bool:
+    def missed(self, around: Points, draws: Draws, mixture: Mixture, mass: float, agreed: bool = True) -> bool:
         """Whether points drawn around the landmarks show mass near them that the draws have not found.
 
-        ``mass`` is the share of the latent law that meets the constraints, to which the draws' evidence refers.
+        ``mass`` is the share of the latent law that meets the constraints, to which the draws' evidence refers. Mass on
+        which islands have not ``agreed`` does not count as found.
         """
         near = self.near(around.z)
         there = np.where(near > 0, -mixture.potential(around.loss) - around.extra - near, -np.inf)
-        if not np.isfinite(there).any() or effective_sample_size(normalise(there)) < _FEWEST:
+        size = effective_sample_size(normalise(there)) if np.isfinite(there).any() else 0.0
+        if size < _FEWEST:
             return False
-        found = float(draws.pool_weights[self.near(draws.pool.z) > 0].sum())
-        return bool(np.exp(np.minimum(log_mean_exp(there) - np.log(mass) - draws.log_evidence, 50.0)) > found + _MISSED)
+        found = float(draws.pool_weights[self.near(draws.pool.z) > 0].sum()) if agreed else 0.0
+        seen = np.exp(np.minimum(log_mean_exp(there) - np.log(mass) - draws.log_evidence, 50.0))
+        return bool(seen * (1 - _DOUBT / np.sqrt(size)) > found + _MISSED)
 
 
 def landmarks_of(posterior: GibbsPosterior, rng: np.random.Generator, n_candidates: int) -> Landmarks | None:

@@ -11,7 +11,7 @@ from gbce.posterior import GibbsPosterior
 from gbce.samplers._climb import ENOUGH, Climb, climb
 from gbce.samplers._goal import settled
 from gbce.samplers._importance import candidates
-from gbce.samplers._landmarks import landmarks_of
+from gbce.samplers._landmarks import Landmarks, landmarks_of
 from gbce.samplers._tempering import Bridge, Population, recycled
 
 __all__ = ["SMC"]
@@ -85,11 +85,11 @@ class SMC:
         n = 0 if marks is None else posterior.affords(round(drawn * marks.share / (1 - marks.share)))
         if marks is not None and n > 0:
             around = Points.evaluated(posterior, marks.draw(rng, n))
-            if marks.missed(around, draws, replace(posterior.mixture, eta=draws.rungs[-1]), posterior.prior.mass):
-                fade = 1.0 if posterior.goal is not None else posterior.mixture.eta
+            trusted = posterior.goal is None or self._agree(draws)  # an eta must not rest on a mode met by chance
+            fade = _missed_at(posterior, marks, around, draws, trusted)
+            if fade is not None:
                 bridge = Bridge(posterior.mixture, replace(marks, share=n / (n + drawn)), fade)
-                everything = Points.joined([first, _kept(around)])
-                found = self._tempered(posterior, rng, bridge, everything, n_moved)
+                found = self._tempered(posterior, rng, bridge, Points.joined([first, _kept(around)]), n_moved)
                 draws = found if found.facts["complete"] else draws
         return draws.resample(rng, self.n_draws)
 
@@ -149,6 +149,18 @@ class SMC:
 def _start(first: Points, n_islands: int) -> Population:
     """Return the first population, shared out to the islands."""
     return Population(first, np.arange(len(first)) % n_islands, -1.0, np.zeros(n_islands))
+
+
+def _missed_at(posterior: GibbsPosterior, marks: Landmarks, around: Points, draws: Draws, agreed: bool) -> float | None:
+    """Return the eta at which landmarks show mass that was missed, if there is one.
+
+    A goal may have sent the climb far beyond the eta at which that mass matters first: there every rung is looked at.
+    """
+    for eta in draws.rungs if posterior.goal is not None else draws.rungs[-1:]:
+        mixture = replace(posterior.mixture, eta=eta)
+        if eta > 0 and marks.missed(around, draws.reweighed(mixture), mixture, posterior.prior.mass, agreed):
+            return eta
+    return None
 
 
 def _first(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, n: int) -> Points | None:
