@@ -15,6 +15,7 @@ import pandas as pd
 
 import gbce.decisions
 import gbce.targets
+from gbce._frames import Layout
 from gbce._weights import Array
 from gbce.decisions import Rule
 from gbce.draws import Draws, Points
@@ -129,6 +130,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
             "codecs": [_codec_fields(codec) for codec in space.codecs],
             "constraints": [_text_and_kept(one) for one in space.constraints],
             "computed": [{"name": one.name, **_text_and_kept(one)} for one in space.computed],
+            "layout": None if space.layout is None else space.layout.to_json(),
         },
         "target": _described(explanation.target, drop=("function",)),
         "models": explanation.models,
@@ -199,6 +201,7 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
             tuple(map(_codec, space["codecs"])),
             tuple(Constraint(**one) for one in space["constraints"]),
             tuple(Computed(**one) for one in space["computed"]),
+            None if space.get("layout") is None else Layout.from_json(space["layout"]),
         ),
         target=_target(manifest["target"]),
         models=tuple(manifest["models"]),

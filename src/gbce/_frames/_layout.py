@@ -1,8 +1,8 @@
 """From a pandas frame back to the library and the types that the data came in."""
 
 import base64
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -62,6 +62,23 @@ class Layout:
         values = [_canonical(frame[column.name], column) for column in self.columns]
         return self._arrow(values) if self.library == "pyarrow" else self._polars(values)
 
+    def with_floats(self, names: Collection[str]) -> "Layout":
+        """Return the layout with these columns as floats where they are whole numbers or booleans."""
+        whole = (*INTEGERS, "Boolean")
+        changed = [i for i, column in enumerate(self.columns) if column.name in names and column.dtype in whole]
+        if not changed:
+            return self
+        columns = [replace(c, dtype="Float64") if i in changed else c for i, c in enumerate(self.columns)]
+        schema = self.schema
+        if schema is not None:
+            import pyarrow as pa
+
+            own = self._arrow_schema()
+            for i in changed:
+                own = own.set(i, own.field(i).with_type(pa.float64()))
+            schema = base64.b64encode(own.serialize()).decode()
+        return replace(self, columns=tuple(columns), schema=schema)
+
     def to_json(self) -> dict[str, Any]:
         """Return what :func:`json.dumps` can write."""
         return asdict(self)
@@ -83,10 +100,15 @@ class Layout:
         built = {c.name: _built(series, c) for c, series in zip(self.columns, values, strict=True)}
         return nw.from_dict(built, backend="polars").to_native()
 
+    def _arrow_schema(self) -> Any:
+        import pyarrow as pa
+
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema or "")))
+
     def _arrow(self, values: Sequence[pd.Series]) -> Any:
         import pyarrow as pa  # only where a frame of its came in
 
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema or "")))
+        schema = self._arrow_schema()
         arrays = []
         for column, series, field in zip(self.columns, values, schema, strict=True):
             if column.dtype == "Categorical":

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from gbce._frames import Layout, as_pandas
 from gbce._rows import as_table
 from gbce._weights import Array
 from gbce.space._codecs import Codec, OneHotCodec
@@ -47,6 +48,8 @@ class Space:
         Conditions that every draw meets.
     computed : tuple of Computed
         Features that follow from others.
+    layout : Layout, optional
+        The library and the types of the user's frame where it is not of pandas.
 
     Examples
     --------
@@ -67,6 +70,7 @@ class Space:
     codecs: tuple[Codec | OneHotCodec, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     computed: tuple[Computed, ...] = ()
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
@@ -108,7 +112,9 @@ class Space:
         Parameters
         ----------
         data : DataFrame or array of shape (n, d)
-            The rows the model was fitted on, without the outcome. Array columns are named x1, x2, ...
+            The rows the model was fitted on, without the outcome. Array columns are named x1, x2, ... A frame may be
+            of pandas, polars or pyarrow: the model is shown frames of the same library and types. Tables of results
+            are always pandas.
         immutable, increase, decrease : iterable of str
             Columns that may not change, only rise, only fall.
         bounds : mapping of str to (low, high), or "data"
@@ -163,7 +169,14 @@ class Space:
         columns = tuple(table.columns) if _has_labels(data) else None
         if columns is None and any(isinstance(codec, OneHotCodec) for codec in codecs):
             columns = tuple(table.columns)
-        return cls(features, columns, codecs, as_constraints(constraints, names), as_computed(computed, names))
+        return cls(
+            features,
+            columns,
+            codecs,
+            as_constraints(constraints, names),
+            as_computed(computed, names),
+            _layout(data, codecs),
+        )
 
     @classmethod
     def real(cls, d_or_names: int | Sequence[str], *, scale: float | Sequence[float] = 1.0) -> "Space":
@@ -187,13 +200,13 @@ class Space:
         """Return this space with the layout (frame or array, dtypes) of ``data``, whose columns must match."""
         if self.columns is not None or not _has_labels(data):
             self._matched(as_table(data, "data", self.labels), "data")
-            return self
+            return replace(self, layout=_layout(data, self.codecs)) if _has_labels(data) else self
         table = self._matched(as_table(data, "data", self.names), "data")
         codecs = tuple(
             replace(codec_of(table.iloc[:, j], feature.kind, feature.levels), levels=feature.levels)
             for j, feature in enumerate(self.features)
         )
-        return replace(self, columns=tuple(table.columns), codecs=codecs)
+        return replace(self, columns=tuple(table.columns), codecs=codecs, layout=_layout(data, codecs))
 
     # --- plain facts ----------------------------------------------------------------------------------------
 
@@ -498,7 +511,12 @@ class Space:
         return pd.concat([pd.DataFrame(lines, columns=["row", "feature", "problem"]), found], ignore_index=True)
 
     def decode(self, x: Array) -> Any:
-        """Turn ``(n, d)`` into what the model was fitted on: a frame with its dtypes, or an array."""
+        """Turn ``(n, d)`` into what the model was fitted on: a frame of its library with its dtypes, or an array."""
+        decoded = self._decoded(x)
+        return decoded if self.layout is None else self.layout.restore(decoded)
+
+    def _decoded(self, x: Array) -> Any:
+        """Turn ``(n, d)`` into a frame of pandas, or into an array where rows are arrays."""
         x = np.atleast_2d(np.asarray(x, dtype=float))
         if self.columns is None:
             if all(codec.precise for codec in self.codecs):
@@ -513,8 +531,8 @@ class Space:
         return pd.DataFrame({label: series[label] for label in self.columns}, columns=list(self.columns))
 
     def frame(self, x: Array) -> pd.DataFrame:
-        """Like :meth:`decode`, but always a frame: array columns get the features' names."""
-        decoded = self.decode(x)
+        """Like :meth:`decode`, but always a frame of pandas: array columns get the features' names."""
+        decoded = self._decoded(x)
         return decoded if self.columns is not None else pd.DataFrame(decoded, columns=list(self.names))
 
     def readable(self, x: Array) -> pd.DataFrame:
@@ -547,7 +565,15 @@ def _require_distinct(names: Sequence[str], what: str) -> None:
 
 
 def _has_labels(data: Any) -> bool:
-    return isinstance(data, pd.DataFrame)
+    return as_pandas(data) is not None
+
+
+def _layout(data: Any, codecs: Sequence[Codec | OneHotCodec]) -> Layout | None:
+    """Return the layout of a frame that is not of pandas; a whole number that is read as a real one becomes a float."""
+    if isinstance(data, pd.DataFrame) or not _has_labels(data):
+        return None
+    real = [label for codec in codecs for label, dtype in _dtypes(codec) if dtype == "float64"]
+    return Layout.of(data).with_floats(real)
 
 
 def _dtypes(codec: Codec | OneHotCodec) -> list[tuple[Any, str]]:
