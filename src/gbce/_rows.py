@@ -14,7 +14,8 @@ __all__ = ["as_table"]
 def as_table(rows: Any, what: str, names: Sequence[str] | None = None) -> pd.DataFrame:
     """Return ``rows`` as a DataFrame, unconverted.
 
-    A frame (of pandas, polars or pyarrow), a Series or a mapping keeps its names; an array gets ``names``, or x1, x2, ... where there are none.
+    A frame (of pandas, polars or pyarrow), a Series or a mapping keeps its names; an array gets ``names``, or x1, x2,
+    ... where there are none.
     """
     frame = as_pandas(rows)
     if frame is not None:

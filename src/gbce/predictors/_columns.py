@@ -30,8 +30,8 @@ def n_columns(space: Space) -> int:
 def in_order(wanted: Sequence[Any], space: Space, name: str, *, frame: bool = True, own: bool = True) -> Rows:
     """Return a function of float rows that gives the columns the model was fitted on, in its order.
 
-    Data in an array get the model's names, unless it does without a ``frame``. Frames are of the data's ``own`` library,
-    or of pandas.
+    Data in an array get the model's names, unless it does without a ``frame``. Frames are of the data's ``own``
+    library, or of pandas.
     """
     wanted = [str(label) for label in wanted]
     if space.columns is None:
