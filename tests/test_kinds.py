@@ -22,14 +22,14 @@ def as_it_was(space, frame):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_a_column_comes_back_as_it_was(kind, data):
     frame = data.draw(frames((kind,), most=1))
     as_it_was(gbce.Space.infer(frame), frame)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(frames())
 def test_mixed_frames_come_back_as_they_were(frame):
     space = gbce.Space.infer(frame)
@@ -43,7 +43,7 @@ def test_mixed_frames_come_back_as_they_were(frame):
         np.testing.assert_array_equal(space.encode_row(frame.iloc[i])[None, :], space.encode(frame)[[i]])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(one_hot_frames())
 def test_one_hot_groups_come_back_as_they_were(drawn):
     frame, _ = drawn
@@ -54,7 +54,7 @@ def test_one_hot_groups_come_back_as_they_were(drawn):
     assert len(group.levels) == frame.shape[1] - 1 + empty
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(frames(), st.integers(0, 2**32 - 1), st.sampled_from(["keep", "leave", "any"]))
 def test_an_encoded_point_is_the_code_of_its_row(frame, seed, may):
     gaps = {str(label): may for label in frame.columns if frame[label].isna().any()}

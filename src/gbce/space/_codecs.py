@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from typing import Any
 
@@ -168,22 +169,46 @@ class Codec:
     # --- times ----------------------------------------------------------------------------------------------
 
     def _from_times(self, column: pd.Series, what: str) -> Array:
-        try:
-            times = pd.to_datetime(column).astype(self.dtype)
-        except (TypeError, ValueError):
+        missing = column.isna().to_numpy()
+        x = np.full(len(column), np.nan)
+        known = column[~missing]
+        if known.empty:
+            return x
+        given = self._read_times(known, what)
+        times = given.astype(self.dtype)
+        x[~missing] = (times.astype("int64").to_numpy() - self.origin) / self.tick
+        kept = self._as_times(x[~missing]).set_axis(times.index)
+        off = (kept != given).to_numpy()
+        if off.any():
+            i = int(np.flatnonzero(off)[0])
             raise ValueError(
-                f"{what}: column {str(self.label)!r} holds {column.iloc[0]!r} where a time belongs ({self.dtype})"
-            ) from None
-        missing = times.isna().to_numpy()
-        x = np.full(len(times), np.nan)
-        x[~missing] = (times[~missing].astype("int64").to_numpy() - self.origin) / self.tick
-        again = self._as_times(x).set_axis(times.index)
-        if not again[~missing].equals(times[~missing]):
-            raise ValueError(
-                f"{what}: column {str(self.label)!r} holds times that are finer than can be kept beside dates so far "
-                "apart; round them, e.g. with .dt.floor('s')"
+                f"{what}: column {str(self.label)!r} holds {known.iloc[i]!r} in row {known.index[i]!r}, a time that is "
+                "finer than can be kept beside dates so far apart; round them, e.g. with .dt.floor('s')"
             )
         return x
+
+    def _read_times(self, known: pd.Series, what: str) -> pd.Series:
+        """Return moments, with a zone if the column has one; texts are read."""
+        fits = [known.dtype.kind == "M" or isinstance(value, (str, date, np.datetime64)) for value in known]
+        i, times = fits.index(False) if not all(fits) else 0, None
+        if all(fits):
+            try:
+                times = pd.to_datetime(known)
+            except (TypeError, ValueError):
+                times = None
+        if times is None or times.dtype.kind != "M":
+            raise ValueError(
+                f"{what}: column {str(self.label)!r} holds {known.iloc[i]!r} in row {known.index[i]!r} where a time "
+                f"belongs ({self.dtype})"
+            )
+        zone = getattr(self._kind, "tz", None)
+        if (zone is None) != (times.dt.tz is None):
+            advice = "drop it" if zone is None else f"give it one, e.g. with .tz_localize({str(zone)!r})"
+            raise ValueError(
+                f"{what}: column {str(self.label)!r} holds {known.iloc[0]!r} in row {known.index[0]!r} "
+                f"{'with' if zone is None else 'without'} a time zone, unlike the data ({self.dtype}): {advice}"
+            )
+        return times
 
     def _as_times(self, x: Array) -> Any:
         known = ~np.isnan(x)
