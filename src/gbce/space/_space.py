@@ -297,6 +297,7 @@ class Space:
             only_down=np.array([f.direction == "decrease" for f in self.features]),
             unordered=np.array([f.unordered for f in self.features]),
             keeps=np.array([f.missing not in ("leave", "any") for f in self.features]),
+            may_go=np.array([f.missing == "any" and f.mutable for f in self.features]) & ~self.follows,
             fixed=np.array([not f.mutable for f in self.features]) | self.follows,
         )
 
@@ -313,8 +314,7 @@ class Space:
     def free(self, x0: Array) -> Array:
         """Positions ``(m,)`` of the features that can move from ``x0``."""
         low, high = self.limits(x0)
-        leaves = np.array([f.missing == "any" for f in self.features]) & ~self._facts.fixed
-        return np.flatnonzero((high > low) | leaves)
+        return np.flatnonzero((high > low) | self._facts.may_go)
 
     def project(self, x: Array, x0: Array, toward: Array | None = None) -> Array:
         """Admissible points near ``x`` of shape ``(n, d)`` when the row is ``x0``.
@@ -324,7 +324,7 @@ class Space:
         """
         low, high = self.limits(x0)
         if self.plain:
-            return np.clip(x, low, high)
+            return self.completed(np.clip(x, low, high), x0)
         placed = self._settled(x, x0, low, high)
         if not self.constraints and not self.computed:
             return placed
@@ -346,6 +346,7 @@ class Space:
 
     def _settled(self, x: Array, x0: Array, low: Array, high: Array) -> Array:
         start = np.where(np.isnan(x0), 0.0, x0)
+        x = np.where(np.isnan(x) & ~self._facts.may_go, x0, x)  # what is known stays known
         x = np.where(self.discrete, start + np.round(x - start), x)
         return self.completed(np.clip(x, low, high), x0)
 
@@ -590,4 +591,5 @@ class _Facts(NamedTuple):
     only_down: Array
     unordered: Array
     keeps: Array
+    may_go: Array
     fixed: Array
