@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-from columns import KINDS, frames, one_hot_frames
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gbce
+from columns import KINDS, frames, one_hot_frames
 
 EXACT = {"check_exact": True, "check_freq": False}
 

@@ -4,11 +4,11 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
-from columns import frames
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gbce
+from columns import frames
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -37,7 +37,8 @@ def spaces(draw):
 def scattered(space, x, x0, rng):
     """Points all over the place: rows, gaps, and far away."""
     points = np.concatenate([x, x0 + 3 * space.scale * rng.standard_t(2, size=(20, len(space)))])
-    return np.where(rng.random(points.shape) < 0.1, np.nan, points)
+    gaps = [feature.missing is not None for feature in space.features]
+    return np.where((rng.random(points.shape) < 0.1) & gaps, np.nan, points)
 
 
 def require_admissible(space, x, x0):

@@ -36,7 +36,11 @@ class Constraint:
 
     def halfspaces(self) -> list[tuple[dict[str, float], float]]:
         """Linear inequalities ``a.x <= b`` in it, by column."""
-        return [] if self.function is not None or not self.kept else halfspaces(self.text)
+        return self._linear(equalities=False)
+
+    def _linear(self, equalities: bool) -> list[tuple[dict[str, float], float]]:
+        readable = self.function is None and self.kept
+        return halfspaces(self.text, equalities=equalities) if readable else []
 
     def met(self, values: Callable[[str], Any], frame: Callable[[], Any], n: int) -> Array:
         """Whether each of ``n`` rows meets it."""
@@ -134,8 +138,11 @@ def require_consistent(features: tuple[Feature, ...], constraints: tuple[Constra
     """Refuse linear constraints and bounds that no row can meet, and name the ones that contradict each other."""
     position = {feature.name: j for j, feature in enumerate(features)}
     lines, sources = [], []
+    leveled = {feature.name for feature in features if feature.leveled}  # their numbers are positions, not levels
     for constraint in constraints:
-        for weights, bound in constraint.halfspaces():
+        for weights, bound in constraint._linear(equalities=True):
+            if leveled & set(weights):
+                continue
             line = np.zeros(len(features))
             for name, weight in weights.items():
                 line[position[name]] = weight
