@@ -103,8 +103,8 @@ REFUSED = [
     "(lambda: 1)() > 0", "lambda: 1", "[x for x in (1, 2)] == a", "a if b else 3", "f'{a}' == 'x'", "(a := 3) > 1",
     "a @ b > 0", "a & b", "a | b", "a << 2", "~a > 0", "a is b", "a is not 3", "max(a, key=b)", "max(*a)", "sum(a)",
     "{1: 2} == a", "await a", "yield a", "abs(a).real > 0", "a in b", "...  == a", "b'x' == job", "1j * a > 0",
-    "max(a) > 0", "abs(a, b) > 0", "abs() > 0", "(a, b) > 0", "[a] == 3", "min(a) > 0", "min((a, b), a) > 0", "None == a",
-    "10 ** 5 == [1]", "a + (1, 2) > 0", "a and (1, 2)",
+    "max(a) > 0", "abs(a, b) > 0", "abs() > 0", "(a, b) > 0", "[a] == 3", "min(a) > 0", "min((a, b), a) > 0",
+    "None == a", "10 ** 5 == [1]", "a + (1, 2) > 0", "a and (1, 2)",
 ]  # fmt: skip
 
 

@@ -205,7 +205,9 @@ def halfspaces(text: str, *, equalities: bool = False) -> list[tuple[dict[str, f
         left = part.left
         for op, right in zip(part.ops, part.comparators, strict=True):
             one, other = _terms(left), _terms(right)
-            for sign in signs.get(type(op), ()) if one is not None and other is not None else ():
+            for sign in signs.get(type(op), ()):
+                if one is None or other is None:
+                    break
                 gap = {key: sign * (one.get(key, 0.0) - other.get(key, 0.0)) for key in one | other}
                 weights, constant = _named(gap, parsed.names)
                 if weights:
