@@ -237,7 +237,7 @@ def test_halfspaces_of_plain_conditions(text, found):
 
 
 def test_an_equality_is_two_halfspaces_where_asked_for():
-    assert halfspaces("u == 3", equalities=True) == [({"u": 1.0}, 3.0), ({"u": -1.0}, -3.0)]
+    assert halfspaces("u == 3", complete=True) == [({"u": 1.0}, 3.0), ({"u": -1.0}, -3.0)]
 
 
 def test_parts_of_a_list_of_smallest_are_left_as_they_are():

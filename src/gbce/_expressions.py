@@ -189,13 +189,13 @@ def linear(text: str) -> tuple[dict[str, float], float] | None:
     return None if terms is None else _named(terms, parsed.names)
 
 
-def halfspaces(text: str, *, equalities: bool = False) -> list[tuple[dict[str, float], float]]:
+def halfspaces(text: str, *, complete: bool = False) -> list[tuple[dict[str, float], float]]:
     """Inequalities ``sum_j a_j x_j <= b`` that a condition joins by ``and``; what is not linear is left out.
 
-    With ``equalities``, each ``==`` counts as two of them.
+    With ``complete``, each ``==`` counts as two of them, and what says nothing about a column is kept as well.
     """
     signs: dict[type, tuple[float, ...]] = {ast.LtE: (1.0,), ast.Lt: (1.0,), ast.GtE: (-1.0,), ast.Gt: (-1.0,)}
-    if equalities:
+    if complete:
         signs[ast.Eq] = (1.0, -1.0)
     parsed = _parsed(text)
     found = []
@@ -210,7 +210,7 @@ def halfspaces(text: str, *, equalities: bool = False) -> list[tuple[dict[str, f
                     break
                 gap = {key: sign * (one.get(key, 0.0) - other.get(key, 0.0)) for key in one | other}
                 weights, constant = _named(gap, parsed.names)
-                if weights:
+                if weights or complete:
                     found.append((weights, -constant))
             left = right
     return found
@@ -223,8 +223,11 @@ def _joined(node: ast.expr) -> list[ast.expr]:
 
 
 def _named(terms: dict[str | None, float], names: dict[str, str]) -> tuple[dict[str, float], float]:
-    weights = {names[key]: weight for key, weight in terms.items() if key is not None and weight != 0.0}
-    return weights, terms.get(None, 0.0)
+    weights: dict[str, float] = {}
+    for key, weight in terms.items():
+        if key is not None:  # a column may be written with and without backticks
+            weights[names[key]] = weights.get(names[key], 0.0) + weight
+    return {name: weight for name, weight in weights.items() if weight != 0.0}, terms.get(None, 0.0)
 
 
 def _terms(node: ast.expr) -> dict[str | None, float] | None:

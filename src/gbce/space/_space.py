@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from gbce._checks import shown
 from gbce._frames import Layout, as_pandas
 from gbce._rows import as_table
 from gbce._weights import Array
@@ -199,14 +200,16 @@ class Space:
     def adopt(self, data: Any) -> "Space":
         """Return this space with the layout (frame or array, dtypes) of ``data``, whose columns must match."""
         if self.columns is not None or not _has_labels(data):
-            self._matched(as_table(data, "data", self.labels), "data")
+            self.encode(data, what="data")  # what does not fit is said here
             return replace(self, layout=_layout(data, self.codecs)) if _has_labels(data) else self
         table = self._matched(as_table(data, "data", self.names), "data")
         codecs = tuple(
             replace(codec_of(table.iloc[:, j], feature.kind, feature.levels), levels=feature.levels)
             for j, feature in enumerate(self.features)
         )
-        return replace(self, columns=tuple(table.columns), codecs=codecs, layout=_layout(data, codecs))
+        adopted = replace(self, columns=tuple(table.columns), codecs=codecs, layout=_layout(data, codecs))
+        adopted.encode(data, what="data")
+        return adopted
 
     # --- plain facts ----------------------------------------------------------------------------------------
 
@@ -455,8 +458,8 @@ class Space:
             i, j = np.argwhere(bad)[0]
             more = f" ({int(bad.sum())} such values in all)" if bad.sum() > 1 else ""
             raise ValueError(
-                f"{what}: column {self.names[j]!r} is missing in row {table.index[i]!r}{more}, but the data have no "
-                "missing values there. Fill it in, or allow it with "
+                f"{what}: column {self.names[j]!r} is missing in row {shown(table.index[i])}{more}, but the data have "
+                "no missing values there. Fill it in, or allow it with "
                 f"Space.infer(data, missing={{{self.names[j]!r}: 'keep'}}) if the model can take it."
             )
         return x
