@@ -130,8 +130,8 @@ class Codec:
             i = int(np.flatnonzero(unseen)[0])
             known = ", ".join(map(repr, (self.levels or ())[:12])) + (", ..." if len(self.levels or ()) > 12 else "")
             raise ValueError(
-                f"{what}: column {str(self.label)!r} holds {shown(column.iloc[i])} in row {shown(column.index[i])}, a level "
-                f"that the data do not have; its levels are {known}. Correct it, or name all levels with "
+                f"{what}: column {str(self.label)!r} holds {shown(column.iloc[i])} in row {shown(column.index[i])}, a "
+                f"level that the data do not have; its levels are {known}. Correct it, or name all levels with "
                 f"Space.infer(data, levels={{{str(self.label)!r}: [...]}})."
             )
         return codes
