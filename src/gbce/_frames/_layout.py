@@ -138,9 +138,10 @@ def _canonical(series: pd.Series, column: Column) -> pd.Series:
     except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"column {column.name!r} cannot be made {kind} again: {error}") from None
     text = series.astype(object)
-    text = text.where(text.notna(), None)
+    if text.isna().any():
+        text = text.where(text.notna(), None)
     if column.categories is not None:
-        new = [value for value in text if value is not None and value not in column.categories]
+        new = [value for value in text.unique() if value is not None and value not in column.categories]
         if new:
             raise ValueError(f"column {column.name!r} holds {new[0]!r}, which is none of {list(column.categories)}")
     return text
@@ -153,11 +154,17 @@ def _built(series: pd.Series, column: Column) -> Any:
         plain = series.dt.tz_localize(None) if column.zone else series
         counts = plain.to_numpy().astype("int64")
         counts = counts // 86_400 if kind == "Date" else counts
-        listed = [None if gone else count for count, gone in zip(counts.tolist(), series.isna(), strict=True)]
+        gone = series.isna().to_numpy()
+        listed = np.where(gone, None, counts).tolist() if gone.any() else counts
         time = nw.Date() if kind == "Date" else nw.Datetime(column.unit, column.zone)  # type: ignore[arg-type]
-        return make(column.name, listed, nw.Int32 if kind == "Date" else nw.Int64, backend="polars").cast(time)
-    if kind in FLOATS and (column.nan or not series.isna().any()):
-        return make(column.name, series.to_numpy(), getattr(nw, kind), backend="polars")
+        counted = make(column.name, listed, nw.Int64, backend="polars")
+        return (counted.cast(nw.Int32) if kind == "Date" else counted).cast(time)
+    whole = kind in INTEGERS or kind == "Boolean"
+    if (kind in FLOATS and column.nan) or ((kind in FLOATS or whole) and not series.isna().any()):
+        values = series.to_numpy(dtype="bool" if kind == "Boolean" else kind.lower())
+        return make(column.name, values, getattr(nw, kind), backend="polars")
     dtype = nw.Enum(column.categories or ()) if kind == "Enum" else getattr(nw, kind)()
-    listed = [None if gone else value for value, gone in zip(series.tolist(), series.isna(), strict=True)]
+    listed = series.tolist()
+    if whole or kind in FLOATS:
+        listed = [None if gone else value for value, gone in zip(listed, series.isna(), strict=True)]
     return make(column.name, listed, dtype, backend="polars")
