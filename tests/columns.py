@@ -7,6 +7,8 @@ import pandas as pd
 from hypothesis import strategies as st
 
 WORDS = ("", "a", "b b", "Ü", "0")
+MOMENTS = tuple(pd.to_datetime(["2020-01-01", "2019-03-04"]).as_unit("ms"))
+ZONED = tuple(pd.to_datetime(["2020-01-01", "2019-03-04"]).tz_localize("Europe/Berlin"))
 UNITS = ("s", "ms", "us", "ns")
 _NUMBERS = st.just(0.0) | st.floats(1e-6, 1e9) | st.floats(-1e9, -1e-6)
 
@@ -64,9 +66,7 @@ def texts(draw, n):
 
 @st.composite
 def categories(draw, n):
-    levels = draw(
-        st.sampled_from([WORDS, (3, 1, 2), (0.5, -1.0), (True, False), tuple(pd.to_datetime(["2020", "2019"]))])
-    )
+    levels = draw(st.sampled_from([WORDS, (3, 1, 2), (0.5, -1.0), (True, False), MOMENTS, ZONED]))
     levels = draw(st.permutations(levels))
     gap = draw(st.sampled_from([..., np.nan]))
     cells = draw(_cells(st.sampled_from(levels), n, gap))

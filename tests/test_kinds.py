@@ -1,5 +1,8 @@
 """Every kind of column goes in and comes out as it was, and every encoded point stands for exactly one row."""
 
+import datetime as dt
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 
 import gbce
 from columns import KINDS, frames, one_hot_frames
+from gbce import io
 
 EXACT = {"check_exact": True, "check_freq": False}
 
@@ -74,6 +78,25 @@ def column_holds(column, x):
         return np.ones(len(x), dtype=bool)
     ends = np.iinfo(getattr(column.dtype, "numpy_dtype", column.dtype))
     return np.isnan(x) | ((x >= max(ends.min, -(2**53) + 1)) & (x <= min(ends.max, 2**53 - 1)))
+
+
+@settings(max_examples=50, deadline=None)
+@given(frames())
+def test_a_space_read_from_a_file_writes_the_same_frames(frame):
+    space = gbce.Space.infer(frame)
+    again = io._space(json.loads(json.dumps(io._space_fields(space), default=io._plain)))
+    assert again == space
+    x = space.encode(frame)
+    np.testing.assert_array_equal(again.encode(frame), x)
+    pd.testing.assert_frame_equal(again.decode(x), space.decode(x), **EXACT)
+
+
+def test_days_among_objects_are_read_as_days():
+    frame = pd.DataFrame({"day": [dt.date(2020, 1, 1), dt.date(2021, 1, 1)]})
+    space = gbce.Space.infer(frame)
+    again = io._space(json.loads(json.dumps(io._space_fields(space), default=io._plain)))
+    assert again == space
+    assert type(again.decode(space.encode(frame))["day"][0]) is dt.date
 
 
 def test_levels_that_do_not_occur_and_their_order_are_kept():

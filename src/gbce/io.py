@@ -6,7 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict, fields
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -124,14 +124,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         evaluation["noise"] = None
     return {
         "format": FORMAT,
-        "space": {
-            "features": [_feature_fields(feature) for feature in space.features],
-            "columns": space.columns,
-            "codecs": [_codec_fields(codec) for codec in space.codecs],
-            "constraints": [_text_and_kept(one) for one in space.constraints],
-            "computed": [{"name": one.name, **_text_and_kept(one)} for one in space.computed],
-            "layout": None if space.layout is None else space.layout.to_json(),
-        },
+        "space": _space_fields(space),
         "target": _described(explanation.target, drop=("function",)),
         "models": explanation.models,
         "mixture": {"eta": explanation.mixture.eta, "combine": explanation.mixture.combine},
@@ -154,6 +147,17 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
     }
 
 
+def _space_fields(space: Space) -> dict[str, Any]:
+    return {
+        "features": [_feature_fields(feature) for feature in space.features],
+        "columns": space.columns,
+        "codecs": [_codec_fields(codec) for codec in space.codecs],
+        "constraints": [_text_and_kept(one) for one in space.constraints],
+        "computed": [{"name": one.name, **_text_and_kept(one)} for one in space.computed],
+        "layout": None if space.layout is None else space.layout.to_json(),
+    }
+
+
 def _feature_fields(feature: Feature) -> dict[str, Any]:
     return asdict(feature) | {"levels": _levels_written(feature.levels)}
 
@@ -168,7 +172,24 @@ def _levels_written(levels: tuple[Any, ...] | None) -> list[Any] | None:
     """Levels as JSON has them; a moment is spelled out."""
     if levels is None:
         return None
-    return [{"moment": level.isoformat()} if isinstance(level, (pd.Timestamp, date)) else level for level in levels]
+    return [_level_written(level) for level in levels]
+
+
+def _level_written(level: Any) -> Any:
+    if isinstance(level, datetime):
+        moment = pd.Timestamp(level)
+        return {"moment": moment.isoformat(), "unit": moment.unit, "zone": moment.tz and str(moment.tz)}
+    return {"day": level.isoformat()} if isinstance(level, date) else level
+
+
+def _level_read(written: Any) -> Any:
+    if not isinstance(written, dict):
+        return written
+    if "day" in written:
+        return date.fromisoformat(written["day"])
+    moment = pd.Timestamp(written["moment"])
+    moment = moment.as_unit(written.get("unit") or moment.unit)
+    return moment.tz_convert(written["zone"]) if written.get("zone") else moment
 
 
 def _text_and_kept(one: Constraint | Computed) -> dict[str, Any]:
@@ -181,8 +202,6 @@ def _described(thing: Target | Rule, drop: tuple[str, ...] = ()) -> dict[str, An
 
 
 def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
-    space = manifest["space"]
-    columns = space["columns"]
     evaluation = manifest["evaluation"]
     if evaluation["noise"] is None:
         evaluation["noise"] = _lost_noise
@@ -195,14 +214,7 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
     if not ((draws.index >= 0) & (draws.index < len(draws.pool))).all():
         raise ValueError("draws lie outside the pool")
     return Explanation(
-        space=Space(
-            tuple(Feature(**_levels_read(feature)) for feature in space["features"]),
-            None if columns is None else tuple(map(_label, columns)),
-            tuple(map(_codec, space["codecs"])),
-            tuple(Constraint(**one) for one in space["constraints"]),
-            tuple(Computed(**one) for one in space["computed"]),
-            None if space.get("layout") is None else Layout.from_json(space["layout"]),
-        ),
+        space=_space(manifest["space"]),
         target=_target(manifest["target"]),
         models=tuple(manifest["models"]),
         mixture=Mixture(manifest["mixture"]["eta"], arrays["mixture.weights"], manifest["mixture"]["combine"]),
@@ -220,12 +232,23 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
     )
 
 
+def _space(written: dict[str, Any]) -> Space:
+    columns, layout = written["columns"], written.get("layout")
+    return Space(
+        tuple(Feature(**_levels_read(feature)) for feature in written["features"]),
+        None if columns is None else tuple(map(_label, columns)),
+        tuple(map(_codec, written["codecs"])),
+        tuple(Constraint(**one) for one in written["constraints"]),
+        tuple(Computed(**one) for one in written["computed"]),
+        None if layout is None else Layout.from_json(layout),
+    )
+
+
 def _levels_read(fields_: dict[str, Any]) -> dict[str, Any]:
     levels = fields_["levels"]
     if levels is None:
         return fields_
-    read = tuple(pd.Timestamp(level["moment"]) if isinstance(level, dict) else level for level in levels)
-    return fields_ | {"levels": read}
+    return fields_ | {"levels": tuple(map(_level_read, levels))}
 
 
 def _codec(fields_: dict[str, Any]) -> Codec | OneHotCodec:
