@@ -155,7 +155,9 @@ def _built(series: pd.Series, column: Column) -> Any:
         counts = plain.to_numpy().astype("int64")
         counts = counts // 86_400 if kind == "Date" else counts
         gone = series.isna().to_numpy()
-        listed = np.where(gone, None, counts).tolist() if gone.any() else counts
+        listed: Any = counts
+        if gone.any():
+            listed = [None if lost else count for count, lost in zip(counts.tolist(), gone, strict=True)]
         time = nw.Date() if kind == "Date" else nw.Datetime(column.unit, column.zone)  # type: ignore[arg-type]
         counted = make(column.name, listed, nw.Int64, backend="polars")
         return (counted.cast(nw.Int32) if kind == "Date" else counted).cast(time)
