@@ -5,12 +5,17 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["is_number", "require_counts", "require_finite"]
+__all__ = ["is_number", "require_counts", "require_finite", "shown"]
 
 
 def is_number(value: Any) -> bool:
     """Whether ``value`` is a plain number (a bool is not)."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def shown(value: Any) -> str:
+    """Return a value as a sentence shows it: a number of numpy's is a number."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def require_counts(owner: Any, *names: str) -> None:

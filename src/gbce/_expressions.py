@@ -8,7 +8,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,10 +38,14 @@ _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne,
 }  # fmt: skip
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": np.abs, "min": np.minimum, "max": np.maximum, "log": np.log, "exp": np.exp, "sqrt": np.sqrt,
-    "round": np.round, "floor": np.floor,
+    "abs": np.abs, "min": lambda *parts: reduce(np.minimum, parts), "max": lambda *parts: reduce(np.maximum, parts),
+    "log": np.log, "exp": np.exp, "sqrt": np.sqrt, "round": np.round, "floor": np.floor,
 }  # fmt: skip
-_IF_THEN = re.compile(r"^\s*if\b(?P<condition>.+?)\bthen\b(?P<consequence>.+)$", re.DOTALL)
+_SEVERAL = ("min", "max")  # take two parts or more, the others one
+_LISTS = (ast.Tuple, ast.List, ast.Set)
+_IF_THEN = re.compile(r"^\s*if\b\s*(?P<condition>\S.*?)\bthen\b\s*(?P<consequence>\S.*)$", re.DOTALL)
+_QUOTED = r"'[^']*'|\"[^\"]*\""
+_DEEPEST = 300  # parts of a text within each other
 
 
 class _Parsed(NamedTuple):
@@ -54,41 +58,70 @@ def _parsed(text: str) -> _Parsed:
     names: dict[str, str] = {}
 
     def placeholder(match: re.Match[str]) -> str:
-        key = f"_column_{len(names)}"
+        if match.group(1) is None:
+            return match.group(0)  # a text in quotes
+        key = f"_column_{match.group(1).encode().hex()}"  # the same for every mention
         names[key] = match.group(1)
         return key
 
-    source = re.sub(r"`([^`]+)`", placeholder, text)
-    ruled = _IF_THEN.match(source)
+    source = re.sub(rf"{_QUOTED}|`([^`]+)`", placeholder, text).strip()
+    ruled = _IF_THEN.match(re.sub(_QUOTED, lambda quoted: "'" * len(quoted.group(0)), source))
     if ruled:
-        source = f"not ({ruled['condition'].strip()}) or ({ruled['consequence'].strip()})"
+        condition, consequence = (source[slice(*ruled.span(part))] for part in ("condition", "consequence"))
+        source = f"not ({condition.strip()}) or ({consequence.strip()})"
     try:
-        tree = ast.parse(source.strip(), mode="eval").body
-    except SyntaxError as error:
+        tree = ast.parse(source, mode="eval").body
+    except (SyntaxError, MemoryError, RecursionError, ValueError) as error:
+        said = getattr(error, "msg", None) or "it is nested too deeply"
         raise ValueError(
-            f"{text!r} cannot be read: {error.msg}. Write it like 'a <= 2 * b' or \"if job == 'none' then pay == 0\", "
+            f"{text[:200]!r} cannot be read: {said}. Write it like 'a <= 2 * b' or \"if job == 'none' then pay == 0\", "
             "with backticks around column names that have blanks or signs in them."
         ) from None
+    _require_known(tree, text)
+    called = {id(call.func) for call in ast.walk(tree) if isinstance(call, ast.Call)}
     for node in ast.walk(tree):
-        _require_known(node, text)
-        called = {id(call.func) for call in ast.walk(tree) if isinstance(call, ast.Call)}
         if isinstance(node, ast.Name) and id(node) not in called:
             names.setdefault(node.id, node.id)
     return _Parsed(tree, names)
 
 
-def _require_known(node: ast.AST, text: str) -> None:
-    plain = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Tuple, ast.List, ast.Set)
-    parts = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
-    if isinstance(node, ast.Call):
-        known = isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and not node.keywords
-    else:
-        known = isinstance(node, (*plain, *parts))
-    if not known:
+def _require_known(tree: ast.expr, text: str) -> None:
+    """Require that nothing but what can be evaluated stands in a tree, level by level."""
+    level: list[ast.AST] = [tree]
+    known = not isinstance(tree, _LISTS)
+    for _ in range(_DEEPEST):
+        known = known and all(map(_is_known, level))
+        level = [child for node in level for child in ast.iter_child_nodes(node)] if known else []
+    if level or not known:
         raise ValueError(
             f"{text!r} cannot be used: only columns, numbers, texts, + - * / // % **, comparisons, in, and, or, not "
             f"and the functions {', '.join(_FUNCTIONS)} may stand in it. For more give a function of the frame."
         )
+
+
+def _is_known(node: ast.AST) -> bool:
+    """Whether a node and what it may be made of can be evaluated; its parts are looked at by themselves."""
+    lists = [part for part in ast.iter_child_nodes(node) if isinstance(part, _LISTS)]
+    if lists and not isinstance(node, ast.Compare):
+        return False
+    match node:
+        case ast.Constant():
+            plain = isinstance(node.value, (bool, int, float, str))
+            return plain and not (isinstance(node.value, int) and abs(node.value) > 10**300)
+        case ast.Call(func=ast.Name(id=name)) if name in _FUNCTIONS and not node.keywords:
+            enough = len(node.args) >= 2 if name in _SEVERAL else len(node.args) == 1
+            return enough and not any(isinstance(part, ast.Starred) for part in node.args)
+        case ast.Compare():
+            pairs = zip(node.ops, node.comparators, strict=True)
+            listed = [isinstance(op, (ast.In, ast.NotIn)) == isinstance(part, _LISTS) for op, part in pairs]
+            return all(listed) and not isinstance(node.left, _LISTS)
+        case ast.BinOp():
+            return type(node.op) in _ARITHMETIC
+        case ast.UnaryOp():
+            return isinstance(node.op, (ast.Not, ast.USub, ast.UAdd))
+        case ast.cmpop():
+            return type(node) in _COMPARISONS or isinstance(node, (ast.In, ast.NotIn))
+    return isinstance(node, (ast.Name, ast.BoolOp, *_LISTS, ast.operator, ast.unaryop, ast.boolop, ast.expr_context))
 
 
 def require_readable(text: str, known: Sequence[str]) -> None:
@@ -106,14 +139,21 @@ def names_in(text: str) -> tuple[str, ...]:
 def evaluate(text: str, values: Values) -> Any:
     """Value of a text where ``values(name)`` gives a column ``(n,)``; a condition gives booleans ``(n,)``."""
     parsed = _parsed(text)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return _value(parsed.tree, lambda key: values(parsed.names[key]))
+    try:
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            return _value(parsed.tree, lambda key: values(parsed.names[key]))
+    except TypeError as error:
+        raise ValueError(
+            f"{text!r} cannot be worked out, because it mixes texts and numbers or reckons with texts: {error}"
+        ) from None
 
 
 def _value(node: ast.expr, values: Values) -> Any:
     match node:
-        case ast.Constant():
+        case ast.Constant(value=bool() | str()):
             return node.value
+        case ast.Constant():
+            return np.float64(node.value)  # type: ignore[arg-type]  # whole numbers would grow without end
         case ast.Name():
             return values(node.id)
         case ast.BinOp():
@@ -142,8 +182,7 @@ def _value(node: ast.expr, values: Values) -> Any:
 
 def _compared(op: ast.cmpop, left: ast.expr, right: ast.expr, values: Values) -> Any:
     if isinstance(op, (ast.In, ast.NotIn)):
-        if not isinstance(right, (ast.Tuple, ast.List, ast.Set)):
-            raise ValueError(f"after 'in' a list must follow, such as ('a', 'b'), not {ast.unparse(right)}")
+        assert isinstance(right, _LISTS)
         one = _value(left, values)
         found: Any = np.False_
         for element in right.elts:
@@ -162,8 +201,14 @@ def linear(text: str) -> tuple[dict[str, float], float] | None:
     return None if terms is None else _named(terms, parsed.names)
 
 
-def halfspaces(text: str) -> list[tuple[dict[str, float], float]]:
-    """Inequalities ``sum_j a_j x_j <= b`` that a condition joins by ``and``; what is not linear is left out."""
+def halfspaces(text: str, *, complete: bool = False) -> list[tuple[dict[str, float], float]]:
+    """Inequalities ``sum_j a_j x_j <= b`` that a condition joins by ``and``; what is not linear is left out.
+
+    With ``complete``, each ``==`` counts as two of them, and what says nothing about a column is kept as well.
+    """
+    signs: dict[type, tuple[float, ...]] = {ast.LtE: (1.0,), ast.Lt: (1.0,), ast.GtE: (-1.0,), ast.Gt: (-1.0,)}
+    if complete:
+        signs[ast.Eq] = (1.0, -1.0)
     parsed = _parsed(text)
     found = []
     for part in _joined(parsed.tree):
@@ -172,11 +217,12 @@ def halfspaces(text: str) -> list[tuple[dict[str, float], float]]:
         left = part.left
         for op, right in zip(part.ops, part.comparators, strict=True):
             one, other = _terms(left), _terms(right)
-            if one is not None and other is not None and isinstance(op, (ast.LtE, ast.Lt, ast.GtE, ast.Gt)):
-                sign = 1.0 if isinstance(op, (ast.LtE, ast.Lt)) else -1.0
+            for sign in signs.get(type(op), ()):
+                if one is None or other is None:
+                    break
                 gap = {key: sign * (one.get(key, 0.0) - other.get(key, 0.0)) for key in one | other}
                 weights, constant = _named(gap, parsed.names)
-                if weights:
+                if weights or complete:
                     found.append((weights, -constant))
             left = right
     return found
@@ -189,8 +235,11 @@ def _joined(node: ast.expr) -> list[ast.expr]:
 
 
 def _named(terms: dict[str | None, float], names: dict[str, str]) -> tuple[dict[str, float], float]:
-    weights = {names[key]: weight for key, weight in terms.items() if key is not None and weight != 0.0}
-    return weights, terms.get(None, 0.0)
+    weights: dict[str, float] = {}
+    for key, weight in terms.items():
+        if key is not None:  # a column may be written with and without backticks
+            weights[names[key]] = weights.get(names[key], 0.0) + weight
+    return {name: weight for name, weight in weights.items() if weight != 0.0}, terms.get(None, 0.0)
 
 
 def _terms(node: ast.expr) -> dict[str | None, float] | None:

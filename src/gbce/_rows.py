@@ -6,16 +6,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gbce._frames import as_pandas
+
 __all__ = ["as_table"]
 
 
 def as_table(rows: Any, what: str, names: Sequence[str] | None = None) -> pd.DataFrame:
     """Return ``rows`` as a DataFrame, unconverted.
 
-    A frame, a Series or a mapping keeps its names; an array gets ``names``, or x1, x2, ... where there are none.
+    A frame (of pandas, polars or pyarrow), a Series or a mapping keeps its names; an array gets ``names``, or x1, x2,
+    ... where there are none.
     """
-    if isinstance(rows, pd.DataFrame):
-        table = rows
+    frame = as_pandas(rows)
+    if frame is not None:
+        table = frame
     elif isinstance(rows, pd.Series):
         by_position = names is not None and isinstance(rows.index, pd.RangeIndex) and len(rows) == len(names)
         values = rows.to_list()

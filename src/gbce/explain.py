@@ -142,7 +142,7 @@ class Explainer:
         Parameters
         ----------
         row : Series, mapping, one-row DataFrame or array of shape (d,)
-            The row, x_b.
+            The row, x_b; a frame may be of any library, whatever the data are.
         target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss
             What is wanted of the model's output, y*.
         rules : Rule or sequence of Rule, optional

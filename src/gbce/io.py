@@ -5,13 +5,11 @@ import uuid
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict, fields
-from datetime import date
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 
 import gbce.decisions
 import gbce.targets
@@ -21,7 +19,7 @@ from gbce.draws import Draws, Points
 from gbce.explanation import Decision, Explanation
 from gbce.metrics import Evaluation
 from gbce.posterior import Mixture
-from gbce.space import Codec, Computed, Constraint, Feature, OneHotCodec, Space
+from gbce.space import space_fields, space_of
 from gbce.targets import Target
 
 __all__ = ["load", "save"]
@@ -123,13 +121,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         evaluation["noise"] = None
     return {
         "format": FORMAT,
-        "space": {
-            "features": [_feature_fields(feature) for feature in space.features],
-            "columns": space.columns,
-            "codecs": [_codec_fields(codec) for codec in space.codecs],
-            "constraints": [_text_and_kept(one) for one in space.constraints],
-            "computed": [{"name": one.name, **_text_and_kept(one)} for one in space.computed],
-        },
+        "space": space_fields(space),
         "target": _described(explanation.target, drop=("function",)),
         "models": explanation.models,
         "mixture": {"eta": explanation.mixture.eta, "combine": explanation.mixture.combine},
@@ -152,35 +144,12 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _feature_fields(feature: Feature) -> dict[str, Any]:
-    return asdict(feature) | {"levels": _levels_written(feature.levels)}
-
-
-def _codec_fields(codec: Codec | OneHotCodec) -> dict[str, Any]:
-    if isinstance(codec, OneHotCodec):
-        return asdict(codec) | {"type": "one-hot"}
-    return asdict(codec) | {"type": "column", "levels": _levels_written(codec.levels)}
-
-
-def _levels_written(levels: tuple[Any, ...] | None) -> list[Any] | None:
-    """Levels as JSON has them; a moment is spelled out."""
-    if levels is None:
-        return None
-    return [{"moment": level.isoformat()} if isinstance(level, (pd.Timestamp, date)) else level for level in levels]
-
-
-def _text_and_kept(one: Constraint | Computed) -> dict[str, Any]:
-    return {"text": one.text, "kept": one.kept and one.function is None}
-
-
 def _described(thing: Target | Rule, drop: tuple[str, ...] = ()) -> dict[str, Any]:
     options = {f.name: getattr(thing, f.name) for f in fields(thing) if f.name not in drop}  # type: ignore[arg-type]
     return {"type": type(thing).__name__, "options": options}
 
 
 def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
-    space = manifest["space"]
-    columns = space["columns"]
     evaluation = manifest["evaluation"]
     if evaluation["noise"] is None:
         evaluation["noise"] = _lost_noise
@@ -193,13 +162,7 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
     if not ((draws.index >= 0) & (draws.index < len(draws.pool))).all():
         raise ValueError("draws lie outside the pool")
     return Explanation(
-        space=Space(
-            tuple(Feature(**_levels_read(feature)) for feature in space["features"]),
-            None if columns is None else tuple(map(_label, columns)),
-            tuple(map(_codec, space["codecs"])),
-            tuple(Constraint(**one) for one in space["constraints"]),
-            tuple(Computed(**one) for one in space["computed"]),
-        ),
+        space=space_of(manifest["space"]),
         target=_target(manifest["target"]),
         models=tuple(manifest["models"]),
         mixture=Mixture(manifest["mixture"]["eta"], arrays["mixture.weights"], manifest["mixture"]["combine"]),
@@ -215,25 +178,6 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         n_model_rows=manifest["n_model_rows"],
         calibration=manifest["calibration"],
     )
-
-
-def _levels_read(fields_: dict[str, Any]) -> dict[str, Any]:
-    levels = fields_["levels"]
-    if levels is None:
-        return fields_
-    read = tuple(pd.Timestamp(level["moment"]) if isinstance(level, dict) else level for level in levels)
-    return fields_ | {"levels": read}
-
-
-def _codec(fields_: dict[str, Any]) -> Codec | OneHotCodec:
-    options = {name: value for name, value in fields_.items() if name != "type"}
-    if fields_["type"] == "one-hot":
-        return OneHotCodec(tuple(map(_label, options["labels"])), tuple(options["dtypes"]), options["base"])
-    return Codec(**_levels_read(options) | {"label": _label(options["label"])})
-
-
-def _label(label: Any) -> Any:
-    return tuple(label) if isinstance(label, list) else label
 
 
 def _points(arrays: dict[str, Array], prefix: str) -> Points:

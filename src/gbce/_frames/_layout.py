@@ -1,8 +1,8 @@
 """From a pandas frame back to the library and the types that the data came in."""
 
 import base64
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -62,6 +62,23 @@ class Layout:
         values = [_canonical(frame[column.name], column) for column in self.columns]
         return self._arrow(values) if self.library == "pyarrow" else self._polars(values)
 
+    def with_floats(self, names: Collection[str]) -> "Layout":
+        """Return the layout with these columns as floats where they are whole numbers or booleans."""
+        whole = (*INTEGERS, "Boolean")
+        changed = [i for i, column in enumerate(self.columns) if column.name in names and column.dtype in whole]
+        if not changed:
+            return self
+        columns = [replace(c, dtype="Float64") if i in changed else c for i, c in enumerate(self.columns)]
+        schema = self.schema
+        if schema is not None:
+            import pyarrow as pa
+
+            own = self._arrow_schema()
+            for i in changed:
+                own = own.set(i, own.field(i).with_type(pa.float64()))
+            schema = base64.b64encode(own.serialize()).decode()
+        return replace(self, columns=tuple(columns), schema=schema)
+
     def to_json(self) -> dict[str, Any]:
         """Return what :func:`json.dumps` can write."""
         return asdict(self)
@@ -83,10 +100,15 @@ class Layout:
         built = {c.name: _built(series, c) for c, series in zip(self.columns, values, strict=True)}
         return nw.from_dict(built, backend="polars").to_native()
 
+    def _arrow_schema(self) -> Any:
+        import pyarrow as pa
+
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema or "")))
+
     def _arrow(self, values: Sequence[pd.Series]) -> Any:
         import pyarrow as pa  # only where a frame of its came in
 
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema or "")))
+        schema = self._arrow_schema()
         arrays = []
         for column, series, field in zip(self.columns, values, schema, strict=True):
             if column.dtype == "Categorical":
@@ -116,9 +138,10 @@ def _canonical(series: pd.Series, column: Column) -> pd.Series:
     except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"column {column.name!r} cannot be made {kind} again: {error}") from None
     text = series.astype(object)
-    text = text.where(text.notna(), None)
+    if text.isna().any():
+        text = text.where(text.notna(), None)
     if column.categories is not None:
-        new = [value for value in text if value is not None and value not in column.categories]
+        new = [value for value in text.unique() if value is not None and value not in column.categories]
         if new:
             raise ValueError(f"column {column.name!r} holds {new[0]!r}, which is none of {list(column.categories)}")
     return text
@@ -131,11 +154,19 @@ def _built(series: pd.Series, column: Column) -> Any:
         plain = series.dt.tz_localize(None) if column.zone else series
         counts = plain.to_numpy().astype("int64")
         counts = counts // 86_400 if kind == "Date" else counts
-        listed = [None if gone else count for count, gone in zip(counts.tolist(), series.isna(), strict=True)]
+        gone = series.isna().to_numpy()
+        listed: Any = counts
+        if gone.any():
+            listed = [None if lost else count for count, lost in zip(counts.tolist(), gone, strict=True)]
         time = nw.Date() if kind == "Date" else nw.Datetime(column.unit, column.zone)  # type: ignore[arg-type]
-        return make(column.name, listed, nw.Int32 if kind == "Date" else nw.Int64, backend="polars").cast(time)
-    if kind in FLOATS and (column.nan or not series.isna().any()):
-        return make(column.name, series.to_numpy(), getattr(nw, kind), backend="polars")
+        counted = make(column.name, listed, nw.Int64, backend="polars")
+        return (counted.cast(nw.Int32) if kind == "Date" else counted).cast(time)
+    whole = kind in INTEGERS or kind == "Boolean"
+    if (kind in FLOATS and column.nan) or ((kind in FLOATS or whole) and not series.isna().any()):
+        values = series.to_numpy(dtype="bool" if kind == "Boolean" else kind.lower())
+        return make(column.name, values, getattr(nw, kind), backend="polars")
     dtype = nw.Enum(column.categories or ()) if kind == "Enum" else getattr(nw, kind)()
-    listed = [None if gone else value for value, gone in zip(series.tolist(), series.isna(), strict=True)]
+    listed = series.tolist()
+    if whole or kind in FLOATS:
+        listed = [None if gone else value for value, gone in zip(listed, series.isna(), strict=True)]
     return make(column.name, listed, dtype, backend="polars")

@@ -57,9 +57,11 @@ def as_pandas(native: Any) -> pd.DataFrame | None:
     >>> as_pandas([1, 2]) is None
     True
     """
+    if isinstance(native, pd.DataFrame):
+        return native
     frame = eager(native)
-    if frame is None or isinstance(native, pd.DataFrame):
-        return native if frame is not None else None
+    if frame is None:
+        return None
     library = str(frame.implementation)
     return pd.DataFrame(
         {series.name: _converted(series, column_of(series, library)) for series in frame.iter_columns()}

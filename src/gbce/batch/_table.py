@@ -104,7 +104,7 @@ class ExplanationTable:
 
 def stacked(records: Sequence[Record], labels: Sequence[Any], n_calls: int, n_rows: int) -> ExplanationTable:
     """Stack records under their rows' labels."""
-    keys = pd.Index(labels, name="row")
+    keys = pd.Index(labels, name="row", tupleize_cols=False)
     distribution = pd.DataFrame([record.distribution for record in records]).set_axis(keys, axis=0)
     return ExplanationTable(
         counterfactuals=_stack([record.counterfactuals for record in records], keys, "rule"),

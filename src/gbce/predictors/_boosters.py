@@ -48,7 +48,7 @@ def _xgboost_rows(booster: Any, space: Space, name: str) -> Rows:
             )
         numbers = as_numbers(space, name)
         return lambda x: DMatrix(numbers(x))
-    as_input = in_order(wanted, space, name, frame=False)
+    as_input = in_order(wanted, space, name, frame=False, own=False)
     types = booster.feature_types
 
     def rows(x: Array) -> Any:
@@ -71,7 +71,7 @@ def from_lightgbm(booster: Any, space: Space, name: str) -> Predictor:
             raise ValueError(f"{name} was trained on {len(names)} columns, the data have {n_columns(space)}")
         as_input: Rows = as_numbers(space, name)
     else:
-        as_input = in_order(names, space, name, frame=False)
+        as_input = in_order(names, space, name, frame=False, own=False)
     classes: tuple[int, ...] | None = None
     if objective == "binary":
         classes = (0, 1)
@@ -114,7 +114,7 @@ def _catboost_rows(model: Any, space: Space, name: str) -> Callable[[Array], pd.
             raise ValueError(f"{name} was fitted on {len(names)} columns, the data have {n_columns(space)}")
         make: Rows = as_table(space)
     else:
-        make = in_order(names, space, name)
+        make = in_order(names, space, name, own=False)
     categories = model.get_cat_feature_indices()
 
     def rows(x: Array) -> pd.DataFrame:

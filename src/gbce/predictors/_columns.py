@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
@@ -26,30 +27,40 @@ def n_columns(space: Space) -> int:
     return int(getattr(space, "n_columns", len(space)))
 
 
-def in_order(wanted: Sequence[Any], space: Space, name: str, *, frame: bool = True) -> Rows:
+def in_order(wanted: Sequence[Any], space: Space, name: str, *, frame: bool = True, own: bool = True) -> Rows:
     """Return a function of float rows that gives the columns the model was fitted on, in its order.
 
-    Data in an array get the model's names, unless it does without a ``frame``.
+    Data in an array get the model's names, unless it does without a ``frame``. Frames are of the data's ``own``
+    library, or of pandas.
     """
     wanted = [str(label) for label in wanted]
     if space.columns is None:
         if len(wanted) != n_columns(space):
             raise ValueError(f"{name} was fitted on {len(wanted)} columns, the data have {n_columns(space)}")
         return (lambda x: pd.DataFrame(space.decode(x), columns=wanted)) if frame else space.decode
+    decode: Rows = space.decode if own else space.frame
     have = list(map(str, space.columns))
     if wanted in (have, [label.replace(" ", "_") for label in have]):  # LightGBM keeps its names without blanks
-        return space.decode
+        return decode
     if sorted(wanted) != sorted(have):
         raise ValueError(f"{name} was fitted on the columns {wanted}, the data have {have}")
     positions = [have.index(label) for label in wanted]
-    return lambda x: space.decode(x).iloc[:, positions]
+    return lambda x: _picked(decode(x), positions)
+
+
+def _picked(table: Any, positions: Sequence[int]) -> Any:
+    """Return columns of a frame by their positions."""
+    if isinstance(table, pd.DataFrame):
+        return table.iloc[:, list(positions)]
+    names = nw.from_native(table, eager_only=True).columns
+    return table.select([names[j] for j in positions])
 
 
 def as_numbers(space: Space, name: str) -> Callable[[Array], Array]:
     """Return a function of float rows that gives the decoded rows as a float array ``(n, columns)``."""
 
     def rows(x: Array) -> Array:
-        decoded = space.decode(x)
+        decoded = space.decode(x) if space.columns is None else space.frame(x)
         if isinstance(decoded, pd.DataFrame):
             words = [str(label) for label, dtype in decoded.dtypes.items() if not _is_numeric(dtype)]
             if words:
@@ -70,9 +81,9 @@ def _is_numeric(dtype: Any) -> bool:
 
 
 def as_table(space: Space) -> Callable[[Array], pd.DataFrame]:
-    """Return a function of float rows that gives a frame, whatever the data were."""
+    """Return a function of float rows that gives a frame of pandas, whatever the data were."""
     if space.columns is not None:
-        return space.decode
+        return space.frame
     names = column_names(space)
     return lambda x: pd.DataFrame(space.decode(x), columns=names)
 

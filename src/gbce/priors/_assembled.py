@@ -189,7 +189,7 @@ def _conditions(space: Space, x0: Array, free: Array) -> tuple[Array, Array, set
         for name, weight in weights.items():
             line[position[name]] = weight
         used = np.flatnonzero(line)
-        if any(space.features[j].unordered or space.features[j].missing is not None for j in used):
+        if any(space.features[j].leveled or space.features[j].missing is not None for j in used):
             continue
         fixed = [j for j in used if j not in movable]
         bound -= float(line[fixed] @ x0[fixed])

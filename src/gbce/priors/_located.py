@@ -23,6 +23,7 @@ __all__ = ["LocatedPrior", "Placed", "Prior", "free_features", "per_feature"]
 _FARTHEST = 6.0  # latent deviations: at a limit there is no finite one
 _PILOT_SEED, _N_PILOT = 20_001, 20_000
 _MOST_TRIED = 2_000_000  # latent points looked at before constraints are called impossible to meet
+_MOST_IN_VAIN = 500_000  # of these, if none of them meets the constraints
 
 Term = Callable[[Array], Array]
 
@@ -166,7 +167,7 @@ class LocatedPrior:
             z = z[np.isfinite(self.place(z).extra)]
             found.append(z)
             have, tried = have + len(z), tried + size
-            if tried >= _MOST_TRIED and have < n:
+            if have < n and tried >= (_MOST_TRIED if have else _MOST_IN_VAIN):
                 self._refuse(have, tried)
         return np.concatenate(found)[:n]
 

@@ -8,5 +8,8 @@ from gbce.space._constraints import Computed, Constraint
 from gbce.space._feature import Feature
 from gbce.space._space import Space
 from gbce.space._table import value_text
+from gbce.space._written import space_fields, space_of
 
-__all__ = ["Codec", "Computed", "Constraint", "Feature", "OneHotCodec", "Space", "value_text"]
+__all__ = [
+    "Codec", "Computed", "Constraint", "Feature", "OneHotCodec", "Space", "space_fields", "space_of", "value_text",
+]  # fmt: skip

@@ -1,7 +1,5 @@
 """Columns in and out: a column of the user's table as numbers, and numbers as that column again, dtype and all."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,13 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gbce._checks import shown
 from gbce._weights import Array
+from gbce.space._times import counts_of, too_fine, unit_and_zone
 
-__all__ = ["Codec", "OneHotCodec", "ticks_of"]
+__all__ = ["Codec", "OneHotCodec"]
 
 _LARGEST_EXACT = 2**53
-_TICKS = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 @dataclass(frozen=True)
@@ -132,8 +130,8 @@ class Codec:
             i = int(np.flatnonzero(unseen)[0])
             known = ", ".join(map(repr, (self.levels or ())[:12])) + (", ..." if len(self.levels or ()) > 12 else "")
             raise ValueError(
-                f"{what}: column {str(self.label)!r} holds {column.iloc[i]!r} in row {column.index[i]!r}, a level that "
-                f"the data do not have; its levels are {known}. Correct it, or name all levels with "
+                f"{what}: column {str(self.label)!r} holds {shown(column.iloc[i])} in row {shown(column.index[i])}, a "
+                f"level that the data do not have; its levels are {known}. Correct it, or name all levels with "
                 f"Space.infer(data, levels={{{str(self.label)!r}: [...]}})."
             )
         return codes
@@ -168,33 +166,27 @@ class Codec:
     # --- times ----------------------------------------------------------------------------------------------
 
     def _from_times(self, column: pd.Series, what: str) -> Array:
-        try:
-            times = pd.to_datetime(column).astype(self.dtype)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"{what}: column {str(self.label)!r} holds {column.iloc[0]!r} where a time belongs ({self.dtype})"
-            ) from None
-        missing = times.isna().to_numpy()
-        x = np.full(len(times), np.nan)
-        x[~missing] = (times[~missing].astype("int64").to_numpy() - self.origin) / self.tick
-        again = self._as_times(x).set_axis(times.index)
-        if not again[~missing].equals(times[~missing]):
-            raise ValueError(
-                f"{what}: column {str(self.label)!r} holds times that are finer than can be kept beside dates so far "
-                "apart; round them, e.g. with .dt.floor('s')"
-            )
+        missing = column.isna().to_numpy()
+        known, x = column[~missing], np.full(len(column), np.nan)
+        counts = counts_of(known, self.dtype, f"{what}: column {str(self.label)!r} holds")
+        x[~missing] = (counts - self.origin) / self.tick
+        off = self._counts(x[~missing]) != counts
+        if off.any():
+            raise too_fine(f"{what}: column {str(self.label)!r} holds", known, int(np.flatnonzero(off)[0]))
         return x
+
+    def _counts(self, x: Array) -> Array:
+        whole = np.floor(x)
+        part = np.round((x - whole) * self.tick).astype(np.int64)
+        return np.asarray(self.origin + whole.astype(np.int64) * self.tick + part)
 
     def _as_times(self, x: Array) -> Any:
         known = ~np.isnan(x)
         counts = np.full(len(x), np.iinfo(np.int64).min)  # not a time
-        whole = np.floor(x[known])
-        part = np.round((x[known] - whole) * self.tick).astype(np.int64)
-        counts[known] = self.origin + whole.astype(np.int64) * self.tick + part
-        kind = self._kind
-        unit = np.datetime_data(kind)[0] if isinstance(kind, np.dtype) else kind.unit
+        counts[known] = self._counts(x[known])
+        unit, zone = unit_and_zone(self.dtype)
         times = pd.Series(counts.view(f"datetime64[{unit}]"))
-        return times if isinstance(kind, np.dtype) else times.dt.tz_localize("UTC").dt.tz_convert(kind.tz)
+        return times if zone is None else times.dt.tz_localize("UTC").dt.tz_convert(zone)
 
 
 @dataclass(frozen=True)
@@ -216,7 +208,7 @@ class OneHotCodec:
             i = int(np.flatnonzero(~good)[0])
             raise ValueError(
                 f"{what}: the columns {list(map(str, self.labels))} are said to spell one category, but in row "
-                f"{table.index[i]!r} they hold {ones[i].tolist()}: exactly one of them must be 1"
+                f"{shown(table.index[i])} they hold {ones[i].tolist()}: exactly one of them must be 1"
             )
         return np.where(total == 0, len(self.labels), ones.argmax(axis=1)).astype(float)
 
@@ -240,15 +232,15 @@ def numbers(column: pd.Series, what: str) -> Array:
                 continue
             if not isinstance(value, (int, float, np.number, np.bool_)):
                 raise ValueError(
-                    f"{what}: column {str(column.name)!r} holds {value!r} in row {label!r} where a number belongs. "
-                    "Correct it, or make the column a category in the data as well."
+                    f"{what}: column {str(column.name)!r} holds {shown(value)} in row {shown(label)} where a number "
+                    "belongs. Correct it, or make the column a category in the data as well."
                 )
         x = pd.to_numeric(column).to_numpy(dtype=float, na_value=np.nan)
     infinite = np.isinf(x)
     if infinite.any():
         i = int(np.flatnonzero(infinite)[0])
         raise ValueError(
-            f"{what}: column {str(column.name)!r} is {x[i]} in row {column.index[i]!r}. "
+            f"{what}: column {str(column.name)!r} is {x[i]} in row {shown(column.index[i])}. "
             "Fill in or drop infinite values first."
         )
     return x
@@ -263,16 +255,3 @@ def holds(x: Array, dtype: str) -> Array:
     low, high = (whole.min, whole.max) if whole else (0, 1)
     masked = not isinstance(kind, np.dtype)
     return ((x == np.round(x)) & (x >= low) & (x <= high)) | (np.isnan(x) & masked)
-
-
-def ticks_of(times: Sequence[int], dtype: str) -> tuple[int, int, str]:
-    """Return the origin, the tick and its name for moments counted in the resolution of a dtype."""
-    kind = pd.api.types.pandas_dtype(dtype)
-    resolution = np.datetime_data(kind)[0] if isinstance(kind, np.dtype) else kind.unit
-    per_second = _PER_SECOND[resolution]
-    origin = int(min(times))
-    step = math.gcd(*(int(moment) - origin for moment in times))
-    for name, seconds in _TICKS.items():
-        if step and step % (seconds * per_second) == 0:
-            return origin, seconds * per_second, name
-    return origin, max(per_second // 10**6, 1), "microsecond" if per_second >= 10**6 else resolution

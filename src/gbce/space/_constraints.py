@@ -36,17 +36,22 @@ class Constraint:
 
     def halfspaces(self) -> list[tuple[dict[str, float], float]]:
         """Linear inequalities ``a.x <= b`` in it, by column."""
-        return [] if self.function is not None or not self.kept else halfspaces(self.text)
+        return self._linear(complete=False)
+
+    def _linear(self, complete: bool) -> list[tuple[dict[str, float], float]]:
+        readable = self.function is None and self.kept
+        return halfspaces(self.text, complete=complete) if readable else []
 
     def met(self, values: Callable[[str], Any], frame: Callable[[], Any], n: int) -> Array:
         """Whether each of ``n`` rows meets it."""
         if not self.kept:
             raise ValueError(f"the constraint {self.text!r} was a function, which a file does not keep")
-        said = evaluate(self.text, values) if self.function is None else self.function(frame())
+        what = f"the constraint {self.text!r}"
+        said = evaluate(self.text, values) if self.function is None else _called(self.function, frame(), what)
         verdict = np.asarray(said)
-        if verdict.shape not in ((), (n,)) or (verdict.dtype.kind != "b" and not np.isin(verdict, (0, 1)).all()):
+        if verdict.shape not in ((), (n,)) or not _are_verdicts(verdict):
             raise ValueError(
-                f"the constraint {self.text!r} must give True or False for each of {n} rows, not an array of shape "
+                f"{what} must give True or False for each of {n} rows, not an array of shape "
                 f"{verdict.shape} and type {verdict.dtype}"
             )
         return np.broadcast_to(verdict.astype(bool), (n,))
@@ -65,7 +70,8 @@ class Computed:
         """Return the column ``(n,)``."""
         if not self.kept:
             raise ValueError(f"{self.name!r} was computed by a function, which a file does not keep")
-        said = evaluate(self.text, values) if self.function is None else self.function(frame())
+        what = f"computed column {self.name!r}: {self.text}"
+        said = evaluate(self.text, values) if self.function is None else _called(self.function, frame(), what)
         try:
             column = np.asarray(said, dtype=float)
         except (TypeError, ValueError):
@@ -77,6 +83,19 @@ class Computed:
     def linear(self) -> tuple[dict[str, float], float] | None:
         """Coefficients and constant, if it is linear in the other columns."""
         return None if self.function is not None or not self.kept else linear(self.text)
+
+
+def _called(function: Callable[[Any], Any], frame: Any, what: str) -> Any:
+    try:
+        return function(frame)
+    except Exception as error:
+        raise ValueError(f"{what} raised {type(error).__name__}: {error}") from error
+
+
+def _are_verdicts(said: Array) -> bool:
+    if said.dtype.kind == "O":
+        return all(isinstance(one, (bool, np.bool_)) for one in said.flat)
+    return said.dtype.kind == "b" or (said.dtype.kind in "iuf" and bool(np.isin(said, (0, 1)).all()))
 
 
 def same(a: Array, b: Array) -> Array:
@@ -134,8 +153,11 @@ def require_consistent(features: tuple[Feature, ...], constraints: tuple[Constra
     """Refuse linear constraints and bounds that no row can meet, and name the ones that contradict each other."""
     position = {feature.name: j for j, feature in enumerate(features)}
     lines, sources = [], []
+    leveled = {feature.name for feature in features if feature.leveled}  # their numbers are positions, not levels
     for constraint in constraints:
-        for weights, bound in constraint.halfspaces():
+        for weights, bound in constraint._linear(complete=True):
+            if leveled & set(weights):
+                continue
             line = np.zeros(len(features))
             for name, weight in weights.items():
                 line[position[name]] = weight

@@ -33,7 +33,7 @@ def _axes(feature: Feature, column: Array) -> Array:
     if feature.unordered and size > 2:
         place = (column[:, None] == np.arange(size)) / (feature.scale * np.sqrt(2.0))
     else:
-        centre = 0.0 if feature.centre is None else feature.centre
+        centre = 0.5 * (size == 2) if feature.centre is None else feature.centre
         place = (np.where(gone, centre, column) / feature.scale)[:, None]
     return place if feature.missing is None else np.column_stack([place, gone / 1.0])
 
@@ -44,7 +44,7 @@ def nearest(features: Sequence[Feature], point: Array, low: Array, high: Array, 
     for j, feature in enumerate(features):
         own = point[start : start + axes_of(feature)]
         start += axes_of(feature)
-        if not high[j] > low[j]:
+        if not high[j] > low[j] and not (feature.mutable and feature.missing == "any"):
             values[j] = x0[j]
             continue
         choices = _candidates(feature, own, low[j], high[j], x0[j])

@@ -137,7 +137,9 @@ class Feature:
             share = np.asarray(self.frequencies, dtype=float)
             if share.shape != (len(levels),) or not (np.isfinite(share).all() and (share > 0).all()):
                 raise ValueError(f"feature {self.name!r}: frequencies must be one positive number per level")
-            object.__setattr__(self, "frequencies", tuple((share / share.sum()).tolist()))
+            total = share.sum()  # to divide again by what is one up to rounding would change the last bits
+            share = share if abs(total - 1.0) < 1e-12 else share / total
+            object.__setattr__(self, "frequencies", tuple(share.tolist()))
 
     @property
     def leveled(self) -> bool:

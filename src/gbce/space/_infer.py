@@ -9,8 +9,10 @@ import pandas as pd
 
 from gbce._units import units_of
 from gbce._weights import Array
-from gbce.space._codecs import Codec, OneHotCodec, ticks_of
+from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._feature import Feature, Kind
+from gbce.space._groups import group_levels, group_members
+from gbce.space._times import ticks_of
 
 __all__ = ["Wishes", "codec_of", "features_of"]
 
@@ -37,7 +39,7 @@ class Wishes:
         within_data = isinstance(bounds, str)
         if within_data and bounds != "data":
             raise ValueError(f"bounds must be a mapping of names to (low, high), or 'data', not {bounds!r}")
-        one_hot = {str(name): _group(name, members, names) for name, members in (given["one_hot"] or {}).items()}
+        one_hot = {str(name): group_members(name, members, names) for name, members in (given["one_hot"] or {}).items()}
         inside = {member for members in one_hot.values() for member in members}
         known = [name for name in names if name not in inside] + list(one_hot)
         wishes = cls(
@@ -68,6 +70,9 @@ class Wishes:
             if kind not in get_args(Kind):
                 known = ", ".join(map(repr, get_args(Kind)))
                 raise ValueError(f"kinds: {name!r} must be one of {known}, not {kind!r}")
+        for name, levels in self.levels.items():
+            if isinstance(levels, str) or not isinstance(levels, Iterable):
+                raise ValueError(f"levels of {name!r} must be a list, not {levels!r}")
         for name, pair in self.bounds.items():
             if isinstance(pair, str) or np.asarray(pair, dtype=object).shape != (2,):
                 raise ValueError(f"bounds of {name!r} must be (low, high), None for an open side, not {pair!r}")
@@ -78,6 +83,9 @@ def features_of(table: pd.DataFrame, wishes: Wishes) -> tuple[tuple[Feature, ...
     by_name = {str(label): label for label in table.columns}
     member_of = {member: group for group, members in wishes.one_hot.items() for member in members}
     names = tuple(dict.fromkeys(member_of.get(name, name) for name in by_name))
+    blank = [name for name, label in by_name.items() if table[label].isna().all()]
+    if blank:
+        raise ValueError(f"data: the columns {blank} hold no value at all. Drop them.")
     codecs: list[Any] = []
     kinds: list[Kind] = []
     for name in names:
@@ -91,9 +99,6 @@ def features_of(table: pd.DataFrame, wishes: Wishes) -> tuple[tuple[Feature, ...
             codecs.append(codec_of(table[by_name[name]], kind, wishes.levels.get(name)))
             kinds.append(kind)
     x = np.column_stack([codec.encode(table, "data") for codec in codecs])
-    blank = [name for name, column in zip(names, x.T, strict=True) if np.isnan(column).all()]
-    if blank:
-        raise ValueError(f"data: the columns {blank} hold no value at all. Drop them.")
     if len(x) < 2:
         raise ValueError(f"data must have at least two rows to read units from, not {len(x)}")
     measured = [j for j, kind in enumerate(kinds) if kind not in ("categorical", "boolean")]
@@ -126,6 +131,11 @@ def _kind(column: pd.Series, name: str, wishes: Wishes) -> Kind:
         return "boolean" if flags and name not in wishes.bounds else "integer"
     if dtype.kind == "f":
         return "real"
+    if dtype.kind in "cmV" or isinstance(dtype, (pd.PeriodDtype, pd.IntervalDtype)):
+        raise ValueError(
+            f"data: column {name!r} of {dtype} holds neither numbers nor texts, levels or times: convert it, e.g. a "
+            "span of time to its days"
+        )
     known = column.dropna()
     _require_one_sort(known, name)
     if dtype.kind == "O" and len(known) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in known):
@@ -182,7 +192,7 @@ def _feature(name: str, kind: Kind, x: Array, codec: Any, unit: float, wishes: W
     known = x[~np.isnan(x)]
     levels, frequencies = None, None
     if kind in ("ordinal", "categorical", "boolean"):
-        levels = _group_levels(codec) if isinstance(codec, OneHotCodec) else codec.levels
+        levels = group_levels(codec) if isinstance(codec, OneHotCodec) else codec.levels
     if kind in ("categorical", "boolean"):
         counts = np.bincount(known.astype(int), minlength=len(levels or ())) + 1.0
         frequencies = tuple((counts / counts.sum()).tolist())
@@ -219,7 +229,10 @@ def _bounds(name: str, kind: Kind, known: Array, codec: Any, wishes: Wishes) -> 
     if wishes.within_data and len(known):
         return float(known.min()), float(known.max())
     if name in wishes.bounds:
-        return tuple(_encoded_bound(name, kind, bound, codec) for bound in wishes.bounds[name])
+        low, high = (_encoded_bound(name, kind, bound, codec) for bound in wishes.bounds[name])
+        if kind in ("ordinal", "datetime") and low is not None and high is not None and low > high:
+            raise ValueError(f"bounds of {name!r}: {wishes.bounds[name][0]!r} lies above {wishes.bounds[name][1]!r}")
+        return low, high
     # a count that is never negative in the data stays so
     return (0.0 if kind == "integer" and len(known) and known.min() >= 0 else None), None
 
@@ -232,7 +245,10 @@ def _encoded_bound(name: str, kind: Kind, bound: Any, codec: Codec) -> Any:
             raise ValueError(f"bounds of {name!r} must be levels out of {list(codec.levels or ())}, not {bound!r}")
         return float((codec.levels or ()).index(bound))
     if kind == "datetime":
-        moment = pd.Timestamp(bound)
+        try:
+            moment = pd.Timestamp(bound)
+        except (TypeError, ValueError):
+            raise ValueError(f"bounds of {name!r} must be moments, not {bound!r}") from None
         zone = getattr(pd.api.types.pandas_dtype(codec.dtype), "tz", None)
         if zone is not None and moment.tzinfo is None:
             moment = moment.tz_localize(zone)
@@ -244,33 +260,6 @@ def _unit_name(codec: Any) -> str:
     if isinstance(codec, Codec) and codec.tick:
         return ticks_of([codec.origin, codec.origin + codec.tick], codec.dtype)[2]
     return ""
-
-
-def _group_levels(codec: OneHotCodec) -> tuple[Any, ...]:
-    labels = list(map(str, codec.labels))
-    shared = _shared_start(labels)
-    return tuple([label[len(shared) :] or label for label in labels] + (["(none)"] if codec.base else []))
-
-
-def _shared_start(labels: list[str]) -> str:
-    start = labels[0]
-    while start and not all(label.startswith(start) and label != start for label in labels):
-        start = start[:-1]
-    cut = max(start.rfind(sign) for sign in "_=: .")
-    return start[: cut + 1]
-
-
-def _group(name: Any, members: Any, names: tuple[str, ...]) -> tuple[str, ...]:
-    if isinstance(members, str):
-        members = [column for column in names if column.startswith(members)]
-    listed = tuple(map(str, members))
-    unknown = [member for member in listed if member not in names]
-    if unknown or len(listed) < 2:
-        raise ValueError(
-            f"one_hot[{str(name)!r}] must list at least two columns of the data, or be a text they start with; "
-            f"{f'unknown {unknown}' if unknown else f'found {list(listed)}'}"
-        )
-    return listed
 
 
 def _sorted(values: list[Any]) -> list[Any]:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from gbce._checks import shown
+from gbce._frames import Layout, as_pandas
 from gbce._rows import as_table
 from gbce._weights import Array
 from gbce.space._codecs import Codec, OneHotCodec
@@ -47,6 +49,8 @@ class Space:
         Conditions that every draw meets.
     computed : tuple of Computed
         Features that follow from others.
+    layout : Layout, optional
+        The library and the types of the user's frame where it is not of pandas.
 
     Examples
     --------
@@ -67,6 +71,7 @@ class Space:
     codecs: tuple[Codec | OneHotCodec, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     computed: tuple[Computed, ...] = ()
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
@@ -108,7 +113,9 @@ class Space:
         Parameters
         ----------
         data : DataFrame or array of shape (n, d)
-            The rows the model was fitted on, without the outcome. Array columns are named x1, x2, ...
+            The rows the model was fitted on, without the outcome. Array columns are named x1, x2, ... A frame may be
+            of pandas, polars or pyarrow: the model is shown frames of the same library and types. Tables of results
+            are always pandas.
         immutable, increase, decrease : iterable of str
             Columns that may not change, only rise, only fall.
         bounds : mapping of str to (low, high), or "data"
@@ -163,7 +170,14 @@ class Space:
         columns = tuple(table.columns) if _has_labels(data) else None
         if columns is None and any(isinstance(codec, OneHotCodec) for codec in codecs):
             columns = tuple(table.columns)
-        return cls(features, columns, codecs, as_constraints(constraints, names), as_computed(computed, names))
+        return cls(
+            features,
+            columns,
+            codecs,
+            as_constraints(constraints, names),
+            as_computed(computed, names),
+            _layout(data, codecs),
+        )
 
     @classmethod
     def real(cls, d_or_names: int | Sequence[str], *, scale: float | Sequence[float] = 1.0) -> "Space":
@@ -186,14 +200,16 @@ class Space:
     def adopt(self, data: Any) -> "Space":
         """Return this space with the layout (frame or array, dtypes) of ``data``, whose columns must match."""
         if self.columns is not None or not _has_labels(data):
-            self._matched(as_table(data, "data", self.labels), "data")
-            return self
+            self.encode(data, what="data")  # what does not fit is said here
+            return replace(self, layout=_layout(data, self.codecs)) if _has_labels(data) else self
         table = self._matched(as_table(data, "data", self.names), "data")
         codecs = tuple(
             replace(codec_of(table.iloc[:, j], feature.kind, feature.levels), levels=feature.levels)
             for j, feature in enumerate(self.features)
         )
-        return replace(self, columns=tuple(table.columns), codecs=codecs)
+        adopted = replace(self, columns=tuple(table.columns), codecs=codecs, layout=_layout(data, codecs))
+        adopted.encode(data, what="data")
+        return adopted
 
     # --- plain facts ----------------------------------------------------------------------------------------
 
@@ -284,6 +300,7 @@ class Space:
             only_down=np.array([f.direction == "decrease" for f in self.features]),
             unordered=np.array([f.unordered for f in self.features]),
             keeps=np.array([f.missing not in ("leave", "any") for f in self.features]),
+            may_go=np.array([f.missing == "any" and f.mutable for f in self.features]) & ~self.follows,
             fixed=np.array([not f.mutable for f in self.features]) | self.follows,
         )
 
@@ -300,8 +317,7 @@ class Space:
     def free(self, x0: Array) -> Array:
         """Positions ``(m,)`` of the features that can move from ``x0``."""
         low, high = self.limits(x0)
-        leaves = np.array([f.missing == "any" for f in self.features]) & ~self._facts.fixed
-        return np.flatnonzero((high > low) | leaves)
+        return np.flatnonzero((high > low) | self._facts.may_go)
 
     def project(self, x: Array, x0: Array, toward: Array | None = None) -> Array:
         """Admissible points near ``x`` of shape ``(n, d)`` when the row is ``x0``.
@@ -311,7 +327,7 @@ class Space:
         """
         low, high = self.limits(x0)
         if self.plain:
-            return np.clip(x, low, high)
+            return self.completed(np.clip(x, low, high), x0)
         placed = self._settled(x, x0, low, high)
         if not self.constraints and not self.computed:
             return placed
@@ -333,6 +349,7 @@ class Space:
 
     def _settled(self, x: Array, x0: Array, low: Array, high: Array) -> Array:
         start = np.where(np.isnan(x0), 0.0, x0)
+        x = np.where(np.isnan(x) & ~self._facts.may_go, x0, x)  # what is known stays known
         x = np.where(self.discrete, start + np.round(x - start), x)
         return self.completed(np.clip(x, low, high), x0)
 
@@ -441,8 +458,8 @@ class Space:
             i, j = np.argwhere(bad)[0]
             more = f" ({int(bad.sum())} such values in all)" if bad.sum() > 1 else ""
             raise ValueError(
-                f"{what}: column {self.names[j]!r} is missing in row {table.index[i]!r}{more}, but the data have no "
-                "missing values there. Fill it in, or allow it with "
+                f"{what}: column {self.names[j]!r} is missing in row {shown(table.index[i])}{more}, but the data have "
+                "no missing values there. Fill it in, or allow it with "
                 f"Space.infer(data, missing={{{self.names[j]!r}: 'keep'}}) if the model can take it."
             )
         return x
@@ -498,7 +515,12 @@ class Space:
         return pd.concat([pd.DataFrame(lines, columns=["row", "feature", "problem"]), found], ignore_index=True)
 
     def decode(self, x: Array) -> Any:
-        """Turn ``(n, d)`` into what the model was fitted on: a frame with its dtypes, or an array."""
+        """Turn ``(n, d)`` into what the model was fitted on: a frame of its library with its dtypes, or an array."""
+        decoded = self._decoded(x)
+        return decoded if self.layout is None else self.layout.restore(decoded)
+
+    def _decoded(self, x: Array) -> Any:
+        """Turn ``(n, d)`` into a frame of pandas, or into an array where rows are arrays."""
         x = np.atleast_2d(np.asarray(x, dtype=float))
         if self.columns is None:
             if all(codec.precise for codec in self.codecs):
@@ -513,8 +535,8 @@ class Space:
         return pd.DataFrame({label: series[label] for label in self.columns}, columns=list(self.columns))
 
     def frame(self, x: Array) -> pd.DataFrame:
-        """Like :meth:`decode`, but always a frame: array columns get the features' names."""
-        decoded = self.decode(x)
+        """Like :meth:`decode`, but always a frame of pandas: array columns get the features' names."""
+        decoded = self._decoded(x)
         return decoded if self.columns is not None else pd.DataFrame(decoded, columns=list(self.names))
 
     def readable(self, x: Array) -> pd.DataFrame:
@@ -547,7 +569,15 @@ def _require_distinct(names: Sequence[str], what: str) -> None:
 
 
 def _has_labels(data: Any) -> bool:
-    return isinstance(data, pd.DataFrame)
+    return as_pandas(data) is not None
+
+
+def _layout(data: Any, codecs: Sequence[Codec | OneHotCodec]) -> Layout | None:
+    """Return the layout of a frame that is not of pandas; a whole number that is read as a real one becomes a float."""
+    if isinstance(data, pd.DataFrame) or not _has_labels(data):
+        return None
+    real = [label for codec in codecs for label, dtype in _dtypes(codec) if dtype == "float64"]
+    return Layout.of(data).with_floats(real)
 
 
 def _dtypes(codec: Codec | OneHotCodec) -> list[tuple[Any, str]]:
@@ -564,4 +594,5 @@ class _Facts(NamedTuple):
     only_down: Array
     unordered: Array
     keeps: Array
+    may_go: Array
     fixed: Array
