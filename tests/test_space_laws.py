@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import gbce
 from columns import frames
+from gbce.space._embedding import axes_of
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -140,9 +141,9 @@ def test_distance_is_the_norm_of_the_embedded_difference(drawn):
     distance = space.distance(x, x0)
     np.testing.assert_allclose(distance, np.linalg.norm(space.embed(x) - space.embed(x0[None, :]), axis=1))
     np.testing.assert_allclose(distance**2, [squares(space, row, x0) for row in x], rtol=1e-9, atol=1e-12)
-    assert space.n_axes(np.arange(len(space))) == space.embed(x).shape[1]
+    assert sum(map(axes_of, space.features)) == space.embed(x).shape[1]
     part = np.arange(0, len(space), 2)
-    start = np.cumsum([0, *(space.n_axes(np.array([j])) for j in range(len(space)))])
+    start = np.cumsum([0, *map(axes_of, space.features)])
     axes = np.concatenate([np.arange(start[j], start[j + 1]) for j in part])
     np.testing.assert_array_equal(space.embed(x, part), space.embed(x)[:, axes])
 

@@ -4,11 +4,10 @@ Everywhere else a row is a float64 vector ``x`` of shape ``(d,)`` and a batch is
 by their positions, times in their unit, NaN where a value is missing.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,16 +17,17 @@ from gbce._frames import Layout, as_pandas
 from gbce._rows import as_table
 from gbce._weights import Array
 from gbce.space._codecs import Codec, OneHotCodec
-from gbce.space._constraints import Computed, Constraint, as_computed, as_constraints, require_consistent, same
-from gbce.space._embedding import axes_of, embedded, nearest
+from gbce.space._constraints import Computed, Constraint, as_computed, as_constraints, require_consistent
+from gbce.space._embedding import embedded, nearest
 from gbce.space._feature import Feature, Kind
 from gbce.space._infer import Wishes, codec_of, features_of
+from gbce.space._limits import Limits
+from gbce.space._projection import admissible, coarse_of, completed, projected
 from gbce.space._table import as_text, misfits
 
 __all__ = ["Space"]
 
 _TOUCH = 1e-9  # relative slack for a row that sits on its bound up to rounding
-_WAY_BACK = np.concatenate([np.linspace(0.95, 0.05, 19), [0.02, 0.0]])  # shares of a move that are tried in turn
 
 
 @dataclass(frozen=True)
@@ -254,6 +254,16 @@ class Space:
         """Whether each feature moves in whole steps, ``(d,)``."""
         return np.array([feature.discrete for feature in self.features])
 
+    @property
+    def unordered(self) -> Array:
+        """Whether each feature is a category or a boolean, ``(d,)``."""
+        return self._limits.unordered
+
+    @property
+    def may_go(self) -> Array:
+        """Whether each feature may become missing, ``(d,)``."""
+        return self._limits.may_go
+
     @cached_property
     def follows(self) -> Array:
         """Whether each feature is computed from others, ``(d,)``."""
@@ -273,51 +283,21 @@ class Space:
 
         A feature that cannot move (immutable, computed, or missing and to be kept) has both at the row's own value.
         """
-        facts = self._facts
-        low = np.where(facts.only_up, np.fmax(facts.low, x0), facts.low)
-        high = np.where(facts.only_down, np.fmin(facts.high, x0), facts.high)
-        # a row that rounding puts a hair outside its bound keeps its own value
-        low, high = np.fmin(low, x0), np.fmax(high, x0)
-        if self.discrete.any():
-            low = np.where(facts.unordered, facts.low, low)
-            high = np.where(facts.unordered, facts.high, high)
-            start = np.where(np.isnan(x0), 0.0, x0)
-            low = np.where(self.discrete, start + np.ceil(low - start), low)
-            high = np.where(self.discrete, start + np.floor(high - start), high)
-        fixed = facts.fixed | (facts.keeps & np.isnan(x0))
-        return np.where(fixed, x0, low), np.where(fixed, x0, high)
+        return self._limits.at(x0)
 
     @cached_property
-    def _facts(self) -> "_Facts":
-        low = [0.0 if f.unordered else -math.inf if f.low is None else f.low for f in self.features]
-        high = [
-            len(f.levels or ()) - 1.0 if f.unordered else math.inf if f.high is None else f.high for f in self.features
-        ]
-        return _Facts(
-            low=np.array(low),
-            high=np.array(high),
-            only_up=np.array([f.direction == "increase" for f in self.features]),
-            only_down=np.array([f.direction == "decrease" for f in self.features]),
-            unordered=np.array([f.unordered for f in self.features]),
-            keeps=np.array([f.missing not in ("leave", "any") for f in self.features]),
-            may_go=np.array([f.missing == "any" and f.mutable for f in self.features]) & ~self.follows,
-            fixed=np.array([not f.mutable for f in self.features]) | self.follows,
-        )
+    def _limits(self) -> Limits:
+        return Limits.of(self.features, self.follows)
 
     @cached_property
-    def _coarse(self) -> list[tuple[int, np.dtype[Any]]]:
+    def coarse(self) -> list[tuple[int, np.dtype[Any]]]:
         """Positions and dtypes of real features that are kept with fewer digits than computed with."""
-        found = []
-        for j, (codec, feature) in enumerate(zip(self.codecs, self.features, strict=True)):
-            if isinstance(codec, Codec) and not codec.precise and feature.kind == "real" and codec.dtype != "object":
-                kind = pd.api.types.pandas_dtype(codec.dtype)
-                found.append((j, getattr(kind, "numpy_dtype", kind)))
-        return found
+        return coarse_of(self.features, self.codecs)
 
     def free(self, x0: Array) -> Array:
         """Positions ``(m,)`` of the features that can move from ``x0``."""
         low, high = self.limits(x0)
-        return np.flatnonzero((high > low) | self._facts.may_go)
+        return np.flatnonzero((high > low) | self._limits.may_go)
 
     def project(self, x: Array, x0: Array, toward: Array | None = None) -> Array:
         """Admissible points near ``x`` of shape ``(n, d)`` when the row is ``x0``.
@@ -325,65 +305,15 @@ class Space:
         Limits cut, whole steps round, computed features follow. A point that then breaks a constraint is taken back
         on its way from ``toward`` (the row, when left out), as far as it takes.
         """
-        low, high = self.limits(x0)
-        if self.plain:
-            return self.completed(np.clip(x, low, high), x0)
-        placed = self._settled(x, x0, low, high)
-        if not self.constraints and not self.computed:
-            return placed
-        toward = np.broadcast_to(x0 if toward is None else toward, x.shape)
-        placed, bad = placed.copy(), np.flatnonzero(~self.admissible(placed, x0))
-        for share in _WAY_BACK:
-            if len(bad) == 0:
-                break
-            with np.errstate(invalid="ignore"):
-                way = toward[bad] + share * (placed[bad] - toward[bad])
-            levels = self._facts.unordered | np.isnan(way)
-            way = np.where(levels, toward[bad] if share < 0.5 else placed[bad], way)
-            tried = self._settled(way, x0, low, high) if share > 0 else toward[bad]
-            good = self.admissible(tried, x0)
-            good |= share == 0
-            placed[bad[good]] = tried[good]
-            bad = bad[~good]
-        return placed
-
-    def _settled(self, x: Array, x0: Array, low: Array, high: Array) -> Array:
-        start = np.where(np.isnan(x0), 0.0, x0)
-        x = np.where(np.isnan(x) & ~self._facts.may_go, x0, x)  # what is known stays known
-        x = np.where(self.discrete, start + np.round(x - start), x)
-        return self.completed(np.clip(x, low, high), x0)
+        return projected(self, x, x0, toward)
 
     def completed(self, x: Array, x0: Array) -> Array:
         """Points ``(n, d)`` with what follows from the free features: computed ones, and the precision of columns."""
-        if not self._coarse and not self.computed:
-            return x
-        x = x.copy()
-        low, high = self.limits(x0)
-        for j, kind in self._coarse:
-            seen = x[:, j].astype(kind)
-            seen = np.where(seen > high[j], np.nextafter(seen, kind.type(-np.inf)), seen)
-            seen = np.where(seen < low[j], np.nextafter(seen, kind.type(np.inf)), seen)
-            x[:, j] = np.where(x[:, j] == x0[j], x0[j], seen)
-        for one in self.computed:
-            j = self.position[one.name]
-            values = one.values(lambda name: self.values(name, x), lambda: self.decode(x), len(x))
-            x[:, j] = np.where(same(values, x0[j]), x0[j], values)
-        return x
+        return completed(self, x, x0)
 
     def admissible(self, x: Array, x0: Array) -> Array:
         """Whether each of ``(n, d)`` meets the constraints and the bounds of what is computed: ``(n,)``."""
-        good = np.ones(len(x), dtype=bool)
-        for one in self.computed:
-            j = self.position[one.name]
-            feature, value = self.features[j], x[:, j]
-            low = -np.inf if feature.low is None else feature.low
-            high = np.inf if feature.high is None else feature.high
-            low = max(low, x0[j]) if feature.direction == "increase" else low
-            high = min(high, x0[j]) if feature.direction == "decrease" else high
-            good &= np.isfinite(value) & (value >= low) & (value <= high)
-        for constraint in self.constraints:
-            good &= constraint.met(lambda name: self.values(name, x), lambda: self.decode(x), len(x))
-        return good
+        return admissible(self, x, x0)
 
     def values(self, name: str, x: Array) -> Array:
         """One feature of ``(n, d)`` as a user reads it: numbers, or levels as objects."""
@@ -416,10 +346,6 @@ class Space:
         x[which] = nearest(chosen, point, low[which], high[which], x0[which])
         return self.project(x[None, :], x0)[0]
 
-    def n_axes(self, which: Array) -> int:
-        """Return the number of axes these features take in an embedding."""
-        return sum(axes_of(self.features[j]) for j in which)
-
     def distance(self, x: Array, x0: Array) -> Array:
         """Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
         if all(feature.plain for feature in self.features):
@@ -429,7 +355,7 @@ class Space:
     def change(self, x: Array, x0: Array) -> Array:
         """Size of each feature's change ``(n, d)`` in its own units; any change of a category counts one."""
         size = np.abs(x - x0)
-        unordered = self._facts.unordered
+        unordered = self._limits.unordered
         size = np.where(unordered, size != 0, size)
         both = np.isnan(x) & np.isnan(x0)
         return np.where(both, 0.0, np.where(np.isnan(size), np.where(unordered, 1.0, self.scale), size))
@@ -583,16 +509,3 @@ def _layout(data: Any, codecs: Sequence[Codec | OneHotCodec]) -> Layout | None:
 def _dtypes(codec: Codec | OneHotCodec) -> list[tuple[Any, str]]:
     dtypes = codec.dtypes if isinstance(codec, OneHotCodec) else (codec.dtype,)
     return list(zip(codec.labels, dtypes, strict=True))
-
-
-class _Facts(NamedTuple):
-    """What limits are made of, each ``(d,)``."""
-
-    low: Array
-    high: Array
-    only_up: Array
-    only_down: Array
-    unordered: Array
-    keeps: Array
-    may_go: Array
-    fixed: Array

@@ -1,0 +1,96 @@
+"""Points made admissible: cut at limits, rounded to steps, completed, and taken back where a constraint breaks."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gbce._weights import Array
+from gbce.space._codecs import Codec
+from gbce.space._constraints import same
+from gbce.space._feature import Feature
+
+if TYPE_CHECKING:
+    from gbce.space._space import Space
+
+__all__ = ["admissible", "coarse_of", "completed", "projected"]
+
+_WAY_BACK = np.concatenate([np.linspace(0.95, 0.05, 19), [0.02, 0.0]])  # shares of a move that are tried in turn
+
+
+def projected(space: "Space", x: Array, x0: Array, toward: Array | None) -> Array:
+    """Return admissible points near ``x`` ``(n, d)``; see :meth:`gbce.Space.project`."""
+    low, high = space.limits(x0)
+    if space.plain:
+        return space.completed(np.clip(x, low, high), x0)
+    placed = _settled(space, x, x0, low, high)
+    if not space.constraints and not space.computed:
+        return placed
+    toward = np.broadcast_to(x0 if toward is None else toward, x.shape)
+    placed, bad = placed.copy(), np.flatnonzero(~space.admissible(placed, x0))
+    for share in _WAY_BACK:
+        if len(bad) == 0:
+            break
+        with np.errstate(invalid="ignore"):
+            way = toward[bad] + share * (placed[bad] - toward[bad])
+        levels = space.unordered | np.isnan(way)
+        way = np.where(levels, toward[bad] if share < 0.5 else placed[bad], way)
+        tried = _settled(space, way, x0, low, high) if share > 0 else toward[bad]
+        good = space.admissible(tried, x0)
+        good |= share == 0
+        placed[bad[good]] = tried[good]
+        bad = bad[~good]
+    return placed
+
+
+def _settled(space: "Space", x: Array, x0: Array, low: Array, high: Array) -> Array:
+    """Cut, round and complete."""
+    start = np.where(np.isnan(x0), 0.0, x0)
+    x = np.where(np.isnan(x) & ~space.may_go, x0, x)  # what is known stays known
+    x = np.where(space.discrete, start + np.round(x - start), x)
+    return space.completed(np.clip(x, low, high), x0)
+
+
+def completed(space: "Space", x: Array, x0: Array) -> Array:
+    """Return points with what follows from the free features; see :meth:`gbce.Space.completed`."""
+    if not space.coarse and not space.computed:
+        return x
+    x = x.copy()
+    low, high = space.limits(x0)
+    for j, kind in space.coarse:
+        seen = x[:, j].astype(kind)
+        seen = np.where(seen > high[j], np.nextafter(seen, kind.type(-np.inf)), seen)
+        seen = np.where(seen < low[j], np.nextafter(seen, kind.type(np.inf)), seen)
+        x[:, j] = np.where(x[:, j] == x0[j], x0[j], seen)
+    for one in space.computed:
+        j = space.position[one.name]
+        values = one.values(lambda name: space.values(name, x), lambda: space.decode(x), len(x))
+        x[:, j] = np.where(same(values, x0[j]), x0[j], values)
+    return x
+
+
+def admissible(space: "Space", x: Array, x0: Array) -> Array:
+    """Return whether points meet the constraints and the bounds of what is computed, ``(n,)``."""
+    good = np.ones(len(x), dtype=bool)
+    for one in space.computed:
+        j = space.position[one.name]
+        feature, value = space.features[j], x[:, j]
+        low = -np.inf if feature.low is None else feature.low
+        high = np.inf if feature.high is None else feature.high
+        low = max(low, x0[j]) if feature.direction == "increase" else low
+        high = min(high, x0[j]) if feature.direction == "decrease" else high
+        good &= np.isfinite(value) & (value >= low) & (value <= high)
+    for constraint in space.constraints:
+        good &= constraint.met(lambda name: space.values(name, x), lambda: space.decode(x), len(x))
+    return good
+
+
+def coarse_of(features: Sequence[Feature], codecs: Sequence[Any]) -> list[tuple[int, np.dtype[Any]]]:
+    """Return positions and dtypes of real features that are kept with fewer digits than computed with."""
+    found = []
+    for j, (codec, feature) in enumerate(zip(codecs, features, strict=True)):
+        if isinstance(codec, Codec) and not codec.precise and feature.kind == "real" and codec.dtype != "object":
+            kind = pd.api.types.pandas_dtype(codec.dtype)
+            found.append((j, getattr(kind, "numpy_dtype", kind)))
+    return found
