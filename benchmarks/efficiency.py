@@ -3,8 +3,7 @@
 The model is LightGBM on data simulated from the paper's function (its Section 3.1) with further linear terms. The
 target is a percentile of the training outcomes. A sampler's effective draws are the posterior's variance over the mean
 squared error of its estimates, over replicates and against a long run of tempering: as many independent draws would be
-as exact. They are averaged harmonically over ten functionals: up to seven coordinates, squared distance, loss and
-success. Estimates are those of the weighted pool, before draws are picked from it.
+as exact. They are averaged harmonically over all coordinates, squared distance, loss and success. Estimates are those of the weighted pool, before draws are picked from it.
 """
 
 import argparse
@@ -88,7 +87,7 @@ class Moments(NamedTuple):
 def moments(draws: Draws, row: Array) -> Moments:
     x = draws.pool.x
     distance = np.square(x - row).sum(axis=1)
-    values = np.column_stack([x[:, :7], distance, draws.pool.loss[:, 0], draws.pool.reached[:, 0]])
+    values = np.column_stack([x, distance, draws.pool.loss[:, 0], draws.pool.reached[:, 0]])
     mean = draws.pool_weights @ values
     return Moments(mean, draws.pool_weights @ np.square(values - mean))
 

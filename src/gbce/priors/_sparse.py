@@ -50,7 +50,7 @@ class Sparse:
         """Place the law at the row ``x0``."""
         base = Gaussian() if self.base is None else self.base
         # conditions between columns are then met by looking: most features stay, so that most candidates meet them
-        located = base.at(replace(space, constraints=(), computed=_frozen(space)), x0)
+        located = base.at(_unconditional(space), x0)
         if located.distance is not None or located.terms or located.spikes or not _independent(located):
             raise ValueError(
                 "Sparse: base must move each feature by itself: a gbce.Gaussian without cov, or a gbce.Laplace"
@@ -64,13 +64,11 @@ class Sparse:
         return self if learn is None else replace(self, base=learn(space, data))
 
 
-def _frozen(space: Space) -> tuple[Any, ...]:
-    """Keep computed columns out of the features that can move, without binding others together."""
-    return tuple(replace(one, text=one.name, function=_unused) for one in space.computed)
-
-
-def _unused(frame: Any) -> Any:
-    raise NotImplementedError("only the names of computed columns are read here")
+def _unconditional(space: Space) -> Space:
+    """Return the space without its conditions; what is computed stays as it is."""
+    computed = {one.name for one in space.computed}
+    features = tuple(replace(f, mutable=False) if f.name in computed else f for f in space.features)
+    return replace(space, features=features, constraints=(), computed=())
 
 
 def _independent(located: LocatedPrior) -> bool:
