@@ -3,7 +3,8 @@
 The model is LightGBM on data simulated from the paper's function (its Section 3.1) with further linear terms. The
 target is a percentile of the training outcomes. A sampler's effective draws are the posterior's variance over the mean
 squared error of its estimates, over replicates and against a long run of tempering: as many independent draws would be
-as exact. They are averaged harmonically over all coordinates, squared distance, loss and success. Estimates are those of the weighted pool, before draws are picked from it.
+as exact. They are averaged harmonically over all coordinates, squared distance, loss and success. Estimates are those
+of the weighted pool, before draws are picked from it.
 """
 
 import argparse
