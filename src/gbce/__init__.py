@@ -25,7 +25,7 @@ from gbce.explain import Explainer
 from gbce.explanation import Explanation
 from gbce.io import load
 from gbce.metrics import Evaluation
-from gbce.posterior import weights_from_risk
+from gbce.posterior import Entropic, weights_from_risk
 from gbce.predictors import PredictionError, Remote, classifier
 from gbce.priors import DistancePrior, Gaussian, Gower, Laplace, NearData, Sparse
 from gbce.samplers import SMC, Chains, Importance, Nested
@@ -48,6 +48,7 @@ __all__ = [
     "DirectOpt",
     "DistancePrior",
     "DiverseSet",
+    "Entropic",
     "Evaluation",
     "ExpectedLoss",
     "Explainer",

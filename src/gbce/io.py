@@ -20,7 +20,7 @@ from gbce.decisions import Rule
 from gbce.draws import Draws, Points
 from gbce.explanation import Decision, Explanation
 from gbce.metrics import Evaluation
-from gbce.posterior import Mixture
+from gbce.posterior import Combine, Entropic, Mixture
 from gbce.space import Codec, Computed, Constraint, Feature, OneHotCodec, Space
 from gbce.targets import Target
 
@@ -132,7 +132,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         },
         "target": _described(explanation.target, drop=("function",)),
         "models": explanation.models,
-        "mixture": {"eta": explanation.mixture.eta, "combine": explanation.mixture.combine},
+        "mixture": {"eta": explanation.mixture.eta, "combine": _combine_written(explanation.mixture.combine)},
         "evaluation": evaluation,
         "rules": [_described(rule) for rule in explanation.rules if not callable(getattr(rule, "noise", None))],
         "seed": explanation.seed,
@@ -160,6 +160,14 @@ def _codec_fields(codec: Codec | OneHotCodec) -> dict[str, Any]:
     if isinstance(codec, OneHotCodec):
         return asdict(codec) | {"type": "one-hot"}
     return asdict(codec) | {"type": "column", "levels": _levels_written(codec.levels)}
+
+
+def _combine_written(combine: Combine) -> Any:
+    return {"t": float(combine.t)} if isinstance(combine, Entropic) else combine
+
+
+def _combine_read(written: Any) -> Combine:
+    return Entropic(written["t"]) if isinstance(written, dict) else written
 
 
 def _levels_written(levels: tuple[Any, ...] | None) -> list[Any] | None:
@@ -202,7 +210,9 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         ),
         target=_target(manifest["target"]),
         models=tuple(manifest["models"]),
-        mixture=Mixture(manifest["mixture"]["eta"], arrays["mixture.weights"], manifest["mixture"]["combine"]),
+        mixture=Mixture(
+            manifest["mixture"]["eta"], arrays["mixture.weights"], _combine_read(manifest["mixture"]["combine"])
+        ),
         evaluation=Evaluation(**evaluation),
         rules=tuple(_rule(described) for described in manifest["rules"]),
         seed=manifest["seed"],
