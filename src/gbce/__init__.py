@@ -7,7 +7,7 @@ applies decision rules; :class:`Explanation` holds the draws, the decisions and 
 
 from gbce import datasets
 from gbce._budget import BudgetSpentError
-from gbce.batch import ExplanationTable
+from gbce.batch import ExplanationTable, group_changes, group_costs
 from gbce.calibration import ExpectedLoss, ModelError, SuccessProbability, noise_scale
 from gbce.decisions import (
     MAP,
@@ -78,6 +78,8 @@ __all__ = [
     "Value",
     "classifier",
     "datasets",
+    "group_changes",
+    "group_costs",
     "load",
     "noise_scale",
     "weights_from_risk",

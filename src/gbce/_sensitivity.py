@@ -74,8 +74,10 @@ def sensitivity(
     if not (moved > 0).any():
         raise ValueError("no copy of the row moved: give a larger noise, and noise for a feature that can move")
     first = explained(x0, seeds[0])
-    lines = []
-    for seed_of_run, row, length in zip(seeds[1:], [x0] * n_null + list(near), [0.0] * n_null + list(moved), strict=True):
+    lines: list[tuple[str, float, float, float, float]] = []
+    for seed_of_run, row, length in zip(
+        seeds[1:], [x0] * n_null + list(near), [0.0] * n_null + list(moved), strict=True
+    ):
         other = explained(row, seed_of_run)
         distance, shift = _apart(space, first.draws, other.draws)
         success = float(other.distribution["success_probability"])

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gbce._across import held_out, noisy_frontier, survived, with_models
 from gbce._budget import Budget, budget_of
 from gbce._deciding import chosen, judged
+from gbce._probes import Probes
 from gbce._reference import Reference
 from gbce._seeds import SAMPLING, seed_number, stream
-from gbce._sensitivity import Sensitivity, sensitivity
 from gbce._status import budget_note, calibration_note, mode_note, short_note, status_of
 from gbce._weights import Array
 from gbce.calibration import EtaRule, ModelError, as_eta
@@ -21,7 +20,7 @@ from gbce.decisions import MAP, ChanceConstrained, Choice, CVaR, Mean, Rule, req
 from gbce.draws import Draws, Points
 from gbce.explanation import Explanation, lines
 from gbce.metrics import Evaluation, Neighbours
-from gbce.noise import Noise, require_noise
+from gbce.noise import require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, as_predictor
 from gbce.priors import Gaussian, Prior
@@ -37,7 +36,7 @@ __all__ = ["DEFAULT_RULES", "Explainer"]
 DEFAULT_RULES: tuple[Rule, ...] = (MAP(), Mean(), CVaR(), ChanceConstrained())
 
 
-class Explainer:
+class Explainer(Probes):
     """Explains rows of a table to one or several fitted models.
 
     Parameters
@@ -316,92 +315,6 @@ class Explainer:
         choices = {label: Choice(x[[i]]) for i, label in enumerate(labels)}
         return replace(explanation, decisions=judged(explanation, posterior, choices, self._neighbours)).pointwise
 
-    def survival(self, explanation: Explanation, models: Any) -> pd.DataFrame:
-        """Put an explanation to models that it has not seen, such as refits: does the answer still hold?
-
-        Parameters
-        ----------
-        explanation : Explanation
-            Of this explainer.
-        models : estimator, callable, or list of them
-            Fitted for the same table.
-
-        Returns
-        -------
-        DataFrame
-            By rule, and for the ``posterior``: ``before`` (success under the first model), ``survival`` (share of
-            ``models`` under which it succeeds), its 95% interval ``low`` to ``high`` over models, ``all`` (success
-            under all of them), Monte Carlo error ``se``, ``n_models``.
-        """
-        return survived(explanation, self._under(explanation, models))
-
-    def frontier(
-        self,
-        explanation: Explanation,
-        *,
-        noise: Noise | None = None,
-        models: Any = None,
-        weights: Sequence[float] | None = None,
-        distance: str = "l2",
-        levels: Sequence[float] | None = None,
-        n_perturb: int = 64,
-        n_confirm: int = 512,
-        max_candidates: int = 800,
-    ) -> pd.DataFrame:
-        """Return the cheapest draw for every reliability, under execution noise and other models.
-
-        Parameters
-        ----------
-        explanation : Explanation
-            Of this explainer.
-        noise : number, sequence, mapping or function, optional
-            Execution noise, see :class:`gbce.Evaluation`; none when left out.
-        models, weights : optional
-            Whose verdicts count, such as refits; this explainer's own when left out.
-        distance, levels
-            As in :meth:`gbce.Explanation.frontier`.
-        n_perturb, n_confirm, max_candidates : int
-            Perturbed copies of every candidate; fresh ones to confirm promising candidates, and as many again to
-            report them by; draws that are tried.
-
-        Returns
-        -------
-        DataFrame
-            As :meth:`gbce.Explanation.frontier`; reliability is over models and copies, ``se`` its error over copies.
-        """
-        posterior = self._under(explanation, models, weights)
-        return noisy_frontier(
-            explanation, posterior, noise=noise, n_perturb=n_perturb, n_confirm=n_confirm,
-            max_candidates=max_candidates, distance=distance, levels=levels,
-        )  # fmt: skip
-
-    def sensitivity(
-        self, row: Any, target: Target, *, noise: Noise = 0.1, n_rows: int = 8, n_null: int = 4, seed: Any = None
-    ) -> Sensitivity:
-        """Explain slightly different rows: how far does the answer move when the row does?
-
-        Parameters
-        ----------
-        row, target, seed
-            As in :meth:`explain`.
-        noise : number, sequence, mapping or function
-            How far the row moves, see :class:`gbce.Evaluation`; only what can move does, within the space.
-        n_rows, n_null : int
-            Rows nearby; further runs at the row itself, which tell what chance alone does. Each is a whole run.
-
-        Returns
-        -------
-        Sensitivity
-            With a ``table`` and a ``sentence``.
-        """
-        predictors, target = self._ready(target)
-
-        def explained(x0: Array, number: int) -> Explanation:
-            return self._explained(x0, predictors, target, (), number, Budget())
-
-        x0 = self.space.encode_row(row)
-        return sensitivity(explained, self.space, x0, noise=noise, n_rows=n_rows, n_null=n_null, seed=seed)
-
     # --- pieces ---------------------------------------------------------------------------------------------
 
     def _checked_rules(self, rules: Any) -> tuple[Rule, ...]:
@@ -446,16 +359,6 @@ class Explainer:
         predictors, target = self._ready(explanation.target)
         prior = self.prior.at(self.space, explanation.x0)
         return GibbsPosterior(prior, predictors, target, explanation.mixture)
-
-
-    def _under(self, explanation: Explanation, models: Any, weights: Sequence[float] | None = None) -> GibbsPosterior:
-        """Return the question of an explanation put to other models, or to this explainer's own."""
-        posterior = self._posterior_of(explanation)
-        if models is None:
-            own = posterior.mixture.weights if weights is None else as_weights(weights, len(posterior.predictors))
-            return with_models(posterior, posterior.predictors, own)
-        predictors = held_out(models, self.space, self.data, explanation.target)
-        return with_models(posterior, predictors, as_weights(weights, len(predictors)))
 
 
 def _settled(posterior: GibbsPosterior, x0: Array) -> tuple[GibbsPosterior, Points]:

@@ -12,7 +12,7 @@ from gbce.metrics._distributional import (
     tail,
 )
 from gbce.metrics._evaluation import Evaluation
-from gbce.metrics._frontier import at_levels, costs, front, frontier_table, near_front, pareto
+from gbce.metrics._frontier import at_levels, costs, frontier_table, near_front, pareto
 from gbce.metrics._path import eta_path
 from gbce.metrics._pointwise import Neighbours, robustness
 from gbce.metrics._survival import survival, wilson
@@ -28,7 +28,6 @@ __all__ = [
     "disagreement",
     "eta_path",
     "figures",
-    "front",
     "frontier_table",
     "importance",
     "most_moved",

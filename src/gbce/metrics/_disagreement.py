@@ -70,7 +70,7 @@ def disagreement(draws: Draws, space: Space, free: Array, models: tuple[str, ...
         )
     reached, outputs = draws.pool.reached[:, counted], draws.pool.outputs[:, counted]
     share = weights[counted] / weights[counted].sum()
-    differ = reached.any(axis=1) & ~reached.all(axis=1)
+    differ: Array = np.asarray(reached.any(axis=1) & ~reached.all(axis=1))
     overall = success_probability(draws, differ)
     yes = reached @ share
     # a model agrees with itself: such pairs are left out

@@ -1,39 +1,17 @@
 """The cost-reliability frontier: for each reliability, the cheapest point that attains it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from gbce._weights import Array
-from gbce.draws import Draws, Points
 from gbce.space import Space
 
-__all__ = ["at_levels", "costs", "front", "frontier_table", "near_front", "pareto"]
+__all__ = ["at_levels", "costs", "frontier_table", "near_front", "pareto"]
 
 _ROUNDING = 1e-12  # of a sum of weights
-
-
-def front(
-    draws: Draws,
-    row: Points,
-    space: Space,
-    weights: Array,
-    distance: str = "l2",
-    levels: Sequence[float] | None = None,
-    among: str = "draws",
-) -> pd.DataFrame:
-    """Return the frontier of draws, or of all evaluated points, under models with weights ``(K,)``; the row counts."""
-    if among not in ("draws", "pool"):
-        raise ValueError(f"among must be 'draws' or 'pool', not {among!r}")
-    where = draws.distinct[0] if among == "draws" else np.flatnonzero(np.isfinite(draws.pool.extra))
-    points = Points.joined([replace(row, z=np.zeros((1, draws.pool.z.shape[1]))), draws.pool.take(where)])
-    cost, reliability = costs(space, points.x, row.x[0], distance), points.reached @ weights
-    which = pareto(reliability, cost)
-    which = which[at_levels(reliability[which], levels)]
-    return frontier_table(space, points.x[which], reliability[which], np.zeros(len(which)), cost[which])
 
 
 def costs(space: Space, x: Array, x0: Array, distance: str) -> Array:

@@ -43,6 +43,8 @@ def headline(explanation: Explanation) -> list[tuple[str, str]]:
     ]
     if len(explanation.models) > 1:
         facts.append(("models", f"combined by {explanation.mixture.combine!r}; figures are those of the first"))
+        if (explanation.mixture.weights > 0).sum() > 1:
+            facts.append(("", explanation.disagreement().sentence))
     cost = f"{explanation.n_model_calls} model calls, {explanation.n_model_rows:,} rows"
     facts.append(("cost", f"{cost}; eta {explanation.eta:g}, seed {explanation.seed}"))
     return facts
