@@ -78,8 +78,8 @@ def noisy_frontier(
     def share(which: Array, shifts: Array) -> tuple[Array, Array]:
         reached = under_noise(posterior, space, x[which], shifts).reached @ weights
         mean, n = reached.mean(axis=1), len(shifts)
-        # one success and one failure more keep the error off zero where all copies agree
-        inner = np.square(reached - mean[:, None]).sum(axis=1) + (mean * (1 - mean) == 0) * n / (n + 2)
+        inner = np.square(reached - mean[:, None]).sum(axis=1)
+        inner += (inner == 0) * n / (n + 2)  # where all copies agree: as if one of n + 2 did not
         return mean, np.sqrt(inner) / n
 
     if noise is None:

@@ -1,6 +1,6 @@
 """Groups of rows: what recourse costs each of them, whether they have any, and which features it takes."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,8 @@ def group_costs(
     >>> gbce.group_costs(table, ["a", "a", "a", "b", "b", "b"]).loc["a", "rows"]
     np.int64(3)
     """
-    table, labels = _table(explanations), _labels(groups, explanations)
+    table = _table(explanations)
+    labels = _labels(groups, table)
     _require_options(mass, n_bootstrap)
     status = table.diagnostics["status"]
     cost, se, attained = _costs(table, rule)
@@ -122,10 +123,13 @@ def group_changes(
     >>> gbce.group_changes(table, ["a", "a", "b", "b"]).index.tolist()
     [('a', 'x1'), ('a', 'x2'), ('b', 'x1'), ('b', 'x2')]
     """
-    table, labels = _table(explanations), _labels(groups, explanations)
+    table = _table(explanations)
+    labels = _labels(groups, table)
     _require_options(mass, n_bootstrap)
     features = table.importance.index.get_level_values("feature")[: len(table.importance) // len(table)]
-    column: Callable[[str], Array] = lambda name: table.importance[name].to_numpy().reshape(len(table), -1)  # noqa: E731
+    change, error, prior = (
+        table.importance[name].to_numpy().reshape(len(table), -1) for name in ("change", "se", "prior")
+    )
     counted = (table.diagnostics["status"] == "attainable").to_numpy()
     shift = (
         None if isinstance(explanations, ExplanationTable) else np.array([_shift(one) for one in _each(explanations)])
@@ -134,12 +138,11 @@ def group_changes(
     for group in pd.unique(labels):
         found = (labels == group).to_numpy() & counted
         rng = np.random.default_rng(seed)
-        mean, low, high = _bootstrapped(column("change")[found], mass, n_bootstrap, rng)
-        n = max(int(found.sum()), 1)
-        prior = column("prior")[found].mean(axis=0) if found.any() else np.full(len(features), np.nan)
-        part = {"change": mean, "low": low, "high": high, "se_mc": np.sqrt(np.square(column("se")[found]).sum(0)) / n}
+        mean, low, high = _bootstrapped(change[found], mass, n_bootstrap, rng)
+        n, before = max(int(found.sum()), 1), prior[found].sum(axis=0)
+        part = {"change": mean, "low": low, "high": high, "se_mc": np.sqrt(np.square(error[found]).sum(axis=0)) / n}
         with np.errstate(invalid="ignore", divide="ignore"):
-            part["ratio"] = np.where(prior > 0, mean / prior, 1.0)
+            part["ratio"] = np.where(before > 0, n * mean / before, 1.0)
         if shift is not None:
             rng = np.random.default_rng(seed)
             part["shift"], part["shift_low"], part["shift_high"] = _bootstrapped(shift[found], mass, n_bootstrap, rng)
@@ -209,8 +212,8 @@ def _table(explanations: Any) -> ExplanationTable:
     return stacked([record_of(one) for one in listed], labels, 0, 0)
 
 
-def _labels(groups: Any, explanations: Any) -> pd.Series:
-    rows = _table(explanations).diagnostics.index
+def _labels(groups: Any, table: ExplanationTable) -> pd.Series:
+    rows = table.diagnostics.index
     if isinstance(groups, (pd.Series, Mapping)):
         known = groups if isinstance(groups, Mapping) else groups.to_dict()
         missing = [row for row in rows if row not in known]
