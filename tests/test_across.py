@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
+from scipy.stats import t as student
 from sklearn.linear_model import LogisticRegression
 
 import gbce
@@ -307,7 +308,7 @@ def test_chance_constrained_counts_models_and_noise():
     assert first == pytest.approx(0.3 * norm.ppf(0.9), abs=0.03)
     short = gbce.ChanceConstrained(0.9, across="models").choose(two_models(x[:50], target=target))
     assert "under noise and across models with probability 0.9" in short.note
-    assert rule.label == "ChanceConstrained(probability=0.9, n_confirm=4000, across=models)"
+    assert rule.label == "ChanceConstrained(n_confirm=4000, across=models)"
 
 
 def test_cvar_over_models_minimises_its_definition():
@@ -431,7 +432,7 @@ def test_group_costs_are_means_over_rows(many):
         assert line["already"] == (inside & (status == "already reached")).sum()
         cost = table.distribution["expected_distance"][inside & (status == "attainable")]
         assert line["cost"] == pytest.approx(cost.mean())
-        half = 1.96 * cost.std(ddof=0) / np.sqrt(len(cost))
+        half = student.ppf(0.975, len(cost) - 1) * cost.std(ddof=1) / np.sqrt(len(cost))
         assert line["cost_high"] - line["cost_low"] == pytest.approx(2 * half, rel=0.12)
         assert line["cost_low"] < line["cost"] < line["cost_high"]
         se = table.distribution["expected_distance_se"][inside & (status == "attainable")]

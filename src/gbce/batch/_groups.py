@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
+from scipy.stats import t as student
 
 from gbce._checks import is_number
 from gbce._weights import Array
@@ -49,8 +51,9 @@ def group_costs(
     DataFrame
         By group: ``rows``; ``already``, those that reach the target as they are, which count no further;
         ``attainable``, the share of the others for which a way was found, with Wilson's interval; ``cost``, the mean
-        over these, in units of each feature's scale, with a bootstrap interval over rows; ``se_mc``, the part of its
-        error that is Monte Carlo's and that more draws would remove. A lone row has no interval.
+        over these, in units of each feature's scale, with a bootstrap interval over rows that is widened where they
+        are few; ``se_mc``, the part of its error that is Monte Carlo's (zero with ``rule``). A lone row has no
+        interval.
 
     Notes
     -----
@@ -77,7 +80,9 @@ def group_costs(
         found = wanting & attained
         n = int(wanting.sum())
         share = float(attained[wanting].mean()) if n else float("nan")
-        low, high = wilson(np.array(share), n, _z(mass)) if n else (np.array(np.nan), np.array(np.nan))
+        low, high = (
+            wilson(np.array(share), n, float(norm.ppf(0.5 + mass / 2))) if n else (np.array(np.nan), np.array(np.nan))
+        )
         mean, bottom, top = _bootstrapped(cost[found, None], mass, n_bootstrap, np.random.default_rng(seed))
         lines[group] = {
             "rows": int(inside.sum()),
@@ -176,8 +181,11 @@ def _bootstrapped(values: Array, mass: float, n: int, rng: np.random.Generator) 
     if len(values) == 1:
         return values[0], empty, empty
     picks = rng.multinomial(len(values), np.full(len(values), 1.0 / len(values)), size=n) / len(values)
-    low, high = np.quantile(picks @ values, [(1 - mass) / 2, (1 + mass) / 2], axis=0)
-    return values.mean(axis=0), low, high
+    mean, level = values.mean(axis=0), 0.5 + mass / 2
+    # resampled means of few rows spread too little: widened as Student's law asks
+    wider = np.sqrt(len(values) / (len(values) - 1)) * student.ppf(level, len(values) - 1) / norm.ppf(level)
+    low, high = np.quantile(picks @ values, [1 - level, level], axis=0)
+    return mean, mean + wider * (low - mean), mean + wider * (high - mean)
 
 
 def _shift(explanation: Explanation) -> Array:
@@ -235,9 +243,3 @@ def _require_options(mass: Any, n_bootstrap: Any) -> None:
         raise ValueError(f"mass must lie between 0 and 1, not {mass!r}")
     if not isinstance(n_bootstrap, (int, np.integer)) or isinstance(n_bootstrap, bool) or n_bootstrap < 100:
         raise ValueError(f"n_bootstrap must be a whole number of at least 100, not {n_bootstrap!r}")
-
-
-def _z(mass: float) -> float:
-    from scipy.stats import norm
-
-    return float(norm.ppf(0.5 + mass / 2))

@@ -62,7 +62,9 @@ def plot_frontier(
         where = explanation.draws.distinct[0]
         pool = explanation.draws.pool
         cost = costs(space, pool.x[where], x0, distance)
-        ax.scatter(cost, pool.reached[where] @ weights, s=10, color=MISSED, alpha=0.5, linewidths=0, label="draw")
+        apart = np.random.default_rng(0).uniform(-0.012, 0.012, size=len(where))  # draws do not hide each other
+        share = pool.reached[where] @ weights + apart
+        ax.scatter(cost, share, s=10, color=MISSED, alpha=0.6, linewidths=0, label="draw")
     reliability, cheapest = shown.index.to_numpy(dtype=float), shown.iloc[:, 0].to_numpy(dtype=float)
     if len(shown):
         last = max(ax.get_xlim()[1], float(cheapest[-1]) * 1.05) if own else float(cheapest[-1]) * 1.05
@@ -87,6 +89,7 @@ def plot_frontier(
     ax.set_xlabel(f"distance from the row ({distance.upper()}, in units of each feature's scale)")
     ax.set_ylabel(f"reliability: {kind} the target")
     ax.set_title(f"What reliability costs, target: {explanation.target.describe()}", loc="left", fontsize=11)
-    outside(ax, *ax.get_legend_handles_labels())
+    if own:
+        outside(ax, *ax.get_legend_handles_labels())
     ax.spines[["top", "right"]].set_visible(False)
     return ax
