@@ -158,7 +158,8 @@ def test_disagreement_counts_verdicts(explanation):
     outputs = draws.outputs
     between = np.sqrt(np.square(outputs - (outputs @ WEIGHTS)[:, None]) @ WEIGHTS)
     assert found.overall["spread"] == pytest.approx(w @ between / outputs[:, 0].std(), rel=1e-6)
-    assert f"disagree about {100 * found.overall['differ']:.0f}% of the draws" in explanation.summary()
+    assert f"disagree about {100 * found.overall['differ']:.0f}% of the draws" in found.sentence
+    assert found.sentence in explanation.summary()
 
 
 def test_disagreement_says_where(explanation):
@@ -370,6 +371,21 @@ def test_frontier_under_noise_is_honest():
     levels = explainer.frontier(explanation, noise=0.4, levels=[0.5, 0.9])
     best = 1.0 + 0.4 * norm.ppf(0.9)
     assert levels["distance"].iloc[-1] == pytest.approx(best, abs=0.06)
+
+
+def test_errors_of_a_frontier_over_models_and_noise_cover():
+    first, second = slope(1.0, 0.5, 0.0), slope(1.0, 0.0, 0.5)
+    space = gbce.Space.real(3)
+    explainer = gbce.Explainer([first, second], RNG.normal(size=(50, 3)), space=space, sampler=QUICK, weights=[7, 3])
+    z = []
+    for seed in range(6):
+        explanation = explainer.explain(np.zeros(3), gbce.AtLeast(1.0, scale=0.5), rules=[], seed=seed)
+        table = explainer.frontier(explanation, noise=0.3)
+        x, sd = table[["x1", "x2", "x3"]].to_numpy(), 0.3 * np.sqrt(1.25)
+        truth = 0.7 * norm.cdf((first(x) - 1.0) / sd) + 0.3 * norm.cdf((second(x) - 1.0) / sd)
+        z.append((table.index.to_numpy() - truth) / table["se"].to_numpy())
+    assert abs(np.mean([one.mean() for one in z])) < 1.0  # chosen, and yet not too good to be true
+    assert np.mean(np.abs(np.concatenate(z)) < 1.96) > 0.85
 
 
 def test_frontier_under_other_models(explainer, explanation):

@@ -78,8 +78,8 @@ def noisy_frontier(
     def share(which: Array, shifts: Array) -> tuple[Array, Array]:
         reached = under_noise(posterior, space, x[which], shifts).reached @ weights
         mean, n = reached.mean(axis=1), len(shifts)
-        inner = np.square(reached - mean[:, None]).sum(axis=1)
-        inner += (inner == 0) * n / (n + 2)  # where all copies agree: as if one of n + 2 did not
+        # one copy more that goes the other way: few failures in many copies are not none, nor exactly so few
+        inner = np.square(reached - mean[:, None]).sum(axis=1) + 1.0
         return mean, np.sqrt(inner) / n
 
     if noise is None:

@@ -1,7 +1,7 @@
 """Figures: for one point, for the whole posterior, and for how well it was sampled."""
 
 from gbce.metrics._diagnostics import diagnose
-from gbce.metrics._disagreement import Disagreement, disagreement
+from gbce.metrics._disagreement import Disagreement, disagreement, disagreement_sentence
 from gbce.metrics._distributional import (
     Figure,
     figures,
@@ -26,6 +26,7 @@ __all__ = [
     "costs",
     "diagnose",
     "disagreement",
+    "disagreement_sentence",
     "eta_path",
     "figures",
     "frontier_table",

@@ -12,7 +12,7 @@ from gbce.draws import Draws
 from gbce.metrics._distributional import expectation, success_probability
 from gbce.space import Space
 
-__all__ = ["Disagreement", "disagreement"]
+__all__ = ["Disagreement", "disagreement", "disagreement_sentence"]
 
 _CLEAR = 3.0  # standard errors that a difference must have to be worth a word
 _LARGE = 0.2  # in units of the feature's scale, or as a probability
@@ -63,14 +63,9 @@ def disagreement(draws: Draws, space: Space, free: Array, models: tuple[str, ...
 
     ``free`` has the positions ``(m,)`` of the features that can move.
     """
-    counted = np.flatnonzero(weights > 0)
-    if len(counted) < 2:
-        raise ValueError(
-            "disagreement needs at least two models with weights above zero: give gbce.Explainer a list of models"
-        )
-    reached, outputs = draws.pool.reached[:, counted], draws.pool.outputs[:, counted]
+    counted, reached, differ = _verdicts(draws, weights)
+    outputs = draws.pool.outputs[:, counted]
     share = weights[counted] / weights[counted].sum()
-    differ: Array = np.asarray(reached.any(axis=1) & ~reached.all(axis=1))
     overall = success_probability(draws, differ)
     yes = reached @ share
     # a model agrees with itself: such pairs are left out
@@ -103,6 +98,25 @@ def disagreement(draws: Draws, space: Space, free: Array, models: tuple[str, ...
         where=where,
         sentence=_sentence(overall.value, bool(reached[draws.index].all()), where),
     )
+
+
+def disagreement_sentence(draws: Draws, space: Space, free: Array, weights: Array) -> str:
+    """Return the sentence alone, without looking at pairs of models."""
+    _, reached, differ = _verdicts(draws, weights)
+    return _sentence(
+        float(draws.mean(differ.astype(float))), bool(reached[draws.index].all()), _where(draws, space, free, differ)
+    )
+
+
+def _verdicts(draws: Draws, weights: Array) -> tuple[Array, Array, Array]:
+    """Positions ``(k,)`` of the models that count, their verdicts on the pool ``(N, k)``, and where these differ."""
+    counted = np.flatnonzero(weights > 0)
+    if len(counted) < 2:
+        raise ValueError(
+            "disagreement needs at least two models with weights above zero: give gbce.Explainer a list of models"
+        )
+    reached = draws.pool.reached[:, counted]
+    return counted, reached, np.asarray(reached.any(axis=1) & ~reached.all(axis=1))
 
 
 def _where(draws: Draws, space: Space, free: Array, differ: Array) -> pd.DataFrame:
