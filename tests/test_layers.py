@@ -12,10 +12,12 @@ ROOT = Path(gbce.__file__).parent
 REPOSITORY = Path(__file__).parent.parent
 LEVEL = {
     "_weights": 0, "_checks": 0, "_seeds": 0, "_budget": 0.5, "_rows": 0.5, "_units": 0.5, "_frames": 0,
-    "_expressions": 0.5, "space": 1, "targets": 1, "datasets": 1, "predictors": 2, "priors": 2, "posterior": 3,
-    "draws": 4, "noise": 4, "samplers": 5, "decisions": 5, "metrics": 5, "calibration": 6, "_decision": 6,
-    "_readings": 6.5, "_joint": 6, "explanation": 7, "_status": 7.2, "_deciding": 7.2, "_reference": 7.2,
-    "explain": 7.5, "plots": 8, "report": 8, "io": 8, "_arviz": 8, "batch": 9,
+    "_expressions": 0.5, "_combining": 0.5, "space": 1, "targets": 1, "datasets": 1, "predictors": 2, "priors": 2,
+    "posterior": 3, "draws": 4, "noise": 4, "samplers": 5,
+    "decisions": 5, "metrics": 5, "calibration": 6, "_decision": 6, "_readings": 6.5, "_joint": 6,
+    "explanation": 7, "_status": 7.2,
+    "_deciding": 7.2, "_reference": 7.2, "_across": 7.3, "_sensitivity": 7.3, "_probes": 7.4, "explain": 7.5,
+    "plots": 8, "report": 8, "io": 8, "_arviz": 8, "batch": 9,
 }  # fmt: skip
 
 
@@ -57,7 +59,7 @@ def test_every_public_name_has_a_docstring_with_an_example_and_a_place_in_the_re
             assert ">>>" in thing.__doc__ or "Examples" in thing.__doc__, name
 
 
-DOCUMENTS = ["README.md", *(f"docs/{name}.md" for name in ("guide", "tables", "models", "trends"))]
+DOCUMENTS = ["README.md", *(f"docs/{name}.md" for name in ("guide", "tables", "models", "trends", "uncertainty"))]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

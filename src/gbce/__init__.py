@@ -7,7 +7,7 @@ applies decision rules; :class:`Explanation` holds the draws, the decisions and 
 
 from gbce import datasets
 from gbce._budget import BudgetSpentError
-from gbce.batch import ExplanationTable
+from gbce.batch import ExplanationTable, group_changes, group_costs
 from gbce.calibration import ExpectedLoss, ModelError, SuccessProbability, noise_scale
 from gbce.decisions import (
     MAP,
@@ -25,7 +25,7 @@ from gbce.explain import Explainer
 from gbce.explanation import Explanation
 from gbce.io import load
 from gbce.metrics import Evaluation
-from gbce.posterior import weights_from_risk
+from gbce.posterior import Entropic, weights_from_risk
 from gbce.predictors import PredictionError, Remote, classifier
 from gbce.priors import DistancePrior, Gaussian, Gower, Laplace, NearData, Sparse
 from gbce.samplers import SMC, Chains, Importance, Nested
@@ -48,6 +48,7 @@ __all__ = [
     "DirectOpt",
     "DistancePrior",
     "DiverseSet",
+    "Entropic",
     "Evaluation",
     "ExpectedLoss",
     "Explainer",
@@ -77,6 +78,8 @@ __all__ = [
     "Value",
     "classifier",
     "datasets",
+    "group_changes",
+    "group_costs",
     "load",
     "noise_scale",
     "weights_from_risk",

@@ -7,10 +7,11 @@ import pandas as pd
 
 from gbce._decision import Decision
 from gbce._weights import Array, weighted_quantile
-from gbce.draws import Draws
+from gbce.draws import Draws, Points
+from gbce.metrics import at_levels, costs, frontier_table, pareto
 from gbce.space import Space
 
-__all__ = ["changes", "intervals", "quantiles", "shares"]
+__all__ = ["changes", "front", "intervals", "quantiles", "shares"]
 
 
 def changes(space: Space, x0: Array, decisions: Sequence[Decision]) -> pd.DataFrame:
@@ -72,3 +73,29 @@ def shares(draws: Draws, space: Space, feature: str) -> pd.DataFrame:
         table[name] = np.bincount(codes, weights, minlength=len(levels) + 1)
     shown = pd.DataFrame(table, index=pd.Index([*levels, "(missing)"], name=feature, dtype=object))
     return shown if space.features[j].missing is not None else shown.iloc[:-1]
+
+
+def front(
+    draws: Draws,
+    row: Points,
+    decisions: Sequence[Decision],
+    space: Space,
+    weights: Array,
+    *,
+    distance: str,
+    levels: Sequence[float] | None,
+    among: str,
+) -> pd.DataFrame:
+    """Return the cheapest of the draws (or of the pool), the row and the decisions for every reliability.
+
+    Reliability is the share of the models' weights ``(K,)`` under which the target is reached.
+    """
+    if among not in ("draws", "pool"):
+        raise ValueError(f"among must be 'draws' or 'pool', not {among!r}")
+    where = draws.distinct[0] if among == "draws" else np.flatnonzero(np.isfinite(draws.pool.extra))
+    x = np.vstack([row.x, draws.pool.x[where], *(decision.x for decision in decisions)])
+    reached = np.vstack([row.reached, draws.pool.reached[where], *(decision.reached for decision in decisions)])
+    cost, reliability = costs(space, x, row.x[0], distance), reached @ weights
+    which = pareto(reliability, cost)
+    which = which[at_levels(reliability[which], levels)]
+    return frontier_table(space, x[which], reliability[which], np.zeros(len(which)), cost[which])

@@ -11,6 +11,7 @@ import pandas as pd
 from gbce._budget import Budget, budget_of
 from gbce._deciding import chosen, judged
 from gbce._joint import MANY_MODELS, sample_jointly
+from gbce._probes import Probes
 from gbce._reference import Reference
 from gbce._seeds import SAMPLING, seed_number, stream
 from gbce._status import budget_note, calibration_note, mode_note, short_note, status_of
@@ -36,7 +37,7 @@ __all__ = ["DEFAULT_RULES", "Explainer"]
 DEFAULT_RULES: tuple[Rule, ...] = (MAP(), Mean(), CVaR(), ChanceConstrained())
 
 
-class Explainer:
+class Explainer(Probes):
     """Explains rows of a table to one or several fitted models.
 
     Parameters
@@ -56,8 +57,9 @@ class Explainer:
         How to draw; ``SMC()`` when left out.
     weights : sequence of K numbers, optional
         Of the models; equal when left out. :func:`gbce.weights_from_risk` computes them from cross-validated losses.
-    combine : {"any", "all", "average"}
-        What several models must agree on: at least one (the paper's mixture), all (the worst case), or their mean.
+    combine : {"any", "all", "average"} or Entropic
+        What several models must agree on: at least one (the paper's mixture), all (the worst case), their mean, or
+        anything between (:class:`gbce.Entropic`).
     evaluation : Evaluation, optional
         Settings of the figures: execution noise, neighbours, tail.
     batch_rows : int, optional

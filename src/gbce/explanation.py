@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from gbce._decision import Decision, undisturbed
-from gbce._readings import changes, intervals, quantiles, shares
+from gbce._readings import changes, front, intervals, quantiles, shares
 from gbce._seeds import DECIDING, REWEIGHTING, stream
 from gbce._weights import Array
 from gbce.calibration import EtaRule, ModelError, as_etas
 from gbce.decisions import Rule, Scene, require_rule
 from gbce.draws import Draws, Points
-from gbce.metrics import Evaluation, diagnose, eta_path, figures, importance
+from gbce.metrics import Disagreement, Evaluation, diagnose, disagreement, eta_path, figures, importance
 from gbce.metrics._diagnostics import MIN_ESS, verdict
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.samplers import settled
@@ -244,6 +244,33 @@ class Explanation:
         wanted = None if etas is None else as_etas(etas)
         return eta_path(self.draws, self.mixture, self.space, self.x0, self.evaluation.alpha, wanted)
 
+    def disagreement(self) -> Disagreement:
+        """Return how much the models disagree about the draws, and where: tables and a sentence."""
+        return disagreement(self.draws, self.space, self.free, self.models, self.mixture.weights)
+
+    def frontier(
+        self, *, distance: str = "l2", levels: Sequence[float] | None = None, among: str = "draws"
+    ) -> pd.DataFrame:
+        """Return the cheapest draw (or decision) for every reliability, with no model call.
+
+        Parameters
+        ----------
+        distance : {"l2", "l1"}
+            What is cheap, in units of each feature's scale: Euclidean distance from the row, or the sum of changes.
+        levels : sequence of float, optional
+            Reliabilities to answer for; every step of the frontier when left out. One that none attains has no line.
+        among : {"draws", "pool"}
+            Where to look: among the draws, or all evaluated points, those the posterior gives no weight included.
+
+        Returns
+        -------
+        DataFrame
+            By ``reliability``, the weighted share of models that reach the target: ``distance``, ``se`` (zero here),
+            and the row in the user's columns. :meth:`gbce.Explainer.frontier` has noise and other models.
+        """
+        points, weights = (self.draws, self.row, self.decisions, self.space), self.mixture.weights
+        return front(*points, weights, distance=distance, levels=levels, among=among)
+
     def at(
         self,
         eta: float | EtaRule | None = None,
@@ -261,7 +288,7 @@ class Explanation:
             The new eta, or what it is to achieve.
         weights : sequence of K numbers, optional
             New weights of the models.
-        combine : {"any", "all", "average"}, optional
+        combine : {"any", "all", "average"} or Entropic, optional
             New combination.
 
         Raises

@@ -18,7 +18,7 @@ from gbce.decisions import Rule
 from gbce.draws import Draws, Points
 from gbce.explanation import Decision, Explanation
 from gbce.metrics import Evaluation
-from gbce.posterior import Mixture
+from gbce.posterior import Combine, Entropic, Mixture
 from gbce.space import space_fields, space_of
 from gbce.targets import Target
 
@@ -124,7 +124,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         "space": space_fields(space),
         "target": _described(explanation.target, drop=("function",)),
         "models": explanation.models,
-        "mixture": {"eta": explanation.mixture.eta, "combine": explanation.mixture.combine},
+        "mixture": {"eta": explanation.mixture.eta, "combine": _combine_written(explanation.mixture.combine)},
         "evaluation": evaluation,
         "rules": [_described(rule) for rule in explanation.rules if not callable(getattr(rule, "noise", None))],
         "seed": explanation.seed,
@@ -142,6 +142,14 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         "n_model_rows": explanation.n_model_rows,
         "calibration": dict(explanation.calibration),
     }
+
+
+def _combine_written(combine: Combine) -> Any:
+    return {"t": float(combine.t)} if isinstance(combine, Entropic) else combine
+
+
+def _combine_read(written: Any) -> Combine:
+    return Entropic(written["t"]) if isinstance(written, dict) else written
 
 
 def _described(thing: Target | Rule, drop: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -165,7 +173,9 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         space=space_of(manifest["space"]),
         target=_target(manifest["target"]),
         models=tuple(manifest["models"]),
-        mixture=Mixture(manifest["mixture"]["eta"], arrays["mixture.weights"], manifest["mixture"]["combine"]),
+        mixture=Mixture(
+            manifest["mixture"]["eta"], arrays["mixture.weights"], _combine_read(manifest["mixture"]["combine"])
+        ),
         evaluation=Evaluation(**evaluation),
         rules=tuple(_rule(described) for described in manifest["rules"]),
         seed=manifest["seed"],

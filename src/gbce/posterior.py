@@ -6,13 +6,13 @@ another temperature, other weights or another way of combining needs no further 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.special import logsumexp
 
 from gbce._budget import Budget, BudgetSpentError
 from gbce._checks import is_number
+from gbce._combining import Combine, Entropic, entropic, require_combine
 from gbce._weights import Array
 from gbce.predictors import Predictor
 from gbce.priors import LocatedPrior
@@ -21,6 +21,7 @@ from gbce.targets import Outputs, Target
 __all__ = [
     "BudgetSpentError",
     "Combine",
+    "Entropic",
     "EtaGoal",
     "Evaluated",
     "GibbsPosterior",
@@ -28,8 +29,6 @@ __all__ = [
     "as_weights",
     "weights_from_risk",
 ]
-
-Combine = Literal["any", "all", "average"]
 
 
 class Evaluated(NamedTuple):
@@ -58,9 +57,9 @@ class Mixture:
         Weight of the loss against the prior, the paper's η (its learning rate, an inverse temperature).
     weights : array of shape (K,)
         One weight per model; they sum to one.
-    combine : {"any", "all", "average"}
+    combine : {"any", "all", "average"} or Entropic
         ``any`` is the paper's mixture (at least one model is satisfied), ``all`` its worst case, ``average`` the
-        weighted mean loss.
+        weighted mean loss; :class:`gbce.Entropic` is the family they belong to.
 
     Examples
     --------
@@ -77,20 +76,21 @@ class Mixture:
             raise ValueError(
                 f"eta must be zero or a positive number, not {self.eta!r}: it weighs the loss against the prior"
             )
-        if self.combine not in get_args(Combine):
-            raise ValueError(f"combine must be one of {get_args(Combine)}, not {self.combine!r}")
+        require_combine(self.combine)
+
+    @property
+    def t(self) -> float:
+        """Which member of the entropic family the combination is, at this eta."""
+        if isinstance(self.combine, Entropic):
+            return float(self.combine.t)
+        return {"any": float(self.eta), "average": 0.0, "all": -np.inf}[self.combine]
 
     def potential(self, loss: Array) -> Array:
         """Return the potential ``(n,)`` of losses ``(n, K)``: what the posterior weighs points down by."""
         if self.eta == 0:
             return np.zeros(len(loss))  # also where a loss is infinite: the prior knows no loss
-        if self.combine == "average":
-            return self.eta * self._average(loss)
-        if self.combine == "all" or loss.shape[1] == 1:
-            return self.eta * loss.max(axis=1)
-        # Eq. model-mixture: -log sum_k w_k exp(-eta loss_k)
-        with np.errstate(divide="ignore"):
-            return -logsumexp(-self.eta * loss + np.log(self.weights), axis=1)
+        # Eq. model-mixture is the member t = eta: -log sum_k w_k exp(-eta loss_k)
+        return self.eta * self.effective_loss(loss)
 
     def objective(self, loss: Array, cost: Array) -> Array:
         """Return minus the log density up to a constant, ``potential + d(row, x)``: Eq. 1 and Eq. map of the paper."""
@@ -98,13 +98,7 @@ class Mixture:
 
     def effective_loss(self, loss: Array) -> Array:
         """Return potential over eta ``(n,)``: the one loss that stands for all models (Section 4 of the paper)."""
-        if self.eta == 0:
-            return loss.max(axis=1) if self.combine == "all" else self._average(loss)
-        return self.potential(loss) / self.eta
-
-    def _average(self, loss: Array) -> Array:
-        # a model of weight zero has no say, even where its loss is infinite
-        return np.where(self.weights > 0, loss, 0.0) @ self.weights
+        return entropic(loss, self.weights, self.t)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Decisions for a recommendation that is carried out only approximately (Section 2.5.1 c of the paper)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -15,6 +15,7 @@ __all__ = ["CVaR", "ChanceConstrained"]
 
 _FIRST_BLOCK = 50  # candidates asked about in the first call; later calls take more
 _FALLBACKS = 20
+_ROUNDING = 1e-12  # of a sum of weights
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class CVaR(Rule):
 
     For each candidate the mean of the losses at or above their ``tau``-quantile is taken over perturbed copies, the
     same perturbations for every candidate. With several models the loss is the one their combination stands for,
-    ``potential / eta``.
+    ``potential / eta``, or every model's own.
 
     Parameters
     ----------
@@ -35,6 +36,9 @@ class CVaR(Rule):
         Perturbed copies of each candidate.
     max_candidates : int
         Distinct draws that are tried, picked at random.
+    across : {"combined", "models"}
+        Over what the worst cases are taken: over perturbed copies, with the models combined to one loss; or over
+        perturbed copies and models jointly, each model with its weight.
 
     Examples
     --------
@@ -48,8 +52,10 @@ class CVaR(Rule):
     noise: Noise | None = None
     n_perturb: int = 64
     max_candidates: int = 800
+    across: Literal["combined", "models"] = "combined"
 
     def __post_init__(self) -> None:
+        _require_across(self, "combined")
         require_finite(self, "tau")
         if not 0 <= self.tau < 1:
             raise ValueError(f"CVaR: tau must be at least 0 and below 1, not {self.tau!r}")
@@ -62,8 +68,13 @@ class CVaR(Rule):
         x = scene.draws.pool.x[candidates]
         shifts = offsets(scene.noise if self.noise is None else self.noise, scene.space, scene.rng, self.n_perturb)
         loss = under_noise(posterior, scene.space, x, shifts).loss
-        combined = scene.mixture.effective_loss(loss.reshape(-1, loss.shape[2])).reshape(loss.shape[:2])
-        return pick(scene, candidates[best(tail_mean(combined, self.tau), scene.distance(x))])
+        if self.across == "models":
+            weights = np.tile(scene.mixture.weights, self.n_perturb)
+            risk = joint_tail_mean(loss.reshape(len(x), -1), weights / weights.sum(), self.tau)
+        else:
+            combined = scene.mixture.effective_loss(loss.reshape(-1, loss.shape[2])).reshape(loss.shape[:2])
+            risk = tail_mean(combined, self.tau)
+        return pick(scene, candidates[best(risk, scene.distance(x))])
 
 
 @dataclass(frozen=True)
@@ -76,7 +87,7 @@ class ChanceConstrained(Rule):
     Parameters
     ----------
     probability : float
-        Least share of perturbed copies that must reach the target, under the first model.
+        Least share of perturbed copies that must reach the target.
     noise : number, sequence, mapping or function, optional
         Execution noise, as in :class:`CVaR`.
     n_perturb : int
@@ -85,6 +96,8 @@ class ChanceConstrained(Rule):
         Further copies of each promising one.
     max_candidates : int
         Distinct draws that are tried, picked at random.
+    across : {"first", "models"}
+        Whose verdicts count: the first model's; or those of all models on every copy, each with its weight.
 
     Notes
     -----
@@ -103,8 +116,10 @@ class ChanceConstrained(Rule):
     n_perturb: int = 64
     n_confirm: int = 512
     max_candidates: int = 800
+    across: Literal["first", "models"] = "first"
 
     def __post_init__(self) -> None:
+        _require_across(self, "first")
         require_finite(self, "probability")
         if not 0 < self.probability <= 1:
             raise ValueError(f"ChanceConstrained: probability must be above 0, at most 1, not {self.probability!r}")
@@ -122,7 +137,9 @@ class ChanceConstrained(Rule):
 
         def success(which: Array, shifts: Array) -> Array:
             x = scene.draws.pool.x[which]
-            return under_noise(posterior, scene.space, x, shifts, first_only=True).reached[:, :, 0].mean(axis=1)
+            first = self.across == "first"
+            reached = under_noise(posterior, scene.space, x, shifts, first_only=first).reached
+            return reached[:, :, 0].mean(axis=1) if first else reached.mean(axis=1) @ scene.mixture.weights
 
         p, n = self.probability, self.n_perturb
         promising = p - np.sqrt(p * (1 - p) / n)
@@ -133,14 +150,15 @@ class ChanceConstrained(Rule):
             looks = np.concatenate([looks, share])
             hopeful = block[share >= promising]
             if len(hopeful):
-                holds = np.flatnonzero(success(hopeful, many) >= p)
+                holds = np.flatnonzero(success(hopeful, many) >= p - _ROUNDING)
                 if len(holds):
                     return pick(scene, hopeful[holds[0]])
         best_few = candidates[np.sort(np.argsort(-looks, kind="stable")[:_FALLBACKS])]
         share = success(best_few, many)
         winner = int(np.argmax(share))  # the first of equals is the nearest
+        where = "" if self.across == "first" else " and across models"
         note = (
-            f"{self.label}: none of {len(candidates)} draws succeeds under noise with probability {p:g}; "
+            f"{self.label}: none of {len(candidates)} draws succeeds under noise{where} with probability {p:g}; "
             f"the best one, {share[winner]:.2f}, was taken."
         )
         return pick(scene, best_few[winner], note)
@@ -164,6 +182,23 @@ def tail_mean(loss: Array, tau: float) -> Array:
     var = ordered[:, max(int(np.ceil(tau * n - 1e-9)) - 1, 0)]
     tail = ordered >= var[:, None]
     return np.where(tail, ordered, 0.0).sum(axis=1) / tail.sum(axis=1)
+
+
+def joint_tail_mean(loss: Array, weights: Array, tau: float) -> Array:
+    """Mean of losses ``(k, n)`` at or above their tau-quantile, each with its weight ``(n,)``: ``(k,)``."""
+    loss, weights = loss[:, weights > 0], weights[weights > 0]
+    order = np.argsort(loss, axis=1, kind="stable")
+    ordered, weight = np.take_along_axis(loss, order, axis=1), weights[order]
+    place = (np.cumsum(weight, axis=1) < tau - 1e-9).sum(axis=1)
+    var = np.take_along_axis(ordered, np.minimum(place, loss.shape[1] - 1)[:, None], axis=1)
+    weight = np.where(ordered >= var, weight, 0.0)
+    return (np.where(weight > 0, ordered, 0.0) * weight).sum(axis=1) / weight.sum(axis=1)
+
+
+def _require_across(rule: Rule, default: str) -> None:
+    across = getattr(rule, "across", None)
+    if across not in (default, "models"):
+        raise ValueError(f"{type(rule).__name__}: across must be {default!r} or 'models', not {across!r}")
 
 
 def some_draws(scene: Scene, most: int) -> Array:

@@ -1,6 +1,7 @@
 """Figures: for one point, for the whole posterior, and for how well it was sampled."""
 
 from gbce.metrics._diagnostics import diagnose
+from gbce.metrics._disagreement import Disagreement, disagreement, disagreement_sentence
 from gbce.metrics._distributional import (
     Figure,
     figures,
@@ -11,20 +12,32 @@ from gbce.metrics._distributional import (
     tail,
 )
 from gbce.metrics._evaluation import Evaluation
+from gbce.metrics._frontier import at_levels, costs, frontier_table, near_front, pareto
 from gbce.metrics._path import eta_path
 from gbce.metrics._pointwise import Neighbours, robustness
+from gbce.metrics._survival import survival, wilson
 
 __all__ = [
+    "Disagreement",
     "Evaluation",
     "Figure",
     "Neighbours",
+    "at_levels",
+    "costs",
     "diagnose",
+    "disagreement",
+    "disagreement_sentence",
     "eta_path",
     "figures",
+    "frontier_table",
     "importance",
     "most_moved",
+    "near_front",
+    "pareto",
     "robustness",
     "stability",
     "success_probability",
+    "survival",
     "tail",
+    "wilson",
 ]

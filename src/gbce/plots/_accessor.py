@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from gbce.explanation import Explanation
 from gbce.plots._changes import plot_changes
+from gbce.plots._frontier import plot_frontier
 from gbce.plots._path import plot_path
 from gbce.plots._posterior import plot_posterior
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
     from matplotlib.axes import Axes
 
 __all__ = ["Plots"]
@@ -38,3 +40,7 @@ class Plots:
     def path(self, etas: Sequence[float] | None = None, **options: Any) -> "np.ndarray[Any, Any]":
         """Figures over eta, one panel each, see :func:`gbce.plots.plot_path`."""
         return plot_path(self.explanation, etas, **options)
+
+    def frontier(self, table: "pd.DataFrame | None" = None, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
+        """Cost of every reliability, see :func:`gbce.plots.plot_frontier`."""
+        return plot_frontier(self.explanation, table, ax=ax, **options)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from gbce.explanation import Explanation
-from gbce.metrics import most_moved
+from gbce.metrics import disagreement_sentence, most_moved
 from gbce.space import value_text
 from gbce.targets import short
 
@@ -43,6 +43,10 @@ def headline(explanation: Explanation) -> list[tuple[str, str]]:
     ]
     if len(explanation.models) > 1:
         facts.append(("models", f"combined by {explanation.mixture.combine!r}; figures are those of the first"))
+        weights = explanation.mixture.weights
+        if (weights > 0).sum() > 1:
+            found = disagreement_sentence(explanation.draws, explanation.space, explanation.free, weights)
+            facts.append(("", found))
     cost = f"{explanation.n_model_calls} model calls, {explanation.n_model_rows:,} rows"
     facts.append(("cost", f"{cost}; eta {explanation.eta:g}, seed {explanation.seed}"))
     return facts

@@ -1,0 +1,245 @@
+"""Groups of rows: what recourse costs each of them, whether they have any, and which features it takes."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from gbce._checks import is_number
+from gbce._weights import Array
+from gbce.batch._table import ExplanationTable, record_of, stacked
+from gbce.explanation import Explanation
+from gbce.metrics import wilson
+
+__all__ = ["group_changes", "group_costs"]
+
+Explanations = ExplanationTable | Sequence[Explanation] | Mapping[Hashable, Explanation]
+
+
+def group_costs(
+    explanations: Explanations,
+    groups: Any,
+    *,
+    rule: str | None = None,
+    mass: float = 0.95,
+    n_bootstrap: int = 2_000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Compare what recourse costs groups of rows, and how many of them have any.
+
+    Parameters
+    ----------
+    explanations : ExplanationTable, sequence or mapping of Explanation
+        Of one row each.
+    groups : sequence, Series or mapping
+        The group of each row: in order, or by the row's label.
+    rule : str, optional
+        Label of a decision rule, such as ``"MAP"``: the cost is the distance of its decision, over rows it reaches the
+        target for. When left out, the posterior's expected distance, over rows that can reach it.
+    mass : float
+        Probability of the intervals.
+    n_bootstrap : int
+        Resamples of each group's rows.
+    seed : int
+        Of the resamples.
+
+    Returns
+    -------
+    DataFrame
+        By group: ``rows``; ``already``, those that reach the target as they are, which count no further;
+        ``attainable``, the share of the others for which a way was found, with Wilson's interval; ``cost``, the mean
+        over these, in units of each feature's scale, with a bootstrap interval over rows that is widened where they
+        are few; ``se_mc``, the part of its error that is Monte Carlo's (zero with ``rule``). A lone row has no
+        interval.
+
+    Notes
+    -----
+    Each row's figure has a Monte Carlo error of its own, so the spread between rows, and the interval, contain it.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> data = np.random.default_rng(0).normal(size=(60, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+    >>> table = explainer.explain_many(data[:6], gbce.AtLeast(2), rules=[gbce.MAP()], seed=0, progress=False)
+    >>> gbce.group_costs(table, ["a", "a", "a", "b", "b", "b"]).loc["a", "rows"]
+    np.int64(3)
+    """
+    table = _table(explanations)
+    labels = _labels(groups, table)
+    _require_options(mass, n_bootstrap)
+    status = table.diagnostics["status"]
+    cost, se, attained = _costs(table, rule)
+    lines = {}
+    for group in pd.unique(labels):
+        inside = (labels == group).to_numpy()
+        wanting = inside & (status != "already reached").to_numpy()
+        found = wanting & attained
+        n = int(wanting.sum())
+        share = float(attained[wanting].mean()) if n else float("nan")
+        low, high = (
+            wilson(np.array(share), n, float(norm.ppf(0.5 + mass / 2))) if n else (np.array(np.nan), np.array(np.nan))
+        )
+        mean, bottom, top = _bootstrapped(cost[found, None], mass, n_bootstrap, np.random.default_rng(seed))
+        lines[group] = {
+            "rows": int(inside.sum()),
+            "already": int(inside.sum()) - n,
+            "attainable": share,
+            "attainable_low": float(low),
+            "attainable_high": float(high),
+            "cost": float(mean[0]),
+            "cost_low": float(bottom[0]),
+            "cost_high": float(top[0]),
+            "se_mc": float(np.sqrt(np.square(se[found]).sum())) / found.sum() if found.any() else float("nan"),
+        }
+    return pd.DataFrame.from_dict(lines, orient="index").rename_axis("group")
+
+
+def group_changes(
+    explanations: Explanations, groups: Any, *, mass: float = 0.95, n_bootstrap: int = 2_000, seed: int = 0
+) -> pd.DataFrame:
+    """Return which features change how far in the pooled posterior of each group of rows.
+
+    A group's pooled posterior is the mixture of its rows' posteriors, over rows that do not reach the target already
+    and can reach it.
+
+    Parameters
+    ----------
+    explanations, groups, mass, n_bootstrap, seed
+        As in :func:`group_costs`.
+
+    Returns
+    -------
+    DataFrame
+        By group and feature: ``change``, the mean size of the change in the feature's own units (of a category, the
+        probability of one), its interval ``low`` to ``high`` over rows, Monte Carlo error ``se_mc``, and ``ratio``
+        to the prior's own mean change. From explanations, which have their draws, also the signed mean, ``shift``,
+        with ``shift_low`` and ``shift_high``; NaN for a category.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> data = np.random.default_rng(0).normal(size=(60, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+    >>> table = explainer.explain_many(data[:4], gbce.AtLeast(2), rules=[], seed=0, progress=False)
+    >>> gbce.group_changes(table, ["a", "a", "b", "b"]).index.tolist()
+    [('a', 'x1'), ('a', 'x2'), ('b', 'x1'), ('b', 'x2')]
+    """
+    table = _table(explanations)
+    labels = _labels(groups, table)
+    _require_options(mass, n_bootstrap)
+    features = table.importance.index.get_level_values("feature")[: len(table.importance) // len(table)]
+    change, error, prior = (
+        table.importance[name].to_numpy().reshape(len(table), -1) for name in ("change", "se", "prior")
+    )
+    counted = (table.diagnostics["status"] == "attainable").to_numpy()
+    shift = (
+        None if isinstance(explanations, ExplanationTable) else np.array([_shift(one) for one in _each(explanations)])
+    )
+    parts = []
+    for group in pd.unique(labels):
+        found = (labels == group).to_numpy() & counted
+        rng = np.random.default_rng(seed)
+        mean, low, high = _bootstrapped(change[found], mass, n_bootstrap, rng)
+        n, before = max(int(found.sum()), 1), prior[found].sum(axis=0)
+        part = {"change": mean, "low": low, "high": high, "se_mc": np.sqrt(np.square(error[found]).sum(axis=0)) / n}
+        with np.errstate(invalid="ignore", divide="ignore"):
+            part["ratio"] = np.where(before > 0, n * mean / before, 1.0)
+        if shift is not None:
+            rng = np.random.default_rng(seed)
+            part["shift"], part["shift_low"], part["shift_high"] = _bootstrapped(shift[found], mass, n_bootstrap, rng)
+        parts.append(
+            pd.DataFrame(part, index=pd.MultiIndex.from_product([[group], features], names=["group", "feature"]))
+        )
+    return pd.concat(parts)
+
+
+def _costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array, Array]:
+    """Cost, its Monte Carlo error and whether there is any, by row: ``(n,)`` each."""
+    if rule is None:
+        figures = table.distribution
+        attained = (table.diagnostics["status"] == "attainable").to_numpy()
+        return figures["expected_distance"].to_numpy(), figures["expected_distance_se"].to_numpy(), attained
+    rules = table.pointwise.index.get_level_values("rule")
+    if rule not in rules:
+        raise ValueError(f"there is no rule {rule!r}; the explanations have {sorted(set(rules))}")
+    own = table.pointwise[rules == rule]
+    if len(own) != len(table):
+        raise ValueError(f"{rule!r} decided for {len(own)} of {len(table)} rows only: give a rule that decides for all")
+    cost = own["distance"].to_numpy(dtype=float)
+    return cost, np.zeros(len(cost)), own["reached"].to_numpy(dtype=bool)
+
+
+def _bootstrapped(values: Array, mass: float, n: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """Mean over rows of ``(r, k)`` and its percentile bootstrap interval: three arrays ``(k,)``."""
+    empty = np.full(values.shape[1], np.nan)
+    if len(values) == 0:
+        return empty, empty, empty
+    if len(values) == 1:
+        return values[0], empty, empty
+    picks = rng.multinomial(len(values), np.full(len(values), 1.0 / len(values)), size=n) / len(values)
+    mean, level = values.mean(axis=0), 0.5 + mass / 2
+    # resampled means of few rows spread too little: widened as Student's law asks
+    wider = np.sqrt(len(values) / (len(values) - 1)) * student.ppf(level, len(values) - 1) / norm.ppf(level)
+    low, high = np.quantile(picks @ values, [1 - level, level], axis=0)
+    return mean, mean + wider * (low - mean), mean + wider * (high - mean)
+
+
+def _shift(explanation: Explanation) -> Array:
+    """Signed mean change of each feature ``(d,)``; NaN for a category, a missing value does not count."""
+    draws, space = explanation.draws, explanation.space
+    gap = draws.x - explanation.x0
+    known = np.isfinite(gap)
+    mass = draws.weights @ known
+    mean = draws.weights @ np.where(known, gap, 0.0) / np.where(mass > 0, mass, 1.0)
+    gone = np.array([feature.unordered for feature in space.features]) | (mass == 0)
+    return np.where(gone, np.nan, mean)
+
+
+def _each(explanations: Any) -> list[Explanation]:
+    return list(explanations.values()) if isinstance(explanations, Mapping) else list(explanations)
+
+
+def _table(explanations: Any) -> ExplanationTable:
+    if isinstance(explanations, ExplanationTable):
+        return explanations
+    if isinstance(explanations, Explanation) or not isinstance(explanations, (Mapping, Sequence)):
+        raise TypeError(
+            "explanations must be an ExplanationTable or a list or mapping of explanations, not "
+            f"{type(explanations).__name__}"
+        )
+    listed = _each(explanations)
+    if not listed or not all(isinstance(one, Explanation) for one in listed):
+        raise TypeError("explanations must hold at least one explanation, and nothing else")
+    if len({one.space.names for one in listed}) > 1:
+        raise ValueError("the explanations are of different tables: their features differ")
+    labels = list(explanations) if isinstance(explanations, Mapping) else list(range(len(listed)))
+    return stacked([record_of(one) for one in listed], labels, 0, 0)
+
+
+def _labels(groups: Any, table: ExplanationTable) -> pd.Series:
+    rows = table.diagnostics.index
+    if isinstance(groups, (pd.Series, Mapping)):
+        known = groups if isinstance(groups, Mapping) else groups.to_dict()
+        missing = [row for row in rows if row not in known]
+        if missing:
+            raise ValueError(f"groups has no entry for rows {missing[:5]}: its index must have the rows' labels")
+        labels = pd.Series([known[row] for row in rows], index=rows, dtype=object)
+    else:
+        listed = list(groups)
+        if len(listed) != len(rows):
+            raise ValueError(f"groups must have one entry per row: {len(rows)} rows, but {len(listed)} entries")
+        labels = pd.Series(listed, index=rows, dtype=object)
+    if labels.isna().any():
+        raise ValueError("groups has missing entries: name a group for every row, or leave these rows out")
+    return labels
+
+
+def _require_options(mass: Any, n_bootstrap: Any) -> None:
+    if not is_number(mass) or not 0 < mass < 1:
+        raise ValueError(f"mass must lie between 0 and 1, not {mass!r}")
+    if not isinstance(n_bootstrap, (int, np.integer)) or isinstance(n_bootstrap, bool) or n_bootstrap < 100:
+        raise ValueError(f"n_bootstrap must be a whole number of at least 100, not {n_bootstrap!r}")
