@@ -38,7 +38,8 @@ class CoefficientPosterior:
     ----------
     eta : float or "safe"
         The learning rate eta', or SafeBayes: the one of ``grid`` that predicts every row best from those before it
-        (Grünwald and van Ommen 2017), for linear and logistic models; the losses are in the facts.
+        (Grünwald and van Ommen 2017), for linear models, with their noise unknown, and logistic ones; the losses are in
+        the facts.
     prior_sd : float, optional
         Standard deviation of the normal prior of weights. When left out it is read off the learner: ``alpha`` of
         ``Ridge``, ``C`` of ``LogisticRegression``, infinite for ``LinearRegression``; for networks it is 2 for what a
@@ -114,7 +115,7 @@ class CoefficientPosterior:
                 'eta="safe" predicts every row from those before it, and needs a prior for the first: give prior_sd, '
                 "or a learner with regularisation such as Ridge"
             )
-        return safe_eta(reading.problem, sorted(self.grid, reverse=True), self.safe, rng)
+        return safe_eta(reading.problem, self.grid, self.safe, rng)
 
     def _chains(self, problem: Problem, n_models: int, rng: np.random.Generator) -> tuple[Array, dict[str, float]]:
         c, p = self.n_chains, problem.net.n_parameters
@@ -161,7 +162,7 @@ def _nearby_mode(problem: Problem, start: Array) -> Array:
 
 def _maps(problem: Problem, modes: Array) -> Array:
     """Return a map for each chain under which the surroundings of its mode are round, ``(c, p, p)``."""
-    roots = []
+    roots: list[Array] = []
     for k, mode in enumerate(modes):
         if problem.linear and k:
             roots.append(roots[0])

@@ -33,8 +33,8 @@ def hmc(
     """Draw from ``exp(-energy)``.
 
     ``start`` is ``(c, p)``. Chain k moves in coordinates ``z`` with ``theta = maps[k] @ z``, ``(c, p, p)``, which
-    should make its surroundings round. One step size is adapted for all chains by dual averaging during warm-up; each step
-    jitters it, and leaps between 1 and ``leaps`` times.
+    should make its surroundings round. One step size is adapted for all chains by dual averaging during warm-up;
+    each step jitters it, and leaps between 1 and ``leaps`` times.
     """
     theta, (u, g) = start, energy(start)
     log_step, averaged, error = np.log(0.5), np.log(0.5), 0.0

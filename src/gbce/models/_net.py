@@ -85,7 +85,7 @@ class Net:
             slope[:, k] = 1.0
             parts: list[Array] = []
             for number, (w, _) in reversed(list(enumerate(self.layers(theta)))):
-                gw = (passed[number][:, :, None] * slope[:, None, :]).reshape(n, -1)
+                gw = (passed[number][:, :, None] * slope[:, None, :]).reshape(n, w.size)
                 parts.insert(0, np.concatenate([gw, slope], axis=1) if self.bias else gw)
                 if number:
                     slope = (slope @ w.T) * _ACTIVATIONS[self.activation][1](passed[number])

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gbce._checks import is_number
 from gbce._weights import Array
 
 __all__ = ["ModelPosterior"]
@@ -65,5 +66,5 @@ class ModelPosterior(Sequence[Any]):
         return iter(self.models)
 
     def __repr__(self) -> str:
-        numbers = ", ".join(f"{name}={value:.4g}" for name, value in self.facts.items() if np.isscalar(value))
+        numbers = ", ".join(f"{name}={value:.4g}" for name, value in self.facts.items() if is_number(value))
         return f"ModelPosterior({len(self)} models by {self.method}{': ' + numbers if numbers else ''})"

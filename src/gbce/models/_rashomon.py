@@ -50,7 +50,7 @@ class Rashomon:
     >>> method = gbce.Rashomon(0.05, candidates=[Ridge(1.0), DummyRegressor()])
     >>> posterior = gbce.model_posterior(LinearRegression(), X, y, method, n_models=3)
     >>> [type(model).__name__ for model in posterior]
-    ['Ridge', 'LinearRegression']
+    ['LinearRegression', 'Ridge']
     """
 
     tolerance: float = 0.05

@@ -122,6 +122,8 @@ def _kind(learner: Any, method: str) -> str:
 
     name = type(learner).__name__
     if type(learner) in (MLPClassifier, MLPRegressor):
+        if getattr(learner, "loss", "squared_error") not in ("squared_error", "log_loss"):
+            raise ValueError(f"{method} knows squared errors and log loss, not loss={learner.loss!r} of {name}")
         return "network"
     if type(learner) not in (LinearRegression, Ridge, LogisticRegression):
         raise TypeError(
@@ -157,7 +159,8 @@ def _noise(learner: Any, kind: str, X: Array, y: Array, given: float | None, met
     residual = y - u @ (shrunk * (u.T @ y))
     if left < 1 or not residual @ residual > 1e-20 * (y @ y):
         raise ValueError(
-            f"{method} cannot tell the noise of y, since {type(learner).__name__} fits {n} rows without error: give noise_sd"
+            f"{method} cannot tell the noise of y, since {type(learner).__name__} fits {n} rows without error: give "
+            "noise_sd"
         )
     return math.sqrt(float(residual @ residual) / left)
 
@@ -185,7 +188,7 @@ def _precision(net: Net, sd: float) -> Array:
 
 
 def _network_precision(net: Net, sd: float, standardised: bool) -> Array:
-    """Return independent normal priors; in standardised units a unit gets ``sd`` from its inputs together (Neal 1996)."""
+    """Return independent normal priors; where standardised, a unit gets ``sd`` from all its inputs (Neal 1996)."""
     parts = []
     for i, o in zip(net.sizes[:-1], net.sizes[1:], strict=True):
         parts += [np.full(i * o, (i if standardised else 1) / sd**2), np.full(o, sd**-2)]
