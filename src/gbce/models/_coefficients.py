@@ -123,6 +123,7 @@ class CoefficientPosterior:
         c, p = self.n_chains, problem.net.n_parameters
         if problem.linear:
             mode = problem.mode()
+            problem.require_proper(mode)
             maps = round_maps(problem, mode[None])
             start = mode + (maps @ rng.standard_normal((c, p, 1)))[:, :, 0]
         else:

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import joblib
@@ -99,7 +100,12 @@ def in_parallel(
 
 
 def _alone(task: Callable[..., Any], *arguments: Any) -> Any:
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
-
-    with threadpool_limits(1, user_api="blas"):  # sums in the same order in every process
+    with _threads().limit(limits=1, user_api="blas"):  # sums in the same order in every process
         return task(*arguments)
+
+
+@cache
+def _threads() -> Any:
+    from threadpoolctl import ThreadpoolController  # comes with scikit-learn
+
+    return ThreadpoolController()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import eigh, solve_triangular
 
 from gbce._weights import Array
 from gbce.models._likelihood import Likelihood
@@ -11,7 +11,11 @@ from gbce.models._net import Net
 
 __all__ = ["Problem", "gaussian_draws"]
 
-_STEPS, _CLOSE = 100, 1e-10
+_STEPS, _CLOSE, _FLAT = 100, 1e-10, 1e-7
+_IMPROPER = (
+    "the coefficients have no proper posterior: the classes can be told apart without error, or columns depend on each "
+    "other; give a prior_sd, or a learner with regularisation"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +75,17 @@ class Problem:
             theta, value, slope, gained = theta + size * step, tried, at, -slope @ step
             if gained < _CLOSE:
                 return theta
-        raise ValueError(
-            "the coefficients have no proper posterior: the classes can be told apart without error, or columns depend "
-            "on each other; give a prior_sd, or a learner with regularisation"
-        )
+        raise ValueError(_IMPROPER)
+
+    def require_proper(self, mode: Array) -> None:
+        """Refuse a posterior that is flat in some direction at its mode, measured by what zero coefficients know."""
+        at_zero = self.curvature(np.zeros_like(mode))
+        try:
+            flattest = eigh(self.curvature(mode), at_zero, eigvals_only=True)[0]
+        except np.linalg.LinAlgError:
+            flattest = 0.0
+        if flattest < _FLAT:
+            raise ValueError(_IMPROPER)
 
 
 def gaussian_draws(mean: Array, precision: Array, normal: Array) -> Array:
@@ -82,8 +93,5 @@ def gaussian_draws(mean: Array, precision: Array, normal: Array) -> Array:
     try:
         root = np.linalg.cholesky(precision)
     except np.linalg.LinAlgError:
-        raise ValueError(
-            "the posterior of the coefficients is improper, because columns of X depend on each other: give a "
-            "prior_sd, or a learner with regularisation"
-        ) from None
+        raise ValueError(_IMPROPER) from None
     return mean + solve_triangular(root, normal.T, lower=True, trans="T").T
