@@ -58,7 +58,7 @@ def test_every_public_name_has_a_docstring_with_an_example_and_a_place_in_the_re
             assert ">>>" in thing.__doc__ or "Examples" in thing.__doc__, name
 
 
-DOCUMENTS = ["README.md", *(f"docs/{name}.md" for name in ("guide", "tables", "models", "trends"))]
+DOCUMENTS = ["README.md", *(f"docs/{name}.md" for name in ("guide", "tables", "models", "trends", "uncertainty"))]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
