@@ -48,7 +48,7 @@ def cross_val_risk(models: Any, X: Any, y: Any, cv: int = 5, loss: RiskLoss | No
     >>> y = X @ [1.0, 2.0] + rng.normal(size=200)
     >>> risk = gbce.cross_val_risk([LinearRegression(), DummyRegressor()], X, y)
     >>> gbce.weights_from_risk(risk, gamma=0.5).round(2)
-    array([0.9, 0.1])
+    array([0.95, 0.05])
     """
     listed = [models] if hasattr(models, "fit") else list(models)
     if not listed:
