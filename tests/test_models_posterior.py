@@ -150,7 +150,7 @@ def test_derivatives_of_a_network_are_those_of_differences(activation, kind):
     assert np.allclose(moved[0], 2e-5 * likelihood.curvature(outputs)[:, :, 0], atol=1e-9)
 
 
-def test_network_of_one_linear_unit_has_the_posterior_of_its_grid():
+def test_network_of_one_unit_has_its_posterior():
     """Two weights w1, w2 of ``w2 * tanh(w1 * x)`` and two biases: the outputs' law by self-normalised importance."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(30, 1))
@@ -423,6 +423,7 @@ BAD = {
     "classifier with numbers": (dict(learner=LogisticRegression()), TypeError, "is a classifier, but y holds numbers"),
     "one class": (dict(learner=LogisticRegression(), y=np.ones(80)), ValueError, "single class 1.0"),
     "NaN in y": (dict(y=GAP), ValueError, "y is missing in 1 .*row 7"),
+    "NA in y": (dict(y=pd.Series(GAP).convert_dtypes()), ValueError, "y is missing in 1 .*row 7"),
     "infinite y": (dict(y=np.where(np.isnan(GAP), np.inf, Y)), ValueError, "y is infinite in row 7"),
     "NaN in X": (dict(X=HOLE, method=CP), ValueError, "X is missing .* in 1 rows, first in row 4.*Imputer"),
     "NaN in X, refitted": (dict(X=HOLE, method=BB), ValueError, "Ridge cannot be fitted to these data: .*NaN"),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 
 from gbce._seeds import seed_number
 from gbce._weights import Array
@@ -83,7 +84,7 @@ def checked_data(learner: Any, X: Any, y: Any) -> tuple[Any, Array]:
         )
     if len(y) != X.shape[0]:
         raise ValueError(f"y has {len(y)} outcomes, but X has {X.shape[0]} rows")
-    gaps = np.array([value is None or value != value for value in y.tolist()])
+    gaps = np.asarray(pd.isna(y))
     if gaps.any():
         raise ValueError(
             f"y is missing in {int(gaps.sum())} of {len(y)} rows, first in row {int(gaps.argmax())}: drop them"
