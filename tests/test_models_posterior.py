@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gbce
+from gbce.models._anneal import annealed
 from gbce.models._likelihood import Categorical, Normal
 from gbce.models._net import Net
 from gbce.models._problem import Problem
@@ -174,6 +175,16 @@ def test_network_of_one_unit_has_its_posterior():
     error = spread * np.sqrt(1 / posterior.facts["ess_bulk"] + (weights**2).sum())
     assert np.all(np.abs(drawn.mean(axis=0) - exact) < 4 * error)
     assert np.allclose(drawn.std(axis=0), spread, rtol=0.25)
+
+
+def test_cooling_leaves_poor_modes_behind():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(60, 1))
+    y = np.sin(3 * x[:, 0]) + 0.1 * rng.normal(size=60)
+    problem = Problem(Net((1, 4, 1), "tanh"), Normal(y, 0.1), x, np.eye(13) / 4)
+    loss = problem.likelihood.loss(problem.net.outputs(annealed(problem, 32, rng), x)).sum(axis=1)
+    assert np.median(loss) < 60  # 30 at the truth, some 1000 at a constant
+    assert len(set(loss)) > 16
 
 
 def test_networks_of_both_kinds_and_both_methods_predict():

@@ -9,7 +9,7 @@ from gbce.models._problem import Problem
 
 __all__ = ["annealed", "round_maps"]
 
-_MOVES, _LEAPS = 8, 10
+_MOVES, _LEAPS = 5, 10  # moves to adapt the step in, and as many after
 _RUNGS = 100
 _KEPT = 0.5  # effective share of the population after a rung
 
@@ -17,13 +17,14 @@ _KEPT = 0.5  # effective share of the population after a rung
 def annealed(problem: Problem, n: int, rng: np.random.Generator) -> Array:
     """Return ``n`` states ``(n, p)`` near the posterior, by rungs of eta' that keep most of it effective."""
     theta = rng.standard_normal((n, problem.net.n_parameters)) / np.sqrt(np.diag(problem.precision))
-    beta = 0.0
+    beta, step = 0.0, 0.5
     for _ in range(_RUNGS):
         loss = problem.likelihood.loss(problem.net.outputs(theta, problem.X)).sum(axis=-1)
         beta, before = _next(loss, beta, problem.eta), beta
         theta = theta[systematic(rng, normalise(-(beta - before) * loss), n)]
         here = problem.at(beta)
-        theta = hmc(here.energy, theta, round_maps(here, theta), 0, _MOVES, _LEAPS, rng).states[-1]
+        run = hmc(here.energy, theta, round_maps(here, theta), _MOVES, _MOVES, _LEAPS, rng, step)
+        theta, step = run.states[-1], run.step
         if beta == problem.eta:
             break
     return theta

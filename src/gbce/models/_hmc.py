@@ -14,11 +14,12 @@ _WORST = 1e3
 
 
 class Run(NamedTuple):
-    """States ``(steps, chains, p)`` after warm-up, with energies ``(steps, chains)`` and mean acceptance."""
+    """States ``(steps, chains, p)`` after warm-up, with energies ``(steps, chains)``, mean acceptance and the step."""
 
     states: Array
     energy: Array
     acceptance: float
+    step: float
 
 
 def hmc(
@@ -29,28 +30,30 @@ def hmc(
     n_steps: int,
     leaps: int,
     rng: np.random.Generator,
+    step: float = 0.5,
 ) -> Run:
     """Draw from ``exp(-energy)``.
 
     ``start`` is ``(c, p)``. Chain k moves in coordinates ``z`` with ``theta = maps[k] @ z``, ``(c, p, p)``, which
-    should make its surroundings round. One step size is adapted for all chains by dual averaging during warm-up;
+    should make its surroundings round. One ``step`` size is adapted for all chains by dual averaging during warm-up;
     each step jitters it, and leaps between 1 and ``leaps`` times.
     """
     theta, (u, g) = start, energy(start)
-    log_step, averaged, error = np.log(0.5), np.log(0.5), 0.0
+    first = averaged = log_step = float(np.log(step))
+    error = 0.0
     states, heights, accepted = [], [], []
     for number in range(n_warmup + n_steps):
-        step = np.exp(log_step if number < n_warmup else averaged) * rng.uniform(0.8, 1.0)
+        size = np.exp(log_step if number < n_warmup else averaged) * rng.uniform(0.8, 1.0)
         momentum = rng.standard_normal(theta.shape)
         before = u + 0.5 * np.square(momentum).sum(axis=1)
         at, slope, height, p = theta, g, u, momentum
         with np.errstate(over="ignore", invalid="ignore"):
-            p = p - 0.5 * step * _in_z(maps, slope)
+            p = p - 0.5 * size * _in_z(maps, slope)
             n_leaps = int(rng.integers(1, leaps + 1))
             for leap in range(n_leaps):
-                at = at + step * (maps @ p[:, :, None])[:, :, 0]
+                at = at + size * (maps @ p[:, :, None])[:, :, 0]
                 height, slope = energy(at)
-                p = p - (step if leap < n_leaps - 1 else 0.5 * step) * _in_z(maps, slope)
+                p = p - (size if leap < n_leaps - 1 else 0.5 * size) * _in_z(maps, slope)
             change = before - height - 0.5 * np.square(p).sum(axis=1)
         chance = np.exp(np.minimum(np.where(np.isfinite(change), change, -np.inf), 0.0))
         moves = rng.random(len(theta)) < chance
@@ -59,13 +62,13 @@ def hmc(
         if number < n_warmup:  # Hoffman and Gelman (2014), Algorithm 5
             m = number + 1
             error += (_TARGET - chance.mean() - error) / (m + 10)
-            log_step = np.log(0.5) - np.sqrt(m) / 0.05 * error
+            log_step = first - np.sqrt(m) / 0.05 * error
             averaged += m**-0.75 * (log_step - averaged)
         else:
             states.append(theta)
             heights.append(u)
             accepted.append(chance.mean())
-    return Run(np.array(states), np.array(heights), float(np.mean(accepted)))
+    return Run(np.array(states), np.array(heights), float(np.mean(accepted)), float(np.exp(averaged)))
 
 
 def _in_z(maps: Array, slope: Array) -> Array:
