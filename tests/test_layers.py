@@ -14,7 +14,7 @@ LEVEL = {
     "_weights": 0, "_checks": 0, "_seeds": 0, "_budget": 0.5, "_rows": 0.5, "_units": 0.5, "_frames": 0,
     "_expressions": 0.5, "_combining": 0.5, "space": 1, "targets": 1, "datasets": 1, "predictors": 2, "priors": 2,
     "posterior": 3, "draws": 4, "noise": 4, "samplers": 5,
-    "decisions": 5, "metrics": 5, "calibration": 6, "_decision": 6, "_readings": 6.5, "_joint": 6,
+    "decisions": 5, "metrics": 5, "calibration": 6, "models": 6, "_decision": 6, "_readings": 6.5, "_joint": 6,
     "explanation": 7, "_status": 7.2,
     "_deciding": 7.2, "_reference": 7.2, "_across": 7.3, "_sensitivity": 7.3, "_probes": 7.4, "explain": 7.5,
     "plots": 8, "report": 8, "io": 8, "_arviz": 8, "batch": 9,
@@ -39,13 +39,13 @@ def test_rooms_import_only_from_lower_rooms(path, room):
         assert other == room or LEVEL[other] < LEVEL[room], f"{path.name} ({room}) imports {other}"
 
 
-def test_only_predictors_and_calibration_name_a_framework():
+def test_only_predictors_calibration_and_models_name_a_framework():
     framework = re.compile(
         r"^\s*(import|from) (sklearn|lightgbm|xgboost|catboost|torch|onnxruntime|httpx)", re.MULTILINE
     )
     for path, room in rooms():
         code = "\n".join(line for line in path.read_text().splitlines() if ">>>" not in line)
-        assert room in ("predictors", "calibration") or not framework.search(code), path
+        assert room in ("predictors", "calibration", "models") or not framework.search(code), path
 
 
 def test_every_public_name_has_a_docstring_with_an_example_and_a_place_in_the_reference():

@@ -25,6 +25,15 @@ from gbce.explain import Explainer
 from gbce.explanation import Explanation
 from gbce.io import load
 from gbce.metrics import Evaluation
+from gbce.models import (
+    BayesianBootstrap,
+    CoefficientPosterior,
+    LaplaceApproximation,
+    ModelPosterior,
+    Rashomon,
+    cross_val_risk,
+    model_posterior,
+)
 from gbce.posterior import Entropic, weights_from_risk
 from gbce.predictors import PredictionError, Remote, classifier
 from gbce.priors import DistancePrior, Gaussian, Gower, Laplace, NearData, Sparse
@@ -39,12 +48,14 @@ __all__ = [
     "SMC",
     "AtLeast",
     "AtMost",
+    "BayesianBootstrap",
     "BudgetSpentError",
     "CVaR",
     "Chains",
     "ChanceConstrained",
     "Change",
     "Class",
+    "CoefficientPosterior",
     "DirectOpt",
     "DistancePrior",
     "DiverseSet",
@@ -60,27 +71,32 @@ __all__ = [
     "Gower",
     "Importance",
     "Laplace",
+    "LaplaceApproximation",
     "Loss",
     "Mean",
     "Medoid",
     "ModelError",
     "ModelNeededError",
+    "ModelPosterior",
     "Multi",
     "NearData",
     "Nested",
     "PredictionError",
     "RandomDraw",
     "Range",
+    "Rashomon",
     "Remote",
     "Space",
     "Sparse",
     "SuccessProbability",
     "Value",
     "classifier",
+    "cross_val_risk",
     "datasets",
     "group_changes",
     "group_costs",
     "load",
+    "model_posterior",
     "noise_scale",
     "weights_from_risk",
 ]

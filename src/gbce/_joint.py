@@ -118,8 +118,8 @@ def sample_jointly(sampler: Sampler, posterior: GibbsPosterior, rng: np.random.G
 
 
 def _evidence_by_model(found: Draws, weights: Array) -> list[float]:
-    """Log evidence of each model by itself: ``P(k | draws) = w_k Z_k / Z``."""
+    """Log evidence of each model by itself, NaN for one without weight: ``P(k | draws) = w_k Z_k / Z``."""
     index = found.pool.x[:, -1].astype(int)
     share = np.bincount(index, found.pool_weights, minlength=len(weights))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         return (found.log_evidence + np.log(share) - np.log(weights)).tolist()

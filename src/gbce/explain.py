@@ -21,6 +21,7 @@ from gbce.decisions import MAP, ChanceConstrained, Choice, CVaR, Mean, Rule, req
 from gbce.draws import Draws, Points
 from gbce.explanation import Explanation, lines
 from gbce.metrics import Evaluation, Neighbours
+from gbce.models import ModelPosterior
 from gbce.noise import require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, as_predictor
@@ -42,7 +43,7 @@ class Explainer(Probes):
 
     Parameters
     ----------
-    model : estimator, callable, or list of them
+    model : estimator, callable, list of them, or ModelPosterior
         A fitted scikit-learn, LightGBM or XGBoost estimator or pipeline, or a function of rows. With several, put
         the best one first: figures are reported for it, with the others' beside them.
     data : DataFrame or array of shape (n, d)
@@ -97,7 +98,9 @@ class Explainer(Probes):
         batch_rows: int | None = None,
         joint: bool | None = None,
     ) -> None:
-        models = list(model) if isinstance(model, (list, tuple)) else [model]
+        if isinstance(model, ModelPosterior) and weights is None:
+            weights = model.weights
+        models = list(model) if isinstance(model, (list, tuple, ModelPosterior)) else [model]
         if not models:
             raise ValueError("model is an empty list; give at least one fitted model")
         if space is not None:

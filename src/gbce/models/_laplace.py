@@ -1,0 +1,96 @@
+"""Laplace's approximation around fitted coefficients."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gbce._checks import is_number
+from gbce._weights import Array
+from gbce.models._coefficients import require_positive
+from gbce.models._fits import reseeded
+from gbce.models._posterior import ModelPosterior
+from gbce.models._problem import Problem, gaussian_draws
+from gbce.models._question import Question
+from gbce.models._reading import read
+
+__all__ = ["LaplaceApproximation"]
+
+_PRECISIONS = np.logspace(-4, 4, 81)
+
+
+@dataclass(frozen=True)
+class LaplaceApproximation:
+    """Draw coefficients from a normal law around the fitted ones, with the inverse Hessian as covariance.
+
+    For ``LinearRegression`` and ``Ridge`` it is the exact posterior. For networks the Hessian is the generalised
+    Gauss-Newton matrix, and models are linearised around the fitted coefficients, as that matrix supposes (Immer,
+    Korzepa and Bauer 2021); the prior's precision is that of largest evidence (MacKay 1992) unless it is given.
+
+    Parameters
+    ----------
+    eta : float
+        The learning rate eta': the loss counts as ``eta`` times minus the log likelihood.
+    prior_sd : float, optional
+        Standard deviation of the normal prior of weights; read off the learner's regularisation when left out, and
+        for networks found by evidence.
+    noise_sd : float, optional
+        As in :class:`gbce.CoefficientPosterior`.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> y = np.where(X[:, 0] + X[:, 1] ** 2 > 1, "yes", "no")
+    >>> posterior = gbce.model_posterior(LogisticRegression(), X, y, gbce.LaplaceApproximation(), n_models=10)
+    >>> posterior[0].classes_.tolist()
+    ['no', 'yes']
+    """
+
+    eta: float = 1.0
+    prior_sd: float | None = None
+    noise_sd: float | None = None
+
+    def __post_init__(self) -> None:
+        if not is_number(self.eta) or not 0 < self.eta < math.inf:
+            raise ValueError(f"LaplaceApproximation: eta must be a positive number, not {self.eta!r}")
+        require_positive(self, "prior_sd", "noise_sd")
+
+    def draw(self, question: Question) -> ModelPosterior:
+        """Return models at drawn coefficients, all of weight ``1 / n_models``."""
+        fitting, drawing = (np.random.default_rng(seed) for seed in question.children(2))
+        reading = read(question, type(self).__name__, self.prior_sd, self.noise_sd, standardise=False)
+        problem = reading.problem.at(self.eta)
+        fitted = reseeded(reading.learner, fitting).fit(problem.X, question.y)
+        theta = problem.net.packed(_layers(fitted, reading.network, problem.net.sizes))
+        facts: dict[str, Any] = {**reading.facts, "eta": float(self.eta)}
+        if reading.network and self.prior_sd is None:
+            problem = _by_evidence(problem, theta)
+            facts["prior_sd"] = float(problem.precision[0, 0] ** -0.5)
+        normal = drawing.standard_normal((question.n_models, len(theta)))
+        draws = gaussian_draws(theta, problem.curvature(theta), normal)
+        if reading.network:
+            models = [reading.model(theta, step=one - theta) for one in draws]
+        else:
+            models = [reading.model(one) for one in draws]
+        return ModelPosterior.of(models, self, facts)
+
+
+def _layers(fitted: Any, network: bool, sizes: tuple[int, ...]) -> list[tuple[Array, Array]]:
+    """Return the fitted weights ``(i, o)`` and biases ``(o,)``."""
+    if network:
+        return list(zip(fitted.coefs_, fitted.intercepts_, strict=True))
+    return [(np.atleast_2d(fitted.coef_).T, np.broadcast_to(fitted.intercept_, sizes[-1]))]
+
+
+def _by_evidence(problem: Problem, theta: Array) -> Problem:
+    """Return the problem with the prior's precision of largest evidence, all coefficients alike."""
+    alone = replace(problem, precision=np.zeros_like(problem.precision))
+    known = np.maximum(np.linalg.eigvalsh(alone.curvature(theta)), 0.0)
+    score = [
+        0.5 * len(theta) * np.log(tau) - 0.5 * np.log(known + tau).sum() - 0.5 * tau * theta @ theta
+        for tau in _PRECISIONS
+    ]
+    return replace(problem, precision=_PRECISIONS[int(np.argmax(score))] * np.eye(len(theta)))
