@@ -17,12 +17,24 @@ __all__ = ["evaluate", "halfspaces", "linear", "names_in", "require_readable"]
 
 Values = Callable[[str], Any]
 
+_ROUNDING = 1e-12  # relative
+
 _ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
 }  # fmt: skip
+
+
+def _at_most(a: Any, b: Any) -> Any:
+    """Compare numbers up to rounding: ``0.3 <= 0.1 + 0.2`` both ways."""
+    below = a <= b
+    if np.asarray(a).dtype.kind in "iuf" and np.asarray(b).dtype.kind in "iuf":
+        return below | (np.abs(np.subtract(a, b)) <= _ROUNDING * np.maximum(np.abs(a), np.abs(b)))
+    return below
+
+
 _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
-    ast.LtE: operator.le, ast.Lt: operator.lt, ast.GtE: operator.ge, ast.Gt: operator.gt,
+    ast.LtE: _at_most, ast.Lt: operator.lt, ast.GtE: lambda a, b: _at_most(b, a), ast.Gt: operator.gt,
     ast.Eq: operator.eq, ast.NotEq: operator.ne,
 }  # fmt: skip
 _FUNCTIONS: dict[str, Callable[..., Any]] = {

@@ -34,7 +34,8 @@ _FIRST_MOVE, _LAST_MOVE = 0.5, 1e-3
 class Search:
     """The objective, ``(..., m)`` to ``(...)`` in one model call; remembers the best point that was asked about.
 
-    It also remembers the best one that reaches the target.
+    It also remembers the best one that reaches the target, and whether any slope was seen: a model without one is flat
+    in cells.
 
     ``precision`` ``(m, m)`` is the curvature of a Gaussian prior's cost, or that of the Gaussian nearest to another
     prior; ``floor`` is what no potential falls below. ``smooth`` ``(m,)`` are real features, ``ordered`` all but
@@ -53,6 +54,7 @@ class Search:
     rows_left: int
     best: Points | None = None
     best_reached: Points | None = None
+    sloped: bool = False
 
     @classmethod
     def of(cls, scene: Scene, posterior: GibbsPosterior, max_rows: int) -> "Search":
@@ -150,6 +152,7 @@ def _slopes(search: Search, here: Array, potential: Array, may: Array) -> Array:
     with np.errstate(invalid="ignore"):
         found = (search(trial) - search.cost(trial) - potential[start]) / h
     slope[start, feature] = np.where(np.isfinite(found), found, 0.0)
+    search.sloped |= bool((slope != 0).any())
     return slope
 
 

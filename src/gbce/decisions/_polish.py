@@ -44,9 +44,10 @@ def polished(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
     v, f = _starts(scene, search)
     if len(f) == 0 or f.min() <= search.floor:  # nothing to start from, or nothing to gain: no cost is below zero
         return []
-    least, last_round = f.min(), len(scene.free) > _FEW
+    thorough = len(scene.free) <= _FEW
+    least, last_round = f.min(), not thorough
     try:
-        if len(scene.free) <= _FEW:
+        if thorough:
             v, f = _first(*_with_scattered(search, v, f, nearest=1.0), _N_STARTS)
         for _ in range(_MAX_ROUNDS):
             v, f = _distinct(*levels(search, v, f))
@@ -59,7 +60,10 @@ def polished(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
             elif last_round:
                 break
             else:
-                v[:1], f[:1], *_ = nelder_mead(search, v[:1], search.low, search.high, max_iterations=_SIMPLEX_STEPS)
+                if search.sloped:
+                    v[:1], f[:1], *_ = nelder_mead(
+                        search, v[:1], search.low, search.high, max_iterations=_SIMPLEX_STEPS
+                    )
                 if not _gained(least, f[0]):
                     v, f = _first(*_with_scattered(search, v, f, nearest=_NEAREST), _N_LATE_STARTS)
                     last_round = True

@@ -26,6 +26,7 @@ _MARKS: dict[str, tuple[str, str]] = {
     "DiverseSet": ("#c2185b", "X"),
     "RandomDraw": ("#7f8c8d", "h"),
 }
+_ON_PATH = re.compile(r" with \d+ changes?$")  # a sparsity path beside the decision that is marked
 _OTHERS = ("<", ">", "p", "d", "8")
 
 
@@ -37,6 +38,9 @@ def marks(labels: Sequence[str]) -> list[dict[str, Any]]:
         name = label.split("(")[0].split(" ")[0]
         family = label.split(" ")[0]  # the points of one set are marked alike
         colour, marker = _MARKS.get(name, ("#555555", "o"))
+        if _ON_PATH.search(label):
+            styles.append({"color": colour, "marker": "."})
+            continue
         variants = seen.setdefault(name, [])
         if family not in variants:
             variants.append(family)
@@ -47,7 +51,8 @@ def marks(labels: Sequence[str]) -> list[dict[str, Any]]:
 
 def outside(ax: "Axes", handles: list[Any], labels: list[str]) -> None:
     """Put the legend to the right of the axes, where it hides nothing; the points of one set share one entry."""
-    entries = {re.sub(r"\) \d+$", ")", label): handle for label, handle in zip(labels, handles, strict=True)}
+    names = [_ON_PATH.sub(", other numbers of changes", re.sub(r"\) \d+$", ")", label)) for label in labels]
+    entries = dict(zip(names, handles, strict=True))
     legend = ax.legend(
         list(entries.values()), list(entries), loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9
     )

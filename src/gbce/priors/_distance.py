@@ -20,6 +20,7 @@ Distance = Callable[[Array, Array], Array]
 
 _PILOT_SEED = 20_000  # the proposal is part of the prior: the same for every seed the user gives
 _N_PILOT = 2_000
+_LEAST_STEP, _LEAST_MOVE = 0.3, 1e-3  # deviations of a proposal: of a whole step, and of the first guess
 _PATIENCE = 4  # rounds without a better fit before it is taken
 
 
@@ -123,7 +124,8 @@ def _reach(cost: Callable[[Array], Array], x0: Array, free: Array, low: Array, h
             x[j, side, :, feature] = np.clip(x0[feature] + sign * steps * unit[j], low[j], high[j])
     d = cost(x.reshape(-1, len(x0))).reshape(len(free), 2, len(steps))
     near = d <= d.min() + 1.0
-    reach = (near * steps).max(axis=(1, 2))
+    moved = np.stack([np.abs(x[j, :, :, feature] - x0[feature]) / unit[j] for j, feature in enumerate(free)])
+    reach = (near * moved).max(axis=(1, 2))  # a move that a limit cuts goes no farther than the limit
     return unit * np.maximum(reach, steps[0])
 
 
@@ -167,6 +169,9 @@ def _fitted(start: LocatedPrior, law: Law) -> tuple[LocatedPrior, float]:
             weights = normalise(_tempered(log_weights))
             offset = placed.x[:, numbers.where] - numbers.origin
             factor = _factor(offset, weights, correlated=correlated) / spread
+            if factor.ndim == 1:  # few points may not have moved a feature at all
+                step = np.where(start.space.discrete[numbers.where], _LEAST_STEP, _LEAST_MOVE * numbers.factor)
+                factor = np.maximum(factor, step)
         located = replace(start, parts=(replace(numbers, law=law, factor=factor), *start.parts[1:]))
     return best
 

@@ -92,8 +92,9 @@ def truncated(law: Law, z: Array, low: Array, high: Array) -> Array:
 
 def untruncated(law: Law, value: Array, low: Array, high: Array) -> Array:
     """Return the noise that :func:`truncated` maps to ``value``; infinite at the limits."""
-    below = (law.cdf(value) - law.cdf(low)) / (law.cdf(high) - law.cdf(low))
-    above = (law.cdf(-value) - law.cdf(-high)) / (law.cdf(-low) - law.cdf(-high))
+    with np.errstate(invalid="ignore", divide="ignore"):  # no room between the limits has no noise: NaN
+        below = (law.cdf(value) - law.cdf(low)) / (law.cdf(high) - law.cdf(low))
+        above = (law.cdf(-value) - law.cdf(-high)) / (law.cdf(-low) - law.cdf(-high))
     return np.where(below <= 0.5, ndtri(np.clip(below, 0.0, 1.0)), -ndtri(np.clip(above, 0.0, 1.0)))
 
 

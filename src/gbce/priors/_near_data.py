@@ -1,5 +1,6 @@
 """Closeness to data: a prior times a power of the density of rows that exist."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from gbce._checks import require_counts, require_finite
 from gbce._weights import Array
 from gbce.priors._gaussian import Gaussian
 from gbce.priors._located import LocatedPrior, Prior
-from gbce.space import Space
+from gbce.space import Feature, Space
 
 __all__ = ["NearData"]
 
@@ -30,13 +31,13 @@ class Density:
     width: float
 
     @classmethod
-    def of(cls, points: Array) -> "Density":
+    def of(cls, points: Array, features: Sequence[Feature]) -> "Density":
         """Choose the width under which rows that were left out are most probable."""
         n = len(points)
         squares = _squares(points, points)
         np.fill_diagonal(squares, np.inf)
         scores = [
-            (logsumexp(-0.5 * squares / h**2, axis=1) - np.log(n - 1)).mean() - _axes_used(points) * np.log(h)
+            (logsumexp(-0.5 * squares / h**2, axis=1) - np.log(n - 1)).mean() - _log_volume(features, h)
             for h in _WIDTHS
         ]
         return cls(points, float(_WIDTHS[int(np.argmax(scores))]))
@@ -98,7 +99,7 @@ class NearData:
         some = data
         if len(data) > self.max_rows:
             some = data[np.random.default_rng(_SEED).choice(len(data), self.max_rows, replace=False)]
-        return replace(self, base=base, density=Density.of(space.embed(some)))
+        return replace(self, base=base, density=Density.of(space.embed(some), space.features))
 
     def at(self, space: Space, x0: Array) -> LocatedPrior:
         """Place the law at the row ``x0``."""
@@ -122,6 +123,13 @@ def _squares(a: Array, b: Array) -> Array:
     return np.maximum(squares, 0.0)
 
 
-def _axes_used(points: Array) -> int:
-    """Count the axes that take more than two values: the dimension of what is continuous."""
-    return sum(len(np.unique(column)) > 2 for column in points.T)
+def _log_volume(features: Sequence[Feature], h: float) -> float:
+    """Log of what a kernel of this width adds up to over all rows, up to a constant."""
+    total = 0.0
+    for feature in features:
+        if feature.unordered:
+            levels = len(feature.levels or ())
+            total += float(np.log1p((levels - 1) * np.exp(-0.5 / (feature.scale * h) ** 2)))
+        else:
+            total += float(np.log(h))
+    return total
