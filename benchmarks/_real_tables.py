@@ -118,6 +118,7 @@ def _spelled_out() -> Any:
 def german() -> Case:
     frame = german_credit()
     X, y = frame.drop(columns="class"), frame["class"]
+    X["instalment"] = X["credit_amount"] / X["duration"]
     model = make_pipeline(_spelled_out(), RandomForestClassifier(100, min_samples_leaf=3, random_state=0)).fit(X, y)
     immutable = (
         "credit_history", "purpose", "personal_status", "residence_since", "age", "existing_credits", "num_dependents",
@@ -132,6 +133,7 @@ def german() -> Case:
         bounds=ranges,
         kinds={"employment": "ordinal"},
         levels={"employment": EMPLOYMENT},
+        computed={"instalment": "credit_amount / duration"},
         constraints=[
             "credit_amount <= 600 * duration",
             "credit_amount >= 20 * duration",
@@ -149,6 +151,7 @@ def german() -> Case:
             "amount only falls": answers["credit_amount"] > row["credit_amount"],
             "instalments not above 600": answers["credit_amount"] > 600 * answers["duration"],
             "instalments not below 20": answers["credit_amount"] < 20 * answers["duration"],
+            "instalment follows": ~np.isclose(answers["instalment"], answers["credit_amount"] / answers["duration"]),
             "free housing, no property": free & (answers["property_magnitude"] != "no known property"),
             "employed, so not idle": (answers["employment"] != "unemployed") & idle,
         }
@@ -158,16 +161,11 @@ def german() -> Case:
 
 def census() -> Case:
     frame = adult()
-    X, y = frame.drop(columns="class"), frame["class"]
+    X, y = frame.drop(columns=["class", "education-num"]), frame["class"]  # the number repeats the education
     boosted = HistGradientBoostingClassifier(max_iter=60, random_state=0)
     model = make_pipeline(_spelled_out(), boosted).fit(X, y)
     immutable = ("fnlwgt", "relationship", "race", "sex", "capital-loss", "native-country")
     ranges = {"hours-per-week": (1, 99), "age": (17, 90), "capital-gain": (0, 99_999)}
-    numbers = {name: i + 1 for i, name in enumerate(EDUCATION)}
-
-    def years(answers: pd.DataFrame) -> Any:
-        return answers["education"].map(numbers)
-
     space = gbce.Space.infer(
         X,
         immutable=immutable,
@@ -175,9 +173,8 @@ def census() -> Case:
         bounds=ranges,
         kinds={"education": "ordinal"},
         levels={"education": EDUCATION},
-        computed={"education-num": years},
         constraints=[
-            "age >= `education-num` + 4",
+            "if education in ('Bachelors', 'Masters', 'Prof-school', 'Doctorate') then age >= 19",
             "if relationship in ('Husband', 'Wife') then `marital-status` in "
             "('Married-civ-spouse', 'Married-AF-spouse')",
             "if workclass == 'Never-worked' then `capital-gain` <= 5000",
@@ -189,8 +186,7 @@ def census() -> Case:
         return _outside(answers, ranges) | {
             "age only rises": answers["age"] < row["age"],
             "education only rises": answers["education"].map(EDUCATION.index) < EDUCATION.index(row["education"]),
-            "education-num follows": answers["education-num"] != answers["education"].map(EDUCATION.index) + 1,
-            "age for the schooling": answers["age"] < answers["education-num"] + 4,
+            "degrees take years": answers["education"].isin(EDUCATION[12:]) & (answers["age"] < 19),
             "spouses are married": spouse & ~answers["marital-status"].isin(MARRIED),
             "no work, little gain": (answers["workclass"] == "Never-worked") & (answers["capital-gain"] > 5000),
             "missing stays missing": (answers[["workclass", "occupation"]].isna() != row[["workclass", "occupation"]]
