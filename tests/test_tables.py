@@ -88,3 +88,16 @@ def test_density_is_the_mean_of_the_kernels(table):
     u = space.embed(space.encode(X))[:40] + 0.3
     gaps = np.square(u[:, None, :] - density.points[None, :, :]).sum(axis=2)
     np.testing.assert_allclose(density.log(u), np.log(np.exp(-0.5 * gaps / density.width**2).mean(axis=1)), rtol=1e-8)
+
+
+def test_a_level_that_breaks_a_rule_goes_back_and_numbers_keep_their_move():
+    frame = load_diabetes(return_X_y=True, as_frame=True, scaled=False)[0].assign(
+        group=lambda X: np.where(X["age"] > 50, "old", np.where(X["age"] > 30, "middle", "young"))
+    )
+    space = gbce.Space.infer(frame, constraints=["if sex == 2 then group != 'young'", "s2 + s3 <= s1"])
+    row = frame[(frame["sex"] == 2) & (frame["group"] == "old")].iloc[0]
+    x0 = space.encode_row(row)
+    asked = space.encode(row.to_frame().T.assign(group="young", bmi=row["bmi"] + 3).infer_objects())
+    found = space.frame(space.project(asked, x0)).iloc[0]
+    assert found["group"] == "old"
+    assert found["bmi"] == row["bmi"] + 3

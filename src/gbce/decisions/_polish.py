@@ -60,7 +60,7 @@ def polished(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
             elif last_round:
                 break
             else:
-                if search.sloped:
+                if search.sloped and search.smooth.all():  # a simplex cannot stand on levels
                     v[:1], f[:1], *_ = nelder_mead(
                         search, v[:1], search.low, search.high, max_iterations=_SIMPLEX_STEPS
                     )

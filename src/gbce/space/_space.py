@@ -317,6 +317,12 @@ class Space:
             return placed
         toward = np.broadcast_to(x0 if toward is None else toward, x.shape)
         placed, bad = placed.copy(), np.flatnonzero(~self.admissible(placed, x0))
+        if len(bad) and self._facts.unordered.any():
+            # levels that break a constraint even where no number moves: they go back, the numbers need not
+            levels = np.where(self._facts.unordered, placed[bad], toward[bad])
+            stuck = bad[~self.admissible(self._settled(levels, x0, low, high), x0)]
+            placed[stuck] = self._settled(np.where(self._facts.unordered, toward[stuck], placed[stuck]), x0, low, high)
+            bad = np.setdiff1d(bad, stuck[self.admissible(placed[stuck], x0)])
         for share in _WAY_BACK:
             if len(bad) == 0:
                 break
