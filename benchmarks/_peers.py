@@ -22,11 +22,11 @@ class CannotRunError(RuntimeError):
 
 
 class _Restored:
-    """A model that gets its columns back in their own dtypes, whatever a peer made of them."""
+    """A model that gets its columns in their own dtypes, and computed ones computed, whatever a peer made of them."""
 
     def __init__(self, case: Case, *, codes: bool = False) -> None:
         self._model, self._dtypes = case.model, case.X.dtypes
-        self._codes = codes
+        self._codes, self._derived = codes, case.derived
 
     def predict(self, frame: pd.DataFrame) -> Any:
         said = self._model.predict(self._own(frame))
@@ -36,7 +36,7 @@ class _Restored:
         return self._model.predict_proba(self._own(frame))
 
     def _own(self, frame: pd.DataFrame) -> pd.DataFrame:
-        return frame[list(self._dtypes.index)].astype(self._dtypes.to_dict())
+        return self._derived(frame[list(self._dtypes.index)].astype(self._dtypes.to_dict()))
 
 
 def dice(case: Case, method: str) -> Answer:
@@ -84,7 +84,10 @@ def dice(case: Case, method: str) -> Answer:
                     return None
                 raise
         table = found.cf_examples_list[0].final_cfs_df
-        return None if table is None or len(table) == 0 else table[list(case.X.columns)].iloc[:1]
+        if table is None or len(table) == 0:
+            return None
+        # text went in as objects, so it does not count as changed when it comes out like that
+        return case.derived(table[list(case.X.columns)].iloc[:1].astype({name: case.X[name].dtype for name in text}))
 
     return answer
 

@@ -51,6 +51,8 @@ class Case:
         The class that is wanted, or the relative change of the output.
     ranges : mapping
         Bounds of numbers, for peers that take them.
+    derived : callable
+        Computes columns that follow from others again, for peers that cannot.
     """
 
     X: pd.DataFrame
@@ -61,6 +63,7 @@ class Case:
     broken: Broken
     wish: Any
     ranges: Mapping[str, tuple[float, float]]
+    derived: Callable[[pd.DataFrame], pd.DataFrame] = pd.DataFrame.copy
 
     @property
     def classification(self) -> bool:
@@ -156,7 +159,10 @@ def german() -> Case:
             "employed, so not idle": (answers["employment"] != "unemployed") & idle,
         }
 
-    return Case(X, y, model, space, immutable, broken, "good", ranges)
+    def derived(answers: pd.DataFrame) -> pd.DataFrame:
+        return answers.assign(instalment=answers["credit_amount"] / answers["duration"])
+
+    return Case(X, y, model, space, immutable, broken, "good", ranges, derived)
 
 
 def census() -> Case:

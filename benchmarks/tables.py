@@ -173,7 +173,7 @@ def proof(label: str, found: Sequence[Posterior]) -> str:
     )
 
 
-PROOF_HEAD = (f"{'table, prior':<26}{'rows':>5}{'draws':>12}{'decisions':>11}{'rules':>7}{'immut.':>8}{'dtypes':>8}"
+PROOF_HEAD = (f"{'prior':<26}{'rows':>5}{'draws':>12}{'decisions':>11}{'rules':>7}{'immut.':>8}{'dtypes':>8}"
               f"{'denied':>8}{'draws plaus.':>14}")  # fmt: skip
 
 
@@ -186,8 +186,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes for gbce")
     options = parser.parse_args()
     n = 10 if options.quick else options.rows
-    print(PROOF_HEAD)
-    lines, notes = [], []
+    notes = []
     for name in options.tables:
         try:
             case = TABLES[name]()
@@ -196,9 +195,10 @@ def main() -> None:
             continue
         rows = case.rows(n)
         near = Neighbours.of(case.space.encode(case.X), case.space)
-        lines += ["", f"{name}: {len(case.X):,} x {case.X.shape[1]}, {_wish(case)}", HEAD]
+        print(f"{name}: {len(case.X):,} x {case.X.shape[1]}, {_wish(case)}\n{PROOF_HEAD}", flush=True)
+        lines = [HEAD]
         for label, found in gbce_on(case, rows, near, options.jobs):
-            print(proof(f"{name}, {label}", found), flush=True)
+            print(proof(label, found), flush=True)
             seconds = sum(one.seconds for one in found)
             for rule in ("MAP", "ChanceConstrained"):
                 chosen = [answer for one in found for answer in one.answers if answer.rule == rule]
@@ -210,7 +210,8 @@ def main() -> None:
                 notes.append(f"{peer} on {name}: {error}")
             except Exception as error:  # a peer that breaks is a finding, not the end of the run
                 notes.append(f"{peer} on {name}: {type(error).__name__}: {str(error)[:100]}")
-    print("\n".join([*lines, "", *notes]))
+        print("\n".join([*lines, ""]), flush=True)
+    print("\n".join(notes))
 
 
 def _wish(case: Case) -> str:
