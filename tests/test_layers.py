@@ -57,7 +57,9 @@ def test_every_public_name_has_a_docstring_with_an_example_and_a_place_in_the_re
             assert ">>>" in thing.__doc__ or "Examples" in thing.__doc__, name
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/guide.md", "docs/tables.md", "docs/models.md", "docs/trends.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/guide.md", "docs/tables.md", "docs/models.md", "docs/trends.md"]
+)
 def test_python_in_documents_runs(document, tmp_path, monkeypatch):
     import matplotlib
 

@@ -10,6 +10,7 @@ that may move, ``may`` ``(s, m)`` says which.
 """
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -57,7 +58,7 @@ class Search:
     sloped: bool = False
 
     @classmethod
-    def of(cls, scene: Scene, posterior: GibbsPosterior, max_rows: int) -> "Search":
+    def of(cls, scene: Scene, posterior: GibbsPosterior, max_rows: int) -> Self:
         """Set up the search of a scene."""
         x0, own = scene.x0[scene.free], np.searchsorted(posterior.prior.free, scene.free)
         spread = posterior.prior.covariance[np.ix_(own, own)]

@@ -391,7 +391,7 @@ class Chained:
 
 
 def standardised(offset: Array, factor: Array) -> Array:
-    """Return ``e`` ``(n, k)`` with ``offset = L e``; by one small inverse, since solving many rows waits for threads."""
+    """Return ``e`` ``(n, k)`` with ``offset = L e``; by one small inverse: solving for many rows waits for threads."""
     return offset / factor if factor.ndim == 1 else offset @ np.linalg.inv(factor).T
 
 
