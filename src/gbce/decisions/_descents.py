@@ -5,10 +5,12 @@ single features, above all back to the row: for models that are flat in cells, s
 cell is the one nearest to the row. *Levels* are steps of categories.
 
 Coordinates ``v`` are the free features' changes from the row in units of the prior's spread: the row is the origin.
-Only the potential costs model rows; the prior's cost is known everywhere.
+Only the potential costs model rows; the prior's cost is known everywhere. Where each start has features of its own
+that may move, ``may`` ``(s, m)`` says which.
 """
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -56,7 +58,7 @@ class Search:
     sloped: bool = False
 
     @classmethod
-    def of(cls, scene: Scene, posterior: GibbsPosterior, max_rows: int) -> "Search":
+    def of(cls, scene: Scene, posterior: GibbsPosterior, max_rows: int) -> Self:
         """Set up the search of a scene."""
         x0, own = scene.x0[scene.free], np.searchsorted(posterior.prior.free, scene.free)
         spread = posterior.prior.covariance[np.ix_(own, own)]
@@ -81,13 +83,17 @@ class Search:
         unread = np.zeros((len(x), len(self.unit)))
         points = Points(unread, x, *said, cost=self.posterior.prior.cost(x), extra=unread[:, 0])
         value = self.scene.objective(points)
+        self.remember(points, value)
+        return value.reshape(v.shape[:-1])
+
+    def remember(self, points: Points, value: Array) -> None:
+        """Keep the best of points that were asked about, and of those that reach the target."""
         if self.best is None or value.min() < self.scene.objective(self.best)[0]:
             self.best = points.take(np.array([value.argmin()]))
         reached = np.where(points.reached[:, 0], value, np.inf)
         least = np.inf if self.best_reached is None else self.scene.objective(self.best_reached)[0]
         if reached.min() < least:
             self.best_reached = points.take(np.array([reached.argmin()]))
-        return value.reshape(v.shape[:-1])
 
     def cost(self, v: Array) -> Array:
         """Cost ``(...)`` of ``(..., m)``, without a model call."""
@@ -103,7 +109,7 @@ class Search:
 # --- smooth models ----------------------------------------------------------------------------------------------
 
 
-def newton(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
+def newton(search: Search, v: Array, f: Array, may: Array | None = None) -> tuple[Array, Array]:
     """Descend from ``v`` ``(s, m)`` with objective ``f`` ``(s,)`` by quasi-Newton steps, until they gain nothing.
 
     Slopes of the potential are differences, its curvature is learnt from their change (symmetric rank one); the
@@ -115,12 +121,14 @@ def newton(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
     s, m = v.shape
     curvature, slope, last = np.zeros((s, m, m)), np.zeros((s, m)), np.full((s, m), np.nan)
     failures, active = np.zeros(s, dtype=int), np.arange(s)
-    for _ in range(_NEWTON_STEPS):
+    may = np.ones(v.shape, dtype=bool) if may is None else may
+    active = active[(may & search.smooth).any(axis=1)]
+    for _ in range(_NEWTON_STEPS if len(active) else 0):
         here, potential = v[active], f[active] - search.cost(v[active])
-        now = _slopes(search, here, potential)
+        now = _slopes(search, here, potential, may[active])
         curvature[active] = _learnt(curvature[active], here - last[active], now - slope[active], now, potential)
         slope[active], last[active] = now, here
-        uphill = _uphill(search, here, now)
+        uphill = np.where(may[active], _uphill(search, here, now), 0.0)
         trial = _along(search, here, uphill, _newton_step(uphill, curvature[active] + search.precision))
         value = search(trial)
         pick = (np.arange(len(active)), value.argmin(axis=1))
@@ -135,14 +143,16 @@ def newton(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
     return v, f
 
 
-def _slopes(search: Search, here: Array, potential: Array) -> Array:
+def _slopes(search: Search, here: Array, potential: Array, may: Array) -> Array:
     """Slope of the potential at ``here`` ``(s, m)`` in each coordinate; zero where it is infinite or has none."""
-    h = np.where(here + _SLOPE > search.high, -_SLOPE, _SLOPE)[:, search.smooth]
-    trial = here[:, None, :] + h[:, :, None] * np.eye(here.shape[1])[search.smooth]
+    start, feature = np.nonzero(may & search.smooth)
+    h = np.where(here + _SLOPE > search.high, -_SLOPE, _SLOPE)[start, feature]
+    trial = here[start]
+    trial[np.arange(len(trial)), feature] += h
     slope = np.zeros(here.shape)
     with np.errstate(invalid="ignore"):
-        found = (search(trial) - search.cost(trial) - potential[:, None]) / h
-    slope[:, search.smooth] = np.where(np.isfinite(found), found, 0.0)
+        found = (search(trial) - search.cost(trial) - potential[start]) / h
+    slope[start, feature] = np.where(np.isfinite(found), found, 0.0)
     search.sloped |= bool((slope != 0).any())
     return slope
 
@@ -189,7 +199,7 @@ def _along(search: Search, here: Array, uphill: Array, step: Array) -> Array:
 # --- models that are flat in cells ------------------------------------------------------------------------------
 
 
-def coordinates(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
+def coordinates(search: Search, v: Array, f: Array, may: Array | None = None) -> tuple[Array, Array]:
     """Descend from ``v`` ``(s, m)`` with objective ``f`` ``(s,)`` by moves of single features.
 
     Tried are, for each feature: back to the row, a part of the way there, a move up, a move down. The part is halved
@@ -203,6 +213,8 @@ def coordinates(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
         to = np.stack([np.zeros_like(here), here * (1 - part[active]), here + size, here - size], axis=1)
         to = np.clip(_in_steps(search, to), search.low, search.high)
         to[:, 1:] = np.where(search.ordered, to[:, 1:], here[:, None, :])
+        if may is not None:
+            to = np.where(may[active][:, None, :], to, here[:, None, :])
         value = _one_at_a_time(search, here, f[active], to)
         kind, least = value.argmin(axis=1), value.min(axis=1)
         better = least < f[active][:, None]
@@ -259,7 +271,7 @@ def _joined(search: Search, here: Array, f: Array, to: Array, least: Array) -> t
 # --- categories -------------------------------------------------------------------------------------------------
 
 
-def levels(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
+def levels(search: Search, v: Array, f: Array, may: Array | None = None) -> tuple[Array, Array]:
     """Descend from ``v`` ``(s, m)`` by other levels of single categories, the best of all of them at a time."""
     v, f = v.copy(), f.copy()
     categories = np.flatnonzero(~search.ordered)
@@ -272,6 +284,8 @@ def levels(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
         hopeful = (search.cost(trial) + search.floor < f[active][:, None]) & (trial != v[active][:, None, :]).any(
             axis=2
         )
+        if may is not None:
+            hopeful &= may[active][:, [j for j, _ in options]]
         value = np.full(hopeful.shape, np.inf)
         value[hopeful] = search(trial[hopeful])
         pick = value.argmin(axis=1)

@@ -32,7 +32,7 @@ _SCATTERED = 100  # points per feature
 _NEAREST = 0.01  # of the way that scattered points are drawn in towards the best one
 
 
-def polished(scene: Scene, posterior: GibbsPosterior, *, thorough: bool = True) -> list[Points]:
+def polished(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
     """Return the best of all points asked about on the way down from good points, and the best that reaches the target.
 
     Every round drops the worse half of the starts. The end is a round that gains nothing, or the row limit, or that of
@@ -44,7 +44,7 @@ def polished(scene: Scene, posterior: GibbsPosterior, *, thorough: bool = True) 
     v, f = _starts(scene, search)
     if len(f) == 0 or f.min() <= search.floor:  # nothing to start from, or nothing to gain: no cost is below zero
         return []
-    thorough &= len(scene.free) <= _FEW
+    thorough = len(scene.free) <= _FEW
     least, last_round = f.min(), not thorough
     try:
         if thorough:
@@ -60,7 +60,7 @@ def polished(scene: Scene, posterior: GibbsPosterior, *, thorough: bool = True) 
             elif last_round:
                 break
             else:
-                if search.sloped:
+                if search.sloped and search.smooth.all():  # a simplex cannot stand on levels
                     v[:1], f[:1], *_ = nelder_mead(
                         search, v[:1], search.low, search.high, max_iterations=_SIMPLEX_STEPS
                     )

@@ -8,7 +8,7 @@ bounds, direction, immutable features and constraints are settled here.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -164,7 +164,7 @@ class LocatedPrior:
         while have < n:
             size = min(max(round(1.2 * (n - have) * (tried + 1) / (have + 1)), 1_000), 100_000)
             z = rng.standard_normal((size, self.dimension))
-            z = z[np.isfinite(self.place(z).extra)]
+            z = z[self._admissible(z)]
             found.append(z)
             have, tried = have + len(z), tried + size
             if have < n and tried >= (_MOST_TRIED if have else _MOST_IN_VAIN):
@@ -177,7 +177,12 @@ class LocatedPrior:
         if not self.conditional:
             return 1.0
         z = np.random.default_rng(_PILOT_SEED).standard_normal((_N_PILOT, self.dimension))
-        return max(float(np.isfinite(self.place(z).extra).mean()), 0.5 / _N_PILOT)
+        return max(float(self._admissible(z).mean()), 0.5 / _N_PILOT)
+
+    def _admissible(self, z: Array) -> Array:
+        """Whether the rows of latent points ``(n, m)`` meet the constraints, without what they would pay: ``(n,)``."""
+        bare = replace(self, terms=()) if self.terms else self
+        return np.isfinite(bare.place(z).extra)
 
     def _refuse(self, have: int, tried: int) -> None:
         z = np.random.default_rng(_PILOT_SEED).standard_normal((_N_PILOT, self.dimension))

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from gbce._checks import require_counts, require_finite
 from gbce._weights import Array
@@ -17,7 +16,7 @@ __all__ = ["NearData"]
 
 _SEED = 20_002
 _WIDTHS = np.geomspace(0.05, 2.0, 16)  # tried, in units of each feature's scale
-_CHUNK_CELLS = 4_000_000
+_CHUNK_CELLS = 200_000  # of a block of distances: what stays near the processor
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,7 @@ class Density:
         squares = _squares(points, points)
         np.fill_diagonal(squares, np.inf)
         scores = [
-            (logsumexp(-0.5 * squares / h**2, axis=1) - np.log(n - 1)).mean() - _log_volume(features, h)
-            for h in _WIDTHS
+            (_log_sum(squares.copy(), -0.5 / h**2) - np.log(n - 1)).mean() - _log_volume(features, h) for h in _WIDTHS
         ]
         return cls(points, float(_WIDTHS[int(np.argmax(scores))]))
 
@@ -46,8 +44,7 @@ class Density:
         """Log density ``(m,)`` of embedded rows ``(m, k)``, against the highest there can be."""
         block = max(1, _CHUNK_CELLS // len(self.points))
         parts = [
-            logsumexp(-0.5 / self.width**2 * _squares(u[i : i + block], self.points), axis=1)
-            for i in range(0, len(u), block)
+            _log_sum(_squares(u[i : i + block], self.points), -0.5 / self.width**2) for i in range(0, len(u), block)
         ]
         return np.concatenate(parts) - np.log(len(self.points)) if parts else np.zeros(0)
 
@@ -115,6 +112,14 @@ class NearData:
             return -strength * density.log(space.embed(x))
 
         return replace(located, terms=(*located.terms, away))
+
+
+def _log_sum(squares: Array, factor: float) -> Array:
+    """Log of the sum ``(n,)`` of ``exp(factor * squares)`` ``(n, m)`` for a factor below zero; overwrites them."""
+    least = squares.min(axis=1)
+    squares -= least[:, None]
+    squares *= factor
+    return np.log(np.exp(squares, out=squares).sum(axis=1)) + factor * least
 
 
 def _squares(a: Array, b: Array) -> Array:

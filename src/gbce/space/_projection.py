@@ -29,6 +29,13 @@ def projected(space: "Space", x: Array, x0: Array, toward: Array | None) -> Arra
         return placed
     toward = np.broadcast_to(x0 if toward is None else toward, x.shape)
     placed, bad = placed.copy(), np.flatnonzero(~space.admissible(placed, x0))
+    if len(bad) and space.unordered.any():
+        # levels that break a constraint even where no number moves: they go back, the numbers need not
+        levels = np.where(space.unordered, placed[bad], toward[bad])
+        stuck = bad[~space.admissible(_settled(space, levels, x0, low, high), x0)]
+        back = np.where(space.unordered, toward[stuck], placed[stuck])
+        placed[stuck] = _settled(space, back, x0, low, high)
+        bad = np.setdiff1d(bad, stuck[space.admissible(placed[stuck], x0)])
     for share in _WAY_BACK:
         if len(bad) == 0:
             break

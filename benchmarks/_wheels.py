@@ -1,0 +1,50 @@
+"""Real tables that packages carry inside their wheels, read as files: the packages are never imported."""
+
+import csv
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+
+import pandas as pd
+
+__all__ = ["MissingWheelError", "adult", "bikes", "california", "german_credit"]
+
+
+class MissingWheelError(RuntimeError):
+    """A package whose wheel holds a table is not installed; the message says which command is missing."""
+
+
+def german_credit() -> pd.DataFrame:
+    """Return German credit, 1000 rows by 20 columns and ``class`` (pysubgroup)."""
+    lines = _path("pysubgroup", "credit-g.arff").read_text(encoding="utf-8").splitlines()
+    names = [line.split()[1] for line in lines if line.lower().startswith("@attribute")]
+    start = next(i for i, line in enumerate(lines) if line.lower().startswith("@data"))
+    cells = list(csv.reader((line for line in lines[start + 1 :] if line.strip()), quotechar="'"))
+    frame = pd.DataFrame(cells, columns=names)
+    for name in frame.columns[frame.iloc[0].str.fullmatch(r"\d+")]:
+        frame[name] = frame[name].astype("int64")
+    return frame
+
+
+def adult() -> pd.DataFrame:
+    """Return Adult, 48842 rows by 14 columns and ``class``, missing cells included (shapiq)."""
+    return pd.read_csv(_path("shapiq", "adult_census.csv"))
+
+
+def california() -> pd.DataFrame:
+    """Return California housing, 20640 rows by 8 columns and ``MedHouseVal`` (shapiq)."""
+    return pd.read_csv(_path("shapiq", "california_housing.csv"))
+
+
+def bikes() -> pd.DataFrame:
+    """Return hourly bike rentals, 17379 rows by 12 columns and ``count`` (shapiq)."""
+    return pd.read_csv(_path("shapiq", "bike.csv"))
+
+
+def _path(package: str, name: str) -> Path:
+    try:
+        found = [Path(str(file.locate())) for file in files(package) or [] if file.name == name]
+    except PackageNotFoundError:
+        found = []
+    if not found:
+        raise MissingWheelError(f"{name} is not here: pip install --no-deps {package}")
+    return found[0]
