@@ -29,8 +29,10 @@ SETTINGS: dict[str, Any] = {
 }
 RULES = [gbce.MAP(), gbce.Mean(), gbce.ChanceConstrained()]
 SAMPLER = gbce.SMC(n_candidates=4_000, n_draws=500)
+ETA = 5.0  # at one, the most probable point of an unlikely class is often the row itself
+NEAR_DATA_ROWS = 10  # of those that are explained: its density makes it the slowest
 NEAREST = 5  # training rows that plausibility looks at
-PEER_SECONDS = 60.0  # of one core, for all rows of a table; a peer that needs more gets fewer rows
+PEER_SECONDS = 20.0  # of one core, for all rows of a table; a peer that needs more gets fewer rows
 
 
 @dataclass
@@ -122,8 +124,9 @@ def explained(case: Case, explainer: gbce.Explainer, near: Neighbours, row: pd.D
 def gbce_on(case: Case, rows: pd.DataFrame, near: Neighbours, n_jobs: int) -> Iterator[tuple[str, list[Posterior]]]:
     """Explain all rows, one setting after the other."""
     for label, prior in SETTINGS.items():
-        explainer = gbce.Explainer(case.model, case.X, space=case.space, prior=prior, sampler=SAMPLER)
-        jobs = (delayed(explained)(case, explainer, near, rows.iloc[[i]], i) for i in range(len(rows)))
+        explainer = gbce.Explainer(case.model, case.X, space=case.space, prior=prior, sampler=SAMPLER, eta=ETA)
+        n = min(len(rows), NEAR_DATA_ROWS) if label == "NearData" else len(rows)
+        jobs = (delayed(explained)(case, explainer, near, rows.iloc[[i]], i) for i in range(n))
         yield label, Parallel(n_jobs=n_jobs, batch_size=5)(jobs)
 
 
