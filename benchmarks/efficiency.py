@@ -146,7 +146,7 @@ def main() -> None:
     repeats = options.repeats or (4 if options.quick else 10)
     print(f"{repeats} replicates of each sampler at its defaults")
     for case in (B, C) if options.hard else QUICK if options.quick else CASES:
-        compare(case, repeats, factor=4 if options.quick else 10)
+        compare(case, repeats, factor=4 if options.quick else 10 if case.d < 100 else 3)  # 100 features take memory
 
 
 if __name__ == "__main__":
