@@ -1,4 +1,4 @@
-"""Across models, rows and groups: combinations, disagreement, refits, the frontier, and who pays how much."""
+"""Across models, rows and groups: combinations, disagreement, refits, and who pays how much."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ import gbce
 from exact import Grid, gaussian_log_prior, linear, midpoints
 from gbce._sensitivity import energy_distance
 from gbce.decisions._risk import joint_tail_mean, tail_mean
-from gbce.metrics import near_front, pareto, wilson
+from gbce.metrics import wilson
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import as_predictor
 from scenes import scene_of
@@ -216,6 +216,24 @@ def test_survival_is_the_share_of_new_models(explainer, explanation):
     assert table.loc["posterior", "before"] == explanation.distribution["success_probability"]
 
 
+def test_survival_under_a_posterior_over_models(explainer, explanation, tmp_path):
+    refits = [slope(a, b) for a, b in RNG.normal([1.0, 0.2], 0.4, size=(6, 2))]
+    weights = np.array([0.5, 0.3, 0.2, 0.0, 0.0, 0.0])
+    posterior = gbce.ModelPosterior(refits, weights, "by hand")
+    table = gbce.metrics.survival(explanation, posterior)
+    x = explanation.decisions[0].x[None, :]
+    reached = np.array([model(x)[0] >= 1.0 for model in refits])
+    assert table.loc["MAP", "survival"] == pytest.approx(reached @ weights)
+    assert table.loc["MAP", "all"] == reached[:3].all()
+    drawn = np.column_stack([model(explanation.draws.x) >= 1.0 for model in refits])
+    assert table.loc["posterior", "survival"] == pytest.approx((drawn @ weights).mean())
+    low, high = wilson(table["survival"].to_numpy(), 1 / 0.38)  # three unequal ones count as fewer
+    np.testing.assert_allclose(table[["low", "high"]], np.column_stack([low, high]))
+    pd.testing.assert_frame_equal(explainer.survival(explanation, posterior), table)
+    explanation.save(tmp_path / "kept")
+    pd.testing.assert_frame_equal(gbce.metrics.survival(gbce.load(tmp_path / "kept"), posterior), table)
+
+
 def test_survival_of_classifiers():
     label = np.where(DATA.sum(axis=1) + 0.5 * RNG.normal(size=200) > 0, "yes", "no")
     fits = [LogisticRegression().fit(DATA[rows], label[rows]) for rows in RNG.integers(200, size=(6, 200))]
@@ -324,105 +342,6 @@ def test_cvar_over_models_minimises_its_definition():
     assert gbce.CVaR().choose(two_models(x)).x[0, 0] == gbce.CVaR(across="combined").choose(two_models(x)).x[0, 0]
 
 
-# --- the frontier -------------------------------------------------------------------------------------------
-
-
-def test_pareto_by_brute_force():
-    reliability, cost = RNG.integers(0, 6, size=80) / 5, RNG.integers(1, 30, size=80) / 10
-    front = pareto(reliability, cost)
-    for level in np.unique(reliability[reliability > 0]):
-        cheapest = cost[reliability >= level].min()
-        assert cost[front[reliability[front] >= level]].min() == cheapest
-    assert (np.diff(reliability[front]) > 0).all()
-    assert (np.diff(cost[front]) > 0).all()
-    assert set(front) <= set(near_front(reliability, cost, 50, 80))
-
-
-@pytest.mark.parametrize("distance", ["l2", "l1"])
-def test_frontier_of_the_models_at_hand(explanation, distance):
-    table = explanation.frontier(distance=distance)
-    x = np.vstack([explanation.draws.x, *(decision.x for decision in explanation.decisions)])
-    share = np.column_stack([model(x) >= 1.0 for model in MODELS]) @ WEIGHTS
-    cost = np.linalg.norm(x, axis=1, ord=2 if distance == "l2" else 1)
-    for level in np.unique(share[share > 0]):
-        assert table["distance"][table.index >= level - 1e-9].iloc[0] == pytest.approx(
-            cost[share >= level - 1e-9].min()
-        )
-    assert table.index.is_monotonic_increasing
-    assert table["distance"].is_monotonic_increasing
-    own = np.column_stack([model(table[["x1", "x2"]]) >= 1.0 for model in MODELS]) @ WEIGHTS
-    np.testing.assert_allclose(own, table.index)
-    some = explanation.frontier(distance=distance, levels=[0.6, 1.0])
-    assert some.index.min() >= 0.6
-    pool = explanation.frontier(distance=distance, among="pool")
-    assert pool["distance"].iloc[-1] <= table["distance"].iloc[-1]
-
-
-def test_frontier_under_noise_is_honest():
-    explainer = gbce.Explainer(slope(1.0), RNG.normal(size=(100, 1)), space=gbce.Space.real(1), sampler=QUICK)
-    explanation = explainer.explain([0.0], gbce.AtLeast(1.0, scale=0.5), rules=[], seed=0)
-    table = explainer.frontier(explanation, noise=0.4)
-    truth = norm.cdf((table["x1"] - 1.0) / 0.4)
-    z = (table.index - truth) / table["se"]
-    assert len(table) > 10
-    assert np.abs(z).max() < 4
-    assert table.index.is_monotonic_increasing
-    assert table["distance"].is_monotonic_increasing
-    levels = explainer.frontier(explanation, noise=0.4, levels=[0.5, 0.9])
-    best = 1.0 + 0.4 * norm.ppf(0.9)
-    assert levels["distance"].iloc[-1] == pytest.approx(best, abs=0.06)
-
-
-def test_errors_of_a_frontier_over_models_and_noise_cover():
-    first, second = slope(1.0, 0.5, 0.0), slope(1.0, 0.0, 0.5)
-    space = gbce.Space.real(3)
-    explainer = gbce.Explainer([first, second], RNG.normal(size=(50, 3)), space=space, sampler=QUICK, weights=[7, 3])
-    z = []
-    for seed in range(6):
-        explanation = explainer.explain(np.zeros(3), gbce.AtLeast(1.0, scale=0.5), rules=[], seed=seed)
-        table = explainer.frontier(explanation, noise=0.3)
-        x, sd = table[["x1", "x2", "x3"]].to_numpy(), 0.3 * np.sqrt(1.25)
-        truth = 0.7 * norm.cdf((first(x) - 1.0) / sd) + 0.3 * norm.cdf((second(x) - 1.0) / sd)
-        z.append((table.index.to_numpy() - truth) / table["se"].to_numpy())
-    assert abs(np.mean([one.mean() for one in z])) < 1.0  # chosen, and yet not too good to be true
-    assert np.mean(np.abs(np.concatenate(z)) < 1.96) > 0.85
-
-
-def test_frontier_under_other_models(explainer, explanation):
-    refits = [slope(a, b) for a, b in RNG.normal([1.0, 0.2], 0.3, size=(10, 2))]
-    table = explainer.frontier(explanation, models=refits, max_candidates=5_000)
-    x = np.vstack([explanation.draws.x, *(decision.x for decision in explanation.decisions)])
-    share = np.mean([model(x) >= 1.0 for model in refits], axis=0)
-    for level in (0.3, 0.5, 0.9):
-        attained = table["distance"][table.index >= level - 1e-9].iloc[0]
-        assert attained == pytest.approx(np.linalg.norm(x, axis=1)[share >= level - 1e-9].min())
-    pd.testing.assert_frame_equal(
-        explainer.frontier(explanation, max_candidates=5_000).astype(float), explanation.frontier().astype(float)
-    )
-    hopeless = explainer.frontier(explanation, models=[lambda rows: np.zeros(len(rows))], noise=0.1)
-    assert len(hopeless) == 0
-
-
-def test_frontier_keeps_a_column_named_distance():
-    frame = pd.DataFrame(DATA, columns=["distance", "x"])
-    explainer = gbce.Explainer(lambda f: f.to_numpy().sum(axis=1), frame, sampler=QUICK)
-    table = explainer.explain(frame.iloc[0], gbce.AtLeast(2), rules=[], seed=0).frontier()
-    assert table.columns.tolist() == ["distance_", "se", "distance", "x"]
-
-
-def test_picture_of_a_frontier(explainer, explanation):
-    import matplotlib.pyplot as plt
-
-    ax = explanation.plot.frontier()
-    assert "share of models" in ax.get_ylabel()
-    assert {"draw", "frontier", "MAP", "Mean"} == {text.get_text() for text in ax.get_legend().get_texts()}
-    noisy = explanation.plot.frontier(explainer.frontier(explanation, noise=0.2))
-    assert "probability" in noisy.get_ylabel()
-    hopeless = explainer.frontier(explanation, models=[lambda rows: np.zeros(len(rows))])
-    assert explanation.plot.frontier(hopeless) is not None
-    plt.close("all")
-
-
 # --- groups -------------------------------------------------------------------------------------------------
 
 
@@ -494,12 +413,6 @@ def test_group_changes_pool_posteriors(many):
         (lambda e, x, t: x.at(combine="some"), r"combine must be one of .* or gbce.Entropic\(t\), not 'some'"),
         (lambda e, x, t: x.at(weights=[1, 0, 0]).disagreement(), "at least two models with weights above zero"),
         (lambda e, x, t: e.survival(x, []), "models is an empty list"),
-        (lambda e, x, t: x.frontier(distance="l3"), "distance must be 'l2' or 'l1'"),
-        (lambda e, x, t: x.frontier(among="all"), "among must be 'draws' or 'pool'"),
-        (lambda e, x, t: x.frontier(levels=[0.5, 2.0]), "levels must be probabilities"),
-        (lambda e, x, t: e.frontier(x, noise=-1.0), "noise must be zero or more"),
-        (lambda e, x, t: e.frontier(x, n_perturb=0), "n_perturb must be a whole number"),
-        (lambda e, x, t: e.frontier(x, models=MODELS, weights=[1.0]), "one number per model: 3 models"),
         (lambda e, x, t: gbce.CVaR(across="first"), "CVaR: across must be 'combined' or 'models'"),
         (lambda e, x, t: gbce.ChanceConstrained(across="all"), "across must be 'first' or 'models', not 'all'"),
         (lambda e, x, t: gbce.group_costs(t, ["a"]), "one entry per row: 40 rows, but 1 entries"),

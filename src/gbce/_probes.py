@@ -2,12 +2,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from gbce._across import held_out, noisy_frontier, survived, with_models
-from gbce._budget import Budget
+from gbce._across import OtherModels, survived, with_models
+from gbce._budget import Budget, budget_of
+from gbce._frontier import Frontier, Reliability
 from gbce._sensitivity import Sensitivity, sensitivity
 from gbce._weights import Array
 from gbce.decisions import Rule
@@ -45,23 +48,12 @@ class Probes(ABC):
     ) -> Explanation: ...
 
     def survival(self, explanation: Explanation, models: Any) -> pd.DataFrame:
-        """Put an explanation to models that it has not seen, such as refits, and see whether the answer holds.
+        """Put an explanation to models that it has not seen; see :func:`gbce.metrics.survival`.
 
-        Parameters
-        ----------
-        explanation : Explanation
-            Of this explainer.
-        models : estimator, callable, or list of them
-            Fitted for the same table.
-
-        Returns
-        -------
-        DataFrame
-            By rule, and for the ``posterior``: ``before`` (success under the first model), ``survival`` (share of
-            ``models`` under which it succeeds), its 95% interval ``low`` to ``high`` over models, ``all`` (success
-            under all of them), Monte Carlo error ``se``, ``n_models``.
+        Asked again about the same models, an explainer does not look at them anew.
         """
-        return survived(explanation, self._under(explanation, models))
+        self._posterior_of(explanation)
+        return survived(explanation, self._others(models))
 
     def frontier(
         self,
@@ -70,13 +62,21 @@ class Probes(ABC):
         noise: Noise | None = None,
         models: Any = None,
         weights: Sequence[float] | None = None,
+        unseen: Any = None,
+        reliability: Reliability = "share",
         distance: str = "l2",
         levels: Sequence[float] | None = None,
+        refine: bool = True,
         n_perturb: int = 64,
         n_confirm: int = 512,
         max_candidates: int = 800,
+        max_model_rows: int | None = None,
+        time_budget: float | None = None,
     ) -> pd.DataFrame:
-        """Return the cheapest draw for every reliability, under execution noise and other models.
+        """Return the cheapest point for every reliability, under execution noise and other models.
+
+        Points are the draws, the decisions and, with ``refine``, what a walk from the row finds that makes the change
+        that buys most for its price, step by step, and then gives up what is not needed.
 
         Parameters
         ----------
@@ -85,23 +85,48 @@ class Probes(ABC):
         noise : number, sequence, mapping or function, optional
             Execution noise, see :class:`gbce.Evaluation`; none when left out.
         models, weights : optional
-            Whose verdicts count, such as refits; this explainer's own when left out.
+            Whose verdicts count, such as refits; this explainer's own when left out. A point must then also succeed
+            under this explainer's first model, the one in use.
+        unseen : estimator, callable, or list of them, optional
+            Models that take no part in the search, to see what it found hold.
+        reliability : {"share", "next"}
+            The share of models (and copies) that accept a point; or the probability that one more model does,
+            see Notes.
         distance, levels
             As in :meth:`gbce.Explanation.frontier`.
+        refine : bool
+            Whether to look beyond the draws.
         n_perturb, n_confirm, max_candidates : int
             Perturbed copies of every candidate; fresh ones to confirm promising candidates, and as many again to
             report them by; draws that are tried.
+        max_model_rows, time_budget : optional
+            What may be spent, as in :meth:`explain`; the walk ends when half of it is gone.
 
         Returns
         -------
         DataFrame
             As :meth:`gbce.Explanation.frontier`; reliability is over models and copies, ``se`` its error over copies.
+            With ``unseen`` also the share of these that accept each point.
+
+        Notes
+        -----
+        A point that was sought until all of a dozen refits accept it has been fitted to them: of further refits fewer
+        will. ``"next"`` takes the models' outputs at a point as a sample and asks for the next one (Student's
+        predictive distribution), which knows more than a count of verdicts and goes on where all accept; but it too
+        is optimistic about points that were chosen by it. ``unseen`` models tell.
         """
         posterior = self._under(explanation, models, weights)
-        return noisy_frontier(
-            explanation, posterior, noise=noise, n_perturb=n_perturb, n_confirm=n_confirm,
-            max_candidates=max_candidates, distance=distance, levels=levels,
+        required = models is not None
+        if required:
+            own = self._posterior_of(explanation).predictors[0]
+            posterior = with_models(posterior, [own, *posterior.predictors], np.append(0.0, posterior.mixture.weights))
+        search = Frontier(
+            explanation, replace(posterior, budget=budget_of(max_model_rows, time_budget)), self.data,
+            unseen=None if unseen is None else self._under(explanation, unseen),
+            required=required, noise=noise, reliability=reliability, distance=distance, levels=levels,
+            n_perturb=n_perturb, n_confirm=n_confirm, max_candidates=max_candidates, refine=refine,
         )  # fmt: skip
+        return search.table()
 
     def sensitivity(
         self, row: Any, target: Target, *, noise: Noise = 0.1, n_rows: int = 8, n_null: int = 4, seed: Any = None
@@ -136,5 +161,15 @@ class Probes(ABC):
         if models is None:
             own = posterior.mixture.weights if weights is None else as_weights(weights, len(posterior.predictors))
             return with_models(posterior, posterior.predictors, own)
-        predictors = held_out(models, self.space, self.data, explanation.target)
-        return with_models(posterior, predictors, as_weights(weights, len(predictors)))
+        others = self._others(models)
+        chosen = others.weights if weights is None else as_weights(weights, len(others.predictors))
+        return with_models(posterior, others.ready(explanation.target), chosen)
+
+    def _others(self, models: Any) -> OtherModels:
+        """Wrap models, or remember that it was done before: looking at classifiers takes longer than asking them."""
+        known: list[OtherModels] = self.__dict__.setdefault("_known", [])
+        for others in known:
+            if others.same(models):
+                return others
+        known[:] = [*known[-1:], OtherModels.of(models, self.space, self.data)]
+        return known[-1]

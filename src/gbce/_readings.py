@@ -98,4 +98,4 @@ def front(
     cost, reliability = costs(space, x, row.x[0], distance), reached @ weights
     which = pareto(reliability, cost)
     which = which[at_levels(reliability[which], levels)]
-    return frontier_table(space, x[which], reliability[which], np.zeros(len(which)), cost[which])
+    return frontier_table(space, x[which], reliability[which], {"distance": cost[which], "se": np.zeros(len(which))})

@@ -6,6 +6,7 @@ from gbce.decisions._mode import MAP
 from gbce.decisions._risk import ChanceConstrained, CVaR
 from gbce.decisions._rule import Choice, ModelNeededError, Rule, Scene, require_rule
 from gbce.decisions._sets import DiverseSet, RandomDraw
+from gbce.decisions._walk import Shelf, Steps, walk
 
 __all__ = [
     "MAP",
@@ -21,5 +22,8 @@ __all__ = [
     "RandomDraw",
     "Rule",
     "Scene",
+    "Shelf",
+    "Steps",
     "require_rule",
+    "walk",
 ]

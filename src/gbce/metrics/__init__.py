@@ -15,9 +15,11 @@ from gbce.metrics._evaluation import Evaluation
 from gbce.metrics._frontier import at_levels, costs, frontier_table, near_front, pareto
 from gbce.metrics._path import eta_path
 from gbce.metrics._pointwise import Neighbours, robustness
-from gbce.metrics._survival import survival, wilson
+from gbce.metrics._predictive import FEWEST_MODELS, next_model
+from gbce.metrics._survival import survival, survival_table, wilson
 
 __all__ = [
+    "FEWEST_MODELS",
     "Disagreement",
     "Evaluation",
     "Figure",
@@ -33,11 +35,13 @@ __all__ = [
     "importance",
     "most_moved",
     "near_front",
+    "next_model",
     "pareto",
     "robustness",
     "stability",
     "success_probability",
     "survival",
+    "survival_table",
     "tail",
     "wilson",
 ]

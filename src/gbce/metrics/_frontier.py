@@ -1,7 +1,6 @@
 """The cost-reliability frontier: for each reliability, the cheapest point that attains it."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -60,11 +59,10 @@ def at_levels(reliability: Array, levels: Sequence[float] | None) -> Array:
     return np.unique(found[found < len(reliability)])
 
 
-def frontier_table(space: Space, x: Array, reliability: Array, se: Array, cost: Array) -> pd.DataFrame:
-    """Return a front as a table: ``distance`` and ``se`` by reliability, then the rows in the user's columns."""
+def frontier_table(space: Space, x: Array, reliability: Array, figures: Mapping[str, Array]) -> pd.DataFrame:
+    """Return a front as a table: figures such as ``distance`` by reliability, then the rows in the user's columns."""
     rows = space.frame(x)
     taken = {str(name) for name in rows.columns}
-    own: dict[str, Any] = {"distance": cost, "se": se}
-    named = {name + "_" * (name in taken): values for name, values in own.items()}
-    index = pd.Index(reliability, name="reliability", dtype=float)
+    named = {name + "_" * (name in taken): values for name, values in figures.items()}
+    index = pd.Index(np.round(reliability, 12), name="reliability", dtype=float)
     return pd.concat([pd.DataFrame(named, index=index), rows.set_axis(index)], axis=1)

@@ -1,17 +1,57 @@
 """Model change: how often a recommendation still succeeds under models that the method never saw."""
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pandas as pd
 
 from gbce._weights import Array
 from gbce.draws import Draws
 
-__all__ = ["survival", "wilson"]
+if TYPE_CHECKING:
+    from gbce.explanation import Explanation
+
+__all__ = ["survival", "survival_table", "wilson"]
 
 _Z = 1.959964
 
 
-def survival(labels: tuple[str, ...], decided: Array, draws: Draws, drawn: Array) -> pd.DataFrame:
+def survival(explanation: "Explanation", models: Any) -> pd.DataFrame:
+    """Put an explanation to models that it has not seen, such as refits, and see whether the answer holds.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        Fresh or loaded from a file.
+    models : estimator, callable, list of them, or ModelPosterior
+        Fitted for the same table; the weights of a posterior over models count.
+
+    Returns
+    -------
+    DataFrame
+        By rule, and for the ``posterior``: ``before`` (success under the first model), ``survival`` (share of
+        ``models`` under which it succeeds), its 95% interval ``low`` to ``high`` over models, ``all`` (success
+        under all of them), Monte Carlo error ``se``, ``n_models``.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> y = X @ [1.0, 2.0] + np.random.default_rng(1).normal(size=50)
+    >>> explainer = gbce.Explainer(LinearRegression().fit(X, y), X)
+    >>> explanation = explainer.explain(X[0], gbce.AtLeast(2.0), rules=gbce.MAP(), seed=0)
+    >>> refits = gbce.model_posterior(LinearRegression(), X, y, gbce.BayesianBootstrap(), 20, seed=0)
+    >>> gbce.metrics.survival(explanation, refits).loc["MAP", ["before", "n_models"]].tolist()
+    [1.0, 20]
+    """
+    from gbce._across import OtherModels, survived  # an explanation knows of figures, not the other way round
+
+    pool = explanation.draws.pool
+    return survived(explanation, OtherModels.of(models, explanation.space, pool.x[np.isfinite(pool.extra)]))
+
+
+def survival_table(labels: tuple[str, ...], decided: Array, draws: Draws, drawn: Array, weights: Array) -> pd.DataFrame:
     """Return how decisions and a posterior fare under further models, one line each, the posterior last.
 
     Parameters
@@ -24,36 +64,34 @@ def survival(labels: tuple[str, ...], decided: Array, draws: Draws, drawn: Array
         The posterior.
     drawn : bool array of shape (u, K)
         The same for its distinct draws, ``draws.distinct``.
+    weights : array of shape (K,)
+        Of the models.
 
     Returns
     -------
     DataFrame
         ``survival``: the share of models under which the target is reached, of the posterior the mean over models
         of its success probability. ``low`` and ``high``: Wilson's 95% interval, for which the models count as a
-        sample of what a refit may give. ``all``: the probability to succeed under all of them. ``se``: Monte Carlo
-        error of ``survival``, zero for a decision.
-
-    Examples
-    --------
-    ``gbce.Explainer.survival(explanation, models)`` asks the models and calls this.
+        sample of what a refit may give, of as many as weigh alike. ``all``: the probability to succeed under all of
+        them. ``se``: Monte Carlo error of ``survival``, zero for a decision.
     """
-    weight, n_models = draws.distinct[1], decided.shape[1]
-    share = drawn.mean(axis=1)
+    weight, counts = draws.distinct[1], weights > 0
+    share = drawn @ weights
     mean = float(weight @ share)
     size = 1.0 / (1.0 / draws.ess + (1.0 / len(draws) if draws.resampled else 0.0))
-    values = np.append(decided.mean(axis=1), mean)
-    low, high = wilson(values, n_models)
+    values = np.append(decided @ weights, mean)
+    low, high = wilson(values, 1.0 / float(np.square(weights).sum()))
     table = {
         "survival": values,
         "low": low,
         "high": high,
-        "all": np.append(decided.all(axis=1).astype(float), float(weight @ drawn.all(axis=1))),
+        "all": np.append(decided[:, counts].all(axis=1).astype(float), float(weight @ drawn[:, counts].all(axis=1))),
         "se": np.append(np.zeros(len(decided)), np.sqrt(float(weight @ np.square(share - mean)) / size)),
     }
     return pd.DataFrame(table, index=pd.Index([*labels, "posterior"], name="rule", dtype=object))
 
 
-def wilson(share: Array, n: int | Array, z: float = _Z) -> tuple[Array, Array]:
+def wilson(share: Array, n: float | Array, z: float = _Z) -> tuple[Array, Array]:
     """Return Wilson's interval of shares of ``n`` trials; at shares of 0 and 1 it still has a width.
 
     Of a mean of figures between zero and one it is at least as wide as it has to be: none varies more than a verdict.

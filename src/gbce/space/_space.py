@@ -453,12 +453,22 @@ class Space:
                 return x
             parts = [codec.decode(x[:, j]) for j, codec in enumerate(self.codecs)]
             return np.column_stack([np.asarray(column, dtype=float) for part in parts for column in part.values()])
-        if all(isinstance(codec, Codec) and codec.precise and codec.dtype == "float64" for codec in self.codecs):
-            return pd.DataFrame(x, columns=list(self.columns))
+        if self._bare:
+            return pd.DataFrame(x, columns=self._index.view())
         series: dict[Any, Any] = {}
         for j, codec in enumerate(self.codecs):
             series |= codec.decode(x[:, j])
-        return pd.DataFrame({label: series[label] for label in self.columns}, columns=list(self.columns))
+        return pd.DataFrame({label: series[label] for label in self.columns}, columns=self._index.view())
+
+    @cached_property
+    def _bare(self) -> bool:
+        """Whether all columns are floats that are shown as they are."""
+        return all(isinstance(codec, Codec) and codec.precise and codec.dtype == "float64" for codec in self.codecs)
+
+    @cached_property
+    def _index(self) -> pd.Index:
+        """The labels of the columns, which pandas takes longer to make than a frame."""
+        return pd.Index(list(self.columns or self.names))
 
     def frame(self, x: Array) -> pd.DataFrame:
         """Like :meth:`decode`, but always a frame of pandas: array columns get the features' names."""

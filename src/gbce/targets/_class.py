@@ -70,6 +70,13 @@ class Class(Target):
         reached = decided == column if self.probability == 0.5 else p >= self.probability
         return Reading(p, loss, reached)
 
+    def accepted(self) -> tuple[float, float]:
+        """Return the least and the greatest probability of the label that meet the wish.
+
+        At 0.5 that is more than a decision for it takes where there are three or more classes.
+        """
+        return self.probability if isinstance(self.probability, tuple) else (self.probability, np.inf)
+
     def _columns(self, outputs: Outputs) -> tuple[Array, Array, int]:
         if outputs.classes is None or outputs.decided is None:
             raise TypeError(

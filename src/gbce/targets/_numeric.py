@@ -83,9 +83,10 @@ class _Plain(Numeric):
 
     because: str = field(default="", compare=False, repr=False)
 
-    @abstractmethod
     def deviation(self, f: Array) -> Array:
         """How far outputs ``(n,)`` are from the wish, in the output's units; never negative."""
+        low, high = self._wanted()
+        return np.maximum(np.maximum(low - f, f - high), 0.0)
 
     @abstractmethod
     def _wish(self) -> str:
@@ -94,6 +95,16 @@ class _Plain(Numeric):
     def describe(self) -> str:
         """Return the wish as a few words, after where it comes from."""
         return f"{self.because}: {self._wish()}" if self.because else self._wish()
+
+    def accepted(self) -> tuple[float, float]:
+        """Return the lowest and the highest output that meet the wish."""
+        low, high = self._wanted()
+        slack = 0.0 if self.tolerance is None else self.tolerance
+        return low - slack, high + slack
+
+    @abstractmethod
+    def _wanted(self) -> tuple[float, float]:
+        """Return the lowest and the highest output that are wished for; infinite where there is none."""
 
     def read(self, outputs: Outputs) -> Reading:
         """Return output, loss and reached for each row."""
@@ -140,9 +151,8 @@ class Value(_Plain):
     def _tolerance_share(self) -> float:
         return DEFAULT_SPREAD_SHARE
 
-    def deviation(self, f: Array) -> Array:
-        """How far outputs are from the wish."""
-        return np.abs(f - self.y)
+    def _wanted(self) -> tuple[float, float]:
+        return self.y, self.y
 
     def _wish(self) -> str:
         tolerance = "" if self.tolerance is None else f" ± {short(self.tolerance)}"
@@ -171,9 +181,8 @@ class Range(_Plain):
             raise ValueError(f"Range: low = {self.low:g} is above high = {self.high:g}")
         super().__post_init__()
 
-    def deviation(self, f: Array) -> Array:
-        """How far outputs are from the wish."""
-        return np.maximum(np.maximum(self.low - f, f - self.high), 0.0)
+    def _wanted(self) -> tuple[float, float]:
+        return self.low, self.high
 
     def _wish(self) -> str:
         return f"between {short(self.low)} and {short(self.high)}"
@@ -195,9 +204,8 @@ class AtLeast(_Plain):
         require_finite(self, "y")
         super().__post_init__()
 
-    def deviation(self, f: Array) -> Array:
-        """How far outputs are from the wish."""
-        return np.maximum(self.y - f, 0.0)
+    def _wanted(self) -> tuple[float, float]:
+        return self.y, np.inf
 
     def _wish(self) -> str:
         return f"at least {short(self.y)}"
@@ -219,9 +227,8 @@ class AtMost(_Plain):
         require_finite(self, "y")
         super().__post_init__()
 
-    def deviation(self, f: Array) -> Array:
-        """How far outputs are from the wish."""
-        return np.maximum(f - self.y, 0.0)
+    def _wanted(self) -> tuple[float, float]:
+        return -np.inf, self.y
 
     def _wish(self) -> str:
         return f"at most {short(self.y)}"

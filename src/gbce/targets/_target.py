@@ -56,6 +56,16 @@ class Target(ABC):
     def describe(self) -> str:
         """Return the wish as a few words, e.g. ``"at least 60"``."""
 
+    def accepted(self) -> tuple[float, float]:
+        """Return the lowest and the highest output, as :meth:`read` returns it, that meet the wish.
+
+        Raises
+        ------
+        TypeError
+            Where the output alone does not tell.
+        """
+        raise TypeError(f"{type(self).__name__} cannot be read off one number per model")
+
     @property
     def needs_spread(self) -> bool:
         """Whether a number was left open that :meth:`resolved` reads off the model's outputs."""

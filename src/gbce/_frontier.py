@@ -1,0 +1,195 @@
+"""What reliability costs: the cheapest point for every share of models and perturbed copies that must accept it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from gbce._across import with_models
+from gbce._checks import is_number
+from gbce._seeds import JUDGING, stream
+from gbce._weights import Array
+from gbce.decisions import Shelf, Steps, walk
+from gbce.explanation import Explanation
+from gbce.metrics import FEWEST_MODELS, at_levels, costs, frontier_table, near_front, next_model, pareto
+from gbce.noise import Noise, offsets, require_noise, under_noise
+from gbce.posterior import BudgetSpentError, GibbsPosterior
+
+__all__ = ["Frontier", "Reliability"]
+
+Reliability = Literal["share", "next"]
+
+_MOST = 200  # candidates that are looked at again
+_FEW = FEWEST_MODELS  # models that are asked first where there are many
+_COPIES = 16  # under noise, of each point of a walk
+_LEVELS = np.array([0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995])  # "next" never says 1
+
+
+class _Judged(NamedTuple):
+    """Reliability of points, its error over copies, and their mean loss, ``(n,)`` each."""
+
+    reliability: Array
+    se: Array
+    loss: Array
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """A search for the cheapest points of an explanation's row that hold.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        With the row, the target and draws.
+    posterior : GibbsPosterior
+        Its question put to the models that count, with their weights. Where ``required``, the first one has no weight:
+        it is the explainer's own, which a point has to satisfy whatever the others say.
+    data : array of shape (n, d)
+        Rows whose values are tried.
+    unseen : GibbsPosterior, optional
+        The question put to models that take no part in the search.
+
+    The other options are those of :meth:`gbce.Explainer.frontier`.
+    """
+
+    explanation: Explanation
+    posterior: GibbsPosterior
+    data: Array
+    unseen: GibbsPosterior | None
+    required: bool
+    noise: Noise | None
+    reliability: Reliability
+    distance: str
+    levels: Sequence[float] | None
+    n_perturb: int
+    n_confirm: int
+    max_candidates: int
+    refine: bool
+
+    def __post_init__(self) -> None:
+        for name in ("n_perturb", "n_confirm", "max_candidates"):
+            n = getattr(self, name)
+            if not is_number(n) or n != int(n) or n < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, not {n!r}")
+        at_levels(np.zeros(0), self.levels)
+        require_noise(self.noise, self.explanation.space)
+        if self.reliability not in ("share", "next"):
+            raise ValueError(f"reliability must be 'share' or 'next', not {self.reliability!r}")
+        if self.reliability == "next":
+            n = int((self.posterior.mixture.weights > 0).sum())
+            if n < FEWEST_MODELS:
+                raise ValueError(f"reliability='next' takes at least {FEWEST_MODELS} models, and there are {n}")
+            try:
+                self.posterior.target.accepted()
+            except TypeError as error:
+                raise ValueError(f"reliability='next' is not for this target: {error}; use 'share'") from None
+
+    def table(self) -> pd.DataFrame:
+        """Find points and return the front; see :meth:`gbce.Explainer.frontier`.
+
+        The best of many noisy shares is too good to be true, so under noise three sets of offsets are drawn: one to
+        find points that may be on the front, one to choose among these, one to report the chosen ones by.
+        """
+        space = self.explanation.space
+        rng = stream(self.explanation.seed, JUDGING)
+        x = self._drawn(rng)
+        if self.noise is None:
+            return self._reported(*self._found(x, np.zeros((1, len(space)))))
+        find, choose, report = np.split(
+            offsets(self.noise, space, rng, self.n_perturb + 2 * self.n_confirm),
+            [self.n_perturb, self.n_perturb + self.n_confirm],
+        )
+        x, judged = self._found(x, find)
+        x = x[
+            near_front(judged.reliability, self._cost(x), self.n_perturb, self._affordable(_MOST, 2 * self.n_confirm))
+        ]
+        x = x[pareto(self._judged(x, choose).reliability, self._cost(x))]
+        return self._reported(x, self._judged(x, report))
+
+    def _found(self, x: Array, shifts: Array) -> tuple[Array, _Judged]:
+        """Judge points ``(n, d)``, and add those that a walk from the row and back finds."""
+        judged = self._judged(x, shifts)
+        if not self.refine:
+            return x, judged
+        space, x0 = self.explanation.space, self.explanation.x0
+        levels = np.unique(_LEVELS if self.levels is None else np.asarray(self.levels, dtype=float))
+        shelf = Shelf.empty(levels, x0)
+        shelf.add(x, judged.reliability, self._cost(x))
+        posterior = replace(self.posterior, budget=self.posterior.budget.share(0.5))
+        few = self._few(posterior)
+
+        def judge(x: Array, posterior: GibbsPosterior = posterior) -> tuple[Array, Array]:
+            said = self._judged(x, shifts[:_COPIES], posterior)
+            return said.reliability, said.loss
+
+        glance = None if few is None else partial(judge, posterior=few)
+        walk(judge, self._cost, Steps.of(space, x0, self.data), shelf, glance)
+        found = shelf.filled[: self._affordable(len(levels), len(shifts))]
+        return np.vstack([x, found]), _Judged(
+            *map(np.concatenate, zip(judged, self._judged(found, shifts), strict=True))
+        )
+
+    def _few(self, posterior: GibbsPosterior) -> GibbsPosterior | None:
+        """Return the question put to a few of the models; ``None`` where there are hardly more."""
+        weights = posterior.mixture.weights
+        few = np.union1d(np.flatnonzero(weights)[:_FEW], [0] if self.required else [])
+        if (weights > 0).sum() < 2 * _FEW:
+            return None
+        share = weights[few] / weights[few].sum()
+        return with_models(posterior, [posterior.predictors[i] for i in few], share)
+
+    def _judged(self, x: Array, shifts: Array, posterior: GibbsPosterior | None = None) -> _Judged:
+        """Ask the models about points ``(n, d)`` under offsets ``(s, d)``."""
+        if len(x) == 0:
+            return _Judged(np.zeros(0), np.zeros(0), np.zeros(0))
+        posterior = self.posterior if posterior is None else posterior
+        weights = posterior.mixture.weights
+        counts = weights > 0
+        apart = self.required and self.noise is not None  # the own model is to accept the point itself
+        asked = np.vstack([np.zeros((1, x.shape[1])), shifts]) if apart else shifts
+        said = under_noise(posterior, self.explanation.space, x, asked)
+        reached, outputs, loss = (part[:, int(apart) :, counts] for part in (said.reached, said.outputs, said.loss))
+        if self.reliability == "share":
+            share = reached @ weights[counts]
+        else:
+            share = next_model(outputs, weights[counts], posterior.target.accepted())
+        if self.required:
+            share = share * said.reached[:, 0, :1]
+        mean, n = share.mean(axis=1), len(shifts)
+        # one copy more that goes the other way: few failures in many copies are not none, nor exactly so few
+        se = np.zeros(len(x)) if n == 1 else np.sqrt(np.square(share - mean[:, None]).sum(axis=1) + 1.0) / n
+        return _Judged(mean, se, (loss @ weights[counts]).mean(axis=1))
+
+    def _reported(self, x: Array, judged: _Judged) -> pd.DataFrame:
+        """Return the front among points as a table."""
+        front = pareto(judged.reliability, self._cost(x))
+        front = front[at_levels(judged.reliability[front], self.levels)]
+        x = x[front]
+        more = {}
+        if self.unseen is not None:
+            more["unseen"] = self.unseen.evaluate(x).reached.mean(axis=1) if len(x) else np.zeros(0)
+        figures = {"distance": self._cost(x), "se": judged.se[front], **more}
+        return frontier_table(self.explanation.space, x, judged.reliability[front], figures)
+
+    def _drawn(self, rng: np.random.Generator) -> Array:
+        """Return the row, distinct draws picked at random by weight, and the decisions ``(n, d)``."""
+        explanation = self.explanation
+        where, weight = explanation.draws.distinct
+        most = self._affordable(self.max_candidates, 1 if self.noise is None else self.n_perturb)
+        if len(where) > most:
+            where = np.sort(rng.choice(where, size=most, replace=False, p=weight / weight.sum()))
+        decided = np.array([decision.x for decision in explanation.decisions]).reshape(-1, len(explanation.space))
+        return np.vstack([explanation.row.x, explanation.draws.pool.x[where], decided])
+
+    def _affordable(self, most: int, copies: int) -> int:
+        """Return how many points, up to ``most``, half of the budget allows to be asked about with their copies."""
+        n = self.posterior.affords(2 * most * copies) // (2 * copies)
+        if n == 0:
+            raise BudgetSpentError(f"one point takes {copies:,} rows for each model")
+        return n
+
+    def _cost(self, x: Array) -> Array:
+        return costs(self.explanation.space, x, self.explanation.x0, self.distance)
