@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from _real_tables import Case
 
-__all__ = ["PEERS", "CannotRunError"]
+__all__ = ["PEERS", "CannotRunError", "require"]
 
 Answer = Callable[[pd.DataFrame], pd.DataFrame | None]
 _MARGIN = 1e-6  # of a probability, for a peer that aims at the edge
@@ -41,7 +41,7 @@ class _Restored:
 
 def dice(case: Case, method: str) -> Answer:
     """Give DiCE the columns that vary, ranges, and directions as ranges of each row; it takes no other conditions."""
-    _require("dice_ml", "dice-ml")
+    require("dice_ml", "dice-ml")
     import dice_ml
 
     known = case.X.dropna()
@@ -112,7 +112,7 @@ def _permitted(case: Case, row: pd.DataFrame, vary: list[str]) -> dict[str, list
 
 def treecf(case: Case) -> Answer:
     """Give treecf columns that stay, ranges, directions and linear conditions; it takes trees on numbers only."""
-    _require("treecf", "treecf")
+    require("treecf", "treecf")
     if not all(pd.api.types.is_numeric_dtype(dtype) for dtype in case.X.dtypes):
         raise CannotRunError("takes no text columns and no pipeline")
     from treecf import Counterfactual, Explainer, Freeze, Linear, Monotone, Range, Target
@@ -145,7 +145,8 @@ def _beyond(case: Case, row: pd.DataFrame) -> list[float]:
     return [edge, max(float(case.y.max()), 2 * edge)] if case.wish > 0 else [min(0.0, float(case.y.min())), edge]
 
 
-def _require(module: str, package: str) -> None:
+def require(module: str, package: str) -> None:
+    """Say how to install what is missing."""
     if find_spec(module) is None:
         raise CannotRunError(f"is not installed: pip install {package}")
 

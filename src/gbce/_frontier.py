@@ -25,7 +25,7 @@ Reliability = Literal["share", "next"]
 _MOST = 200  # candidates that are looked at again
 _FEW = FEWEST_MODELS  # models that are asked first where there are many
 _COPIES = 16  # under noise, of each point of a walk
-_LEVELS = np.array([0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995])  # "next" never says 1
+_LEVELS = np.array([0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])  # "next" never says 1
 
 
 class _Judged(NamedTuple):
