@@ -57,13 +57,13 @@ class Line:
 
     method: str
     answered: float
+    seconds: float
     valid: float
     cost: float
     changed: float
     survival: float
     all: float
     noise: float
-    seconds: float
 
     def __str__(self) -> str:
         return (
@@ -127,7 +127,7 @@ def judged(case: Case, unseen: list[Any], method: str, answers: list[np.ndarray]
         )
     table = np.array(lines).reshape(-1, 6)
     mean = table.mean(axis=0) if len(table) else np.full(6, np.nan)
-    return Line(method, len(table) / len(answers), *[float(value) for value in mean], seconds / len(answers))
+    return Line(method, len(table) / len(answers), seconds / len(answers), *[float(value) for value in mean])
 
 
 def timed(case: Case, ask: Callable[[pd.DataFrame], Any]) -> tuple[list[Any], float]:

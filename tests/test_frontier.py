@@ -130,6 +130,10 @@ def test_picture_of_a_frontier(explainer, explanation):
     assert {"draw", "frontier", "MAP", "Mean"} == {text.get_text() for text in ax.get_legend().get_texts()}
     noisy = explanation.plot.frontier(explainer.frontier(explanation, noise=0.2))
     assert "probability" in noisy.get_ylabel()
+    table = explainer.frontier(explanation, models=MODELS[1:], unseen=MODELS[0])
+    seen = explanation.plot.frontier(table)
+    assert {"frontier", "under unseen models"} == {text.get_text() for text in seen.get_legend().get_texts()}
+    assert [*seen.lines[-1].get_ydata()] == table["unseen"].tolist() == [1.0] * len(table)
     hopeless = explainer.frontier(explanation, models=[lambda rows: np.zeros(len(rows))])
     assert explanation.plot.frontier(hopeless) is not None
     plt.close("all")

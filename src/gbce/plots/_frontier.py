@@ -7,7 +7,7 @@ import pandas as pd
 
 from gbce.explanation import Explanation
 from gbce.metrics import costs
-from gbce.plots._style import DRAWS, MISSED, marks, outside
+from gbce.plots._style import DRAWS, MISSED, UNSEEN, marks, outside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,8 +29,8 @@ def plot_frontier(
     explanation : Explanation
         What to draw; its draws and decisions are shown where their reliability is known without a model.
     table : DataFrame, optional
-        From :meth:`gbce.Explainer.frontier`, for noise or other models; bands are 95% of its Monte Carlo error.
-        ``explanation.frontier()`` when left out.
+        From :meth:`gbce.Explainer.frontier`, for noise or other models; bands are 95% of its Monte Carlo error,
+        and the share of unseen models is shown if there are any. ``explanation.frontier()`` when left out.
     distance : {"l2", "l1"}
         What is cheap, as the table has it.
     ax : matplotlib Axes, optional
@@ -53,7 +53,7 @@ def plot_frontier(
     """
     import matplotlib.pyplot as plt
 
-    own = table is None
+    own = labelled = table is None
     shown = explanation.frontier(distance=distance) if table is None else table
     if ax is None:
         _, ax = plt.subplots(figsize=(7.6, 4.6), layout="constrained")
@@ -78,6 +78,11 @@ def plot_frontier(
         steps = np.append(reliability, reliability[-1])
         ax.step(at, steps, where="post", color=DRAWS, lw=2, label="frontier")
         ax.plot(cheapest, reliability, "o", color=DRAWS, ms=4 if len(shown) < 40 else 2)
+        if len(shown.columns) - space.n_columns == 3:  # distance, error, and the share of unseen models
+            ax.plot(
+                cheapest, shown.iloc[:, 2], "D", color=UNSEEN, ms=6, mec="white", label="under unseen models", zorder=4
+            )
+            labelled = True
     if own:
         styles = marks([decision.label for decision in explanation.decisions])
         for decision, style in zip(explanation.decisions, styles, strict=True):
@@ -89,7 +94,7 @@ def plot_frontier(
     ax.set_xlabel(f"distance from the row ({distance.upper()}, in units of each feature's scale)")
     ax.set_ylabel(f"reliability: {kind} the target")
     ax.set_title(f"What reliability costs, target: {explanation.target.describe()}", loc="left", fontsize=11)
-    if own:
+    if labelled:
         outside(ax, *ax.get_legend_handles_labels())
     ax.spines[["top", "right"]].set_visible(False)
     return ax

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["DRAWS", "MISSED", "PRIOR", "ROW", "marks", "outside"]
+__all__ = ["DRAWS", "MISSED", "PRIOR", "ROW", "UNSEEN", "marks", "outside"]
 
 DRAWS = "#3b6fb6"  # draws that reach the target
 MISSED = "#b9c4d0"
 PRIOR = "#d9dde3"
 ROW = "#111111"
+UNSEEN = "#c0562f"
 
 # rules of the paper keep its colours: MAP red, Mean green, CVaR purple, DirectOpt a black star
 _MARKS: dict[str, tuple[str, str]] = {
