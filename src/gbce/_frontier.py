@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from gbce._across import with_models
+from gbce._budget import Budget
 from gbce._checks import is_number
 from gbce._seeds import JUDGING, stream
 from gbce._weights import Array
@@ -23,7 +22,6 @@ __all__ = ["Frontier", "Reliability"]
 Reliability = Literal["share", "next"]
 
 _MOST = 200  # candidates that are looked at again
-_FEW = FEWEST_MODELS  # models that are asked first where there are many
 _COPIES = 16  # under noise, of each point of a walk
 _LEVELS = np.array([0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])  # "next" never says 1
 
@@ -45,8 +43,9 @@ class Frontier:
     explanation : Explanation
         With the row, the target and draws.
     posterior : GibbsPosterior
-        Its question put to the models that count, with their weights. Where ``required``, the first one has no weight:
-        it is the explainer's own, which a point has to satisfy whatever the others say.
+        Its question put to the models that count, each with a weight above zero.
+    own : GibbsPosterior, optional
+        The question put to the one model that a point has to satisfy whatever the others say.
     data : array of shape (n, d)
         Rows whose values are tried.
     unseen : GibbsPosterior, optional
@@ -58,8 +57,8 @@ class Frontier:
     explanation: Explanation
     posterior: GibbsPosterior
     data: Array
+    own: GibbsPosterior | None
     unseen: GibbsPosterior | None
-    required: bool
     noise: Noise | None
     reliability: Reliability
     distance: str
@@ -79,7 +78,7 @@ class Frontier:
         if self.reliability not in ("share", "next"):
             raise ValueError(f"reliability must be 'share' or 'next', not {self.reliability!r}")
         if self.reliability == "next":
-            n = int((self.posterior.mixture.weights > 0).sum())
+            n = len(self.posterior.predictors)
             if n < FEWEST_MODELS:
                 raise ValueError(f"reliability='next' takes at least {FEWEST_MODELS} models, and there are {n}")
             try:
@@ -103,9 +102,8 @@ class Frontier:
             [self.n_perturb, self.n_perturb + self.n_confirm],
         )
         x, judged = self._found(x, find)
-        x = x[
-            near_front(judged.reliability, self._cost(x), self.n_perturb, self._affordable(_MOST, 2 * self.n_confirm))
-        ]
+        most = self._affordable(_MOST, 2 * self.n_confirm)
+        x = x[near_front(judged.reliability, self._cost(x), self.n_perturb, most)]
         x = x[pareto(self._judged(x, choose).reliability, self._cost(x))]
         return self._reported(x, self._judged(x, report))
 
@@ -118,60 +116,49 @@ class Frontier:
         levels = np.unique(_LEVELS if self.levels is None else np.asarray(self.levels, dtype=float))
         shelf = Shelf.empty(levels, x0)
         shelf.add(x, judged.reliability, self._cost(x))
-        posterior = replace(self.posterior, budget=self.posterior.budget.share(0.5))
-        few = self._few(posterior)
+        budget = self.posterior.budget.share(0.5)
 
-        def judge(x: Array, posterior: GibbsPosterior = posterior) -> tuple[Array, Array]:
-            said = self._judged(x, shifts[:_COPIES], posterior)
+        def judge(x: Array) -> tuple[Array, Array]:
+            said = self._judged(x, shifts[:_COPIES], budget)
             return said.reliability, said.loss
 
-        glance = None if few is None else partial(judge, posterior=few)
-        walk(judge, self._cost, Steps.of(space, x0, self.data), shelf, glance)
+        walk(judge, self._cost, Steps.of(space, x0, self.data), shelf)
         found = shelf.filled[: self._affordable(len(levels), len(shifts))]
-        return np.vstack([x, found]), _Judged(
-            *map(np.concatenate, zip(judged, self._judged(found, shifts), strict=True))
-        )
+        again = self._judged(found, shifts)
+        return np.vstack([x, found]), _Judged(*map(np.concatenate, zip(judged, again, strict=True)))
 
-    def _few(self, posterior: GibbsPosterior) -> GibbsPosterior | None:
-        """Return the question put to a few of the models; ``None`` where there are hardly more."""
-        weights = posterior.mixture.weights
-        few = np.union1d(np.flatnonzero(weights)[:_FEW], [0] if self.required else [])
-        if (weights > 0).sum() < 2 * _FEW:
-            return None
-        share = weights[few] / weights[few].sum()
-        return with_models(posterior, [posterior.predictors[i] for i in few], share)
-
-    def _judged(self, x: Array, shifts: Array, posterior: GibbsPosterior | None = None) -> _Judged:
-        """Ask the models about points ``(n, d)`` under offsets ``(s, d)``."""
+    def _judged(self, x: Array, shifts: Array, budget: Budget | None = None) -> _Judged:
+        """Ask the models about points ``(n, d)`` under offsets ``(s, d)``, if the own one accepts them as they are."""
         if len(x) == 0:
             return _Judged(np.zeros(0), np.zeros(0), np.zeros(0))
-        posterior = self.posterior if posterior is None else posterior
-        weights = posterior.mixture.weights
-        counts = weights > 0
-        apart = self.required and self.noise is not None  # the own model is to accept the point itself
-        asked = np.vstack([np.zeros((1, x.shape[1])), shifts]) if apart else shifts
-        said = under_noise(posterior, self.explanation.space, x, asked)
-        reached, outputs, loss = (part[:, int(apart) :, counts] for part in (said.reached, said.outputs, said.loss))
-        if self.reliability == "share":
-            share = reached @ weights[counts]
-        else:
-            share = next_model(outputs, weights[counts], posterior.target.accepted())
-        if self.required:
-            share = share * said.reached[:, 0, :1]
+        budget = self.posterior.budget if budget is None else budget
+        own = None if self.own is None else replace(self.own, budget=budget).evaluate(x)
+        valid = np.arange(len(x)) if own is None else np.flatnonzero(own.reached[:, 0])
+        share, loss = np.zeros((len(x), len(shifts))), np.zeros(len(x))
+        if len(valid):
+            posterior, weights = replace(self.posterior, budget=budget), self.posterior.mixture.weights
+            said = under_noise(posterior, self.explanation.space, x[valid], shifts)
+            if self.reliability == "share":
+                share[valid] = said.reached @ weights
+            else:
+                share[valid] = next_model(said.outputs, weights, self.posterior.target.accepted())
+            loss[valid] = (said.loss @ weights).mean(axis=1)
         mean, n = share.mean(axis=1), len(shifts)
         # one copy more that goes the other way: few failures in many copies are not none, nor exactly so few
         se = np.zeros(len(x)) if n == 1 else np.sqrt(np.square(share - mean[:, None]).sum(axis=1) + 1.0) / n
-        return _Judged(mean, se, (loss @ weights[counts]).mean(axis=1))
+        return _Judged(mean, se, loss if own is None else own.loss[:, 0])
 
     def _reported(self, x: Array, judged: _Judged) -> pd.DataFrame:
         """Return the front among points as a table."""
         front = pareto(judged.reliability, self._cost(x))
         front = front[at_levels(judged.reliability[front], self.levels)]
+        if self.own is not None and len(front):  # what counts is what the model in use decides, not its scores
+            front = front[self.own.evaluate(x[front], own_decision=True).reached[:, 0]]
         x = x[front]
-        more = {}
+        figures = {"distance": self._cost(x), "se": judged.se[front]}
         if self.unseen is not None:
-            more["unseen"] = self.unseen.evaluate(x).reached.mean(axis=1) if len(x) else np.zeros(0)
-        figures = {"distance": self._cost(x), "se": judged.se[front], **more}
+            weights = self.unseen.mixture.weights
+            figures["unseen"] = self.unseen.evaluate(x, own_decision=True).reached @ weights if len(x) else np.zeros(0)
         return frontier_table(self.explanation.space, x, judged.reliability[front], figures)
 
     def _drawn(self, rng: np.random.Generator) -> Array:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -116,14 +117,16 @@ class Probes(ABC):
         is optimistic about points that were chosen by it. ``unseen`` models tell.
         """
         posterior = self._under(explanation, models, weights)
-        required = models is not None
-        if required:
-            own = self._posterior_of(explanation).predictors[0]
-            posterior = with_models(posterior, [own, *posterior.predictors], np.append(0.0, posterior.mixture.weights))
+        counts = posterior.mixture.weights > 0
+        posterior = with_models(
+            posterior, list(compress(posterior.predictors, counts)), posterior.mixture.weights[counts]
+        )
+        first = self._posterior_of(explanation).predictors[:1]
         search = Frontier(
             explanation, replace(posterior, budget=budget_of(max_model_rows, time_budget)), self.data,
+            own=None if models is None else with_models(posterior, first, np.ones(1)),
             unseen=None if unseen is None else self._under(explanation, unseen),
-            required=required, noise=noise, reliability=reliability, distance=distance, levels=levels,
+            noise=noise, reliability=reliability, distance=distance, levels=levels,
             n_perturb=n_perturb, n_confirm=n_confirm, max_candidates=max_candidates, refine=refine,
         )  # fmt: skip
         return search.table()

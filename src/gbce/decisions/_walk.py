@@ -8,7 +8,7 @@ Only verdicts are asked, so models may be of any kind; the values that are tried
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -20,19 +20,26 @@ __all__ = ["Shelf", "Steps", "walk"]
 
 _QUANTILES = np.linspace(0.01, 0.99, 41)
 _MOST_LEVELS = 20  # of a category
-_PARTS = np.array([0.0, 0.4, 0.7, 0.9])  # of the way from the row that a change is drawn back to
-_MAX_STEPS, _MAX_ROUNDS = 60, 6
+_PARTS = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.97])  # of the way from the row that a change is drawn back to
+_MAX_STEPS, _MAX_ROUNDS = 60, 7
 _POINTS, _POINTS_PER_FEATURE = 4_000, 200  # the most that is asked about
 _LEAST_GAIN = 1e-6
 _LEAST_PRICE = 0.5  # of what a change costs in the middle: nothing is so cheap that it must be taken
-_ABOUT = 0.1  # by which a glance at reliability may be wrong
-_SHORT_LIST = 32  # steps that are looked at twice
 _LEAST_SAVING = 1e-3  # of the cost, for another round
 _SMALLEST = 1e-3  # reliability that is told from none
 
 
 Judge = Callable[[Array], tuple[Array, Array]]
-Asked = tuple[Array, Array, Array]  # value, reliability, cost
+
+
+class Asked(NamedTuple):
+    """What is made small, reliability and cost of points, ``(n,)`` each."""
+
+    value: Array
+    reliability: Array
+    cost: Array
+
+
 Ask = Callable[[Array], Asked]
 
 
@@ -68,15 +75,16 @@ class Shelf:
         cheaper = price < self.cost
         self.x[cheaper], self.cost[cheaper] = x[best[cheaper]], price[cheaper]
 
-    def wants(self, reliability: Array, cost: Array) -> Array:
-        """Return which points may be cheaper than what is there, if their reliability is about this: ``(n,)``."""
-        enough = (reliability[:, None] > 0) & (reliability[:, None] + _ABOUT >= self.levels)
-        return np.asarray((enough & (cost[:, None] < self.cost)).any(axis=1))
+    @property
+    def highest(self) -> dict[bytes, float]:
+        """The points that are there, as bytes, and the highest level of each."""
+        filled = np.isfinite(self.cost)
+        return {x.tobytes(): float(level) for x, level in zip(self.x[filled], self.levels[filled], strict=True)}
 
     @property
     def filled(self) -> Array:
         """The points ``(k, d)`` that are there, each once."""
-        return np.unique(self.x[np.isfinite(self.cost)], axis=0)
+        return np.array([np.frombuffer(x) for x in self.highest]).reshape(-1, self.x.shape[1])
 
 
 @dataclass(frozen=True)
@@ -124,31 +132,56 @@ class Steps:
             tried = np.append(tried, self.x0[j])
             where.append(np.full(len(tried), j))
             to.append(tried)
-        rows = self._placed(np.tile(x, (sum(map(len, to)), 1)), np.concatenate(where), np.concatenate(to))
-        return rows[~((rows == x) | (np.isnan(rows) & np.isnan(x))).all(axis=1)]
+        if not to:
+            return np.zeros((0, len(x)))
+        feature = np.concatenate(where)
+        rows = np.tile(x, (len(feature), 1))
+        rows[np.arange(len(rows)), feature] = np.concatenate(to)
+        rows, good = self._settled(rows)
+        return rows[good & self.space.changed(rows, x).any(axis=1)]
 
-    def back(self, x: Array) -> Array:
-        """Return ``x`` ``(k, d)`` with single changes drawn back, a part of the way or all of it: ``(n, d)``."""
+    def back(self, x: Array) -> "Back":
+        """Draw single changes of points ``(k, d)`` back, a part of the way to the row or all of it."""
         changed = self.space.changed(x, self.x0)
         changed[:, np.setdiff1d(np.arange(len(self.x0)), list(self.values))] = False
-        point, feature = np.nonzero(changed)
-        start, now = self.x0[feature, None], x[point, feature][:, None]
+        parent, feature = (np.repeat(part, len(_PARTS)) for part in np.nonzero(changed))
+        start, now = self.x0[feature], x[parent, feature]
         with np.errstate(invalid="ignore"):
-            to = start + _PARTS * (now - start)
-        whole = self.space.unordered[feature][:, None] | np.isnan(to)
-        to = np.where(whole, start, to)
-        rows = np.repeat(x[point], len(_PARTS), axis=0)
-        return np.unique(self._placed(rows, np.repeat(feature, len(_PARTS)), to.ravel()), axis=0)
+            to = start + np.tile(_PARTS, len(feature) // len(_PARTS)) * (now - start)
+        rows = x[parent]
+        rows[np.arange(len(rows)), feature] = np.where(self.space.unordered[feature] | np.isnan(to), start, to)
+        rows, good = self._settled(rows)
+        good &= self.space.changed(rows, x[parent]).any(axis=1) if len(rows) else good
+        return Back(rows[good], parent[good], feature[good])
 
-    def _placed(self, rows: Array, feature: Array, to: Array) -> Array:
+    def together(self, x: Array, singles: Array, features: Array) -> Array:
+        """Return ``x`` ``(d,)`` with the first two, three, ... of changes made together, each as its own point has it.
+
+        ``singles`` ``(n, d)`` differ from ``x`` by one of ``features`` ``(n,)`` each.
+        """
+        rows = np.tile(x, (max(len(features) - 1, 0), 1))
+        for i, (single, j) in enumerate(zip(singles, features, strict=True)):
+            rows[max(i - 1, 0) :, j] = single[j]
+        rows, good = self._settled(rows)
+        return rows[good]
+
+    def _settled(self, rows: Array) -> tuple[Array, Array]:
+        """Return admissible points near ``rows`` ``(n, d)``, and which of them can be had."""
         if len(rows) == 0:
-            return rows
-        rows[np.arange(len(rows)), feature] = to
+            return rows, np.zeros(0, dtype=bool)
         rows = self.space.project(rows, self.x0)
-        return rows[self.space.admissible(rows, self.x0)]
+        return rows, self.space.admissible(rows, self.x0)
 
 
-def walk(judge: Judge, cost: Callable[[Array], Array], steps: Steps, shelf: Shelf, glance: Judge | None = None) -> None:
+class Back(NamedTuple):
+    """Points ``(n, d)`` that are nearer to the row in one feature ``(n,)`` than the point ``parent`` ``(n,)``."""
+
+    x: Array
+    parent: Array
+    feature: Array
+
+
+def walk(judge: Judge, cost: Callable[[Array], Array], steps: Steps, shelf: Shelf) -> None:
     """Walk from the row until the highest level is reached or nothing is gained, then draw back what is on the shelf.
 
     Parameters
@@ -161,9 +194,6 @@ def walk(judge: Judge, cost: Callable[[Array], Array], steps: Steps, shelf: Shel
         Changes that may be made.
     shelf : Shelf
         Gets every point that is the cheapest for a level.
-    glance : callable, optional
-        A cheaper judge, such as a few models out of many, that tells which of the next steps to look at; where it finds
-        none reliable, it alone decides.
     """
     left = _POINTS + _POINTS_PER_FEATURE * len(steps.values)
 
@@ -175,42 +205,36 @@ def walk(judge: Judge, cost: Callable[[Array], Array], steps: Steps, shelf: Shel
         reliability, loss = judge(x)
         price = cost(x)
         shelf.add(x, reliability, price)
-        return _value(reliability, loss), reliability, price
-
-    def glanced(x: Array) -> Asked:
-        if glance is None:
-            return ask(x)
-        reliability, loss = glance(x)
-        return _value(reliability, loss), reliability, cost(x)
+        # the loss, and what can still go wrong where there is no loss any more
+        return Asked(loss - np.log(np.maximum(reliability, _SMALLEST)), reliability, price)
 
     with suppress(BudgetSpentError):
-        _forward(glanced, ask if glance is not None else None, steps, shelf.levels[-1])
+        _forward(ask, steps, shelf.levels[-1])
     left += _POINTS  # what is found on the way is worth little before it is drawn back
     with suppress(BudgetSpentError):
-        _back(ask, glanced if glance is not None else None, steps, shelf)
+        _back(ask, steps, shelf)
 
 
-def _value(reliability: Array, loss: Array) -> Array:
-    """Return what a walk makes small: the loss, and what can still go wrong where there is no loss any more."""
-    return loss - np.log(np.maximum(reliability, _SMALLEST))
-
-
-def _forward(look: Ask, look_again: Ask | None, steps: Steps, highest: float) -> None:
+def _forward(ask: Ask, steps: Steps, highest: float) -> None:
     x = steps.x0
     for _ in range(_MAX_STEPS):
         trial = np.vstack([x, steps.around(x)])
-        value, reliability, cost = look(trial)
-        worth = _worth(value, cost)
-        if look_again is not None:
-            short = np.append(0, 1 + np.argsort(-worth[1:], kind="stable")[:_SHORT_LIST])
-            trial, worth, reliability = trial[short], worth[short], reliability[short]
-            if reliability.any():
-                value, reliability, cost = look_again(trial)
-                worth = _worth(value, cost)
-        best = int(worth.argmax())
-        if worth[best] == -np.inf or reliability[0] >= highest - 1e-9:
+        said = ask(trial)
+        worth = _worth(said.value, said.cost)
+        order = np.argsort(-worth, kind="stable")
+        if worth[order[0]] == -np.inf or said.reliability[0] >= highest - 1e-9:
             return
-        x = trial[best]
+        x = _both(x, trial[order[worth[order] > -np.inf]])
+
+
+def _both(x: Array, trial: Array) -> Array:
+    """Return ``x`` ``(d,)`` with the first of the changes ``(n, d)`` and the next one of another feature.
+
+    Should the second not pay beside the first, it is drawn back later.
+    """
+    first = trial[0] != x
+    apart = np.flatnonzero(~((trial != x) & first).any(axis=1))
+    return np.where(first, trial[0], trial[apart[0]] if len(apart) else x)
 
 
 def _worth(value: Array, cost: Array) -> Array:
@@ -221,21 +245,34 @@ def _worth(value: Array, cost: Array) -> Array:
     return np.where(gain > _LEAST_GAIN, gain / np.maximum(price, least), -np.inf)
 
 
-def _back(ask: Ask, glanced: Ask | None, steps: Steps, shelf: Shelf) -> None:
+def _back(ask: Ask, steps: Steps, shelf: Shelf) -> None:
+    joined = np.zeros((0, len(steps.x0)))
     known: set[bytes] = set()
     for _ in range(_MAX_ROUNDS):
-        before = shelf.cost.copy()
-        trial = steps.back(np.array([x for x in shelf.filled if x.tobytes() not in known]).reshape(-1, len(steps.x0)))
-        known |= {x.tobytes() for x in shelf.filled}
-        if glanced is not None and len(trial):
-            _, reliability, price = glanced(trial)
-            trial = trial[shelf.wants(reliability, price)]
-        if len(trial) == 0:
+        before, highest = shelf.cost.copy(), shelf.highest
+        start = [x for x in highest if x not in known]
+        known.update(start)
+        points = np.array([np.frombuffer(x) for x in start]).reshape(-1, len(steps.x0))
+        back = steps.back(points)
+        if len(back.x) + len(joined) == 0:
             return
-        ask(trial)
+        said = ask(np.vstack([back.x, joined]))
         there = np.isfinite(before)
         if (before[there] - shelf.cost[there] <= _LEAST_SAVING * before[there]).all():
             return
+        joined = _joined(steps, points, [highest[x] for x in start], back, said)
+
+
+def _joined(steps: Steps, points: Array, levels: list[float], back: Back, said: Asked) -> Array:
+    """Return points ``(n, d)`` in which changes that could each be drawn back alone are drawn back together."""
+    found = [np.zeros((0, len(steps.x0)))]
+    for number, (x, level) in enumerate(zip(points, levels, strict=True)):
+        own = np.flatnonzero((back.parent == number) & (said.reliability[: len(back.x)] >= level - 1e-9))
+        own = own[np.argsort(said.cost[own], kind="stable")]  # what saves most comes first
+        _, first = np.unique(back.feature[own], return_index=True)
+        own = own[np.sort(first)]
+        found.append(steps.together(x, back.x[own], back.feature[own]))
+    return np.vstack(found)
 
 
 def _spread(values: Array) -> Array:
