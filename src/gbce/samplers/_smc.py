@@ -10,6 +10,7 @@ from gbce.draws import Draws, Points
 from gbce.posterior import GibbsPosterior
 from gbce.samplers._climb import ENOUGH, Climb, climb
 from gbce.samplers._goal import settled
+from gbce.samplers._guide import guide_of
 from gbce.samplers._importance import candidates
 from gbce.samplers._landmarks import Landmarks, landmarks_of
 from gbce.samplers._tempering import Bridge, Population, recycled
@@ -20,6 +21,7 @@ _LEAST_ISLAND = 25  # points
 _FEWEST = 4  # candidates, two for each of two islands
 _MAX_PARETO_K = 0.7
 _AGREED, _AGREED_WORST = 0.22, 0.05  # of n_draws: effective draws over all figures, and for the worst of them
+_GUIDED = 3  # runs with a guide
 _FOR_LANDMARKS = 0.15  # of a budget
 _FORESEEN = 50  # sweeps: with fewer rows than these need, fewer points are moved
 
@@ -91,7 +93,23 @@ class SMC:
                 bridge = Bridge(posterior.mixture, replace(marks, share=n / (n + drawn)), fade)
                 found = self._tempered(posterior, rng, bridge, Points.joined([first, _kept(around)]), n_moved)
                 draws = found if found.facts["complete"] else draws
-        return draws.resample(rng, self.n_draws)
+        return self._guided(posterior, rng, draws, len(first), n_moved).resample(rng, self.n_draws)
+
+    def _guided(self, posterior: GibbsPosterior, rng: np.random.Generator, draws: Draws, n: int, n_moved: int) -> Draws:
+        """Run again from a start fitted to what was found, where all rounds were not enough for islands to agree."""
+        for _ in range(_GUIDED if self.max_rounds > 1 and draws.facts["complete"] else 0):
+            if self._agree(draws):
+                break
+            guide = guide_of(draws, rng, posterior.prior.mass)
+            bridge = Bridge(posterior.mixture, guide, draws.rungs[-1])
+            first = _first(posterior, rng, bridge, n)
+            if first is None:
+                break
+            found = self._tempered(posterior, rng, bridge, first, n_moved)
+            if not found.facts["complete"]:
+                break
+            draws = found
+        return draws
 
     def _tempered(
         self, posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, first: Points, n_moved: int
@@ -169,9 +187,11 @@ def _first(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, 
         return None
     if bridge.landmarks is None:
         return candidates(posterior, rng, n)
-    near = round(n / posterior.prior.mass * bridge.landmarks.share)
+    # candidates that broke a constraint were drawn as well: they count for the share, only not for n
+    share, mass = bridge.landmarks.share, posterior.prior.mass
+    near = min(round(n * share / (share + mass * (1 - share))), n - 1)
     around = _kept(Points.evaluated(posterior, bridge.landmarks.draw(rng, near)))
-    return Points.joined([candidates(posterior, rng, max(n - near, 1)), around])
+    return Points.joined([candidates(posterior, rng, n - near), around])
 
 
 def _kept(points: Points) -> Points:

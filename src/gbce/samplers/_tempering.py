@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 from gbce._weights import Array, effective_sample_size, log_mean_exp, normalise
 from gbce.draws import Points
 from gbce.posterior import Mixture
+from gbce.samplers._guide import Guide
 from gbce.samplers._landmarks import Landmarks
 
 __all__ = ["Bridge", "Population", "next_level", "recycled"]
@@ -30,7 +31,7 @@ class Bridge:
     ----------
     mixture : Mixture
         How losses become a potential; its own eta is not used.
-    landmarks : Landmarks, optional
+    landmarks : Landmarks or Guide, optional
         Around which a part of the first population was drawn. Their share of the starting law fades to nothing as
         beta goes to ``fade``.
     fade : float
@@ -38,7 +39,7 @@ class Bridge:
     """
 
     mixture: Mixture
-    landmarks: Landmarks | None = None
+    landmarks: Landmarks | Guide | None = None
     fade: float = 1.0
 
     def u(self, points: Points, level: float) -> Array:
