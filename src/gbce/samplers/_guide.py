@@ -1,13 +1,14 @@
-"""A guide: normal laws fitted to what an earlier run found, so that every island of a later run starts in every mode."""
+"""A guide: normal laws fitted to what earlier runs found, so that every island of a later run starts in every mode."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import logsumexp
 
 from gbce._weights import Array, effective_sample_size, normalise, systematic
 from gbce.draws import Draws
+from gbce.posterior import Mixture
 from gbce.samplers._moves import Normal
 
 __all__ = ["Guide", "guide_of"]
@@ -18,6 +19,7 @@ _MOST = 24  # laws
 _LEAST_POINTS = 40  # of a law
 _WIDER = 1.5  # variances, because a mode that was met by chance is wider than what was seen of it
 _ITERATIONS = 30
+_AT_ONCE = 4_096  # points
 _TRIMMED = 0.5  # power of an island's evidence: how much mass a mode has is not known yet where islands disagree
 
 
@@ -54,27 +56,32 @@ class Guide:
         return np.logaddexp(np.log1p(-self.share), np.log(self.share) + self.near(z))
 
 
-def guide_of(draws: Draws, rng: np.random.Generator, mass: float = 1.0) -> Guide:
-    """Fit normal laws to the points of all islands of a run; ``mass`` of the latent law meets the constraints.
+def guide_of(runs: Sequence[Draws], rng: np.random.Generator, mixture: Mixture, mass: float = 1.0) -> Guide:
+    """Fit normal laws to the points of all islands of some runs; ``mass`` of the latent law meets the constraints.
 
-    Points are clustered, and the clusters refined by expectation and maximisation. The fit need not be good: what is
-    drawn from it is weighed by its density.
+    Each is looked at twice, at its eta and half-way up to it, where islands still have modes that most lose later. The
+    fit need not be good: what is drawn from it is weighed by its density.
     """
-    weights = _evened(draws)
-    index = systematic(rng, weights, _FITTED_TO)
-    z = draws.pool.z[index]
-    worth = min(effective_sample_size(weights), _FITTED_TO)
-    n_laws = int(np.clip(worth / _LEAST_POINTS, 1, _MOST))
-    part = _clustered(rng, z, n_laws)
-    laws: list[Normal] = []
+    long = [run for run in runs if len(run.rungs) > 1]
+    half = [run.reweighed(replace(mixture, eta=run.rungs[len(run.rungs) // 2 - 1])) for run in long]
+    laws = [law.widened(_WIDER) for run in (*runs, *half) for law in _fitted(run, rng)]
+    return Guide(tuple(laws), mass * _SHARE / (mass * _SHARE + 1 - _SHARE))
+
+
+def _fitted(run: Draws, rng: np.random.Generator) -> list[Normal]:
+    """Cluster a run's points, and refine the clusters by expectation and maximisation."""
+    weights = _evened(run)
+    z = run.pool.z[systematic(rng, weights, _FITTED_TO)]
+    each = min(effective_sample_size(weights), _FITTED_TO) / _FITTED_TO  # independent points that one stands for
+    part = _clustered(rng, z, int(np.clip(each * len(z) / _LEAST_POINTS, 1, _MOST)))
     for _ in range(_ITERATIONS):
-        size = part.sum(axis=0) * worth / len(z)
-        part = part[:, size >= _LEAST_POINTS] if (size >= _LEAST_POINTS).any() else np.ones((len(z), 1))
+        large = each * part.sum(axis=0) >= _LEAST_POINTS
+        part = part[:, large] if large.any() else np.ones((len(z), 1))
         size = part.sum(axis=0)
-        laws = [Normal.fitted(z, column / total, total * worth / len(z)) for column, total in zip(part.T, size, strict=True)]
+        laws = [Normal.fitted(z, column / total, each * total) for column, total in zip(part.T, size, strict=True)]
         log_part = _log_densities(laws, z) + np.log(size)
         part = np.exp(log_part - logsumexp(log_part, axis=1, keepdims=True))
-    return Guide(tuple(law.widened(_WIDER) for law in laws), mass * _SHARE / (mass * _SHARE + 1 - _SHARE))
+    return laws
 
 
 def _evened(draws: Draws) -> Array:
@@ -87,7 +94,18 @@ def _evened(draws: Draws) -> Array:
 
 def _log_densities(laws: Sequence[Normal], z: Array) -> Array:
     """Log density of each law against the latent law, ``(n, K)``."""
-    return np.column_stack([law.excess(z) - 0.5 * np.log(law.variance).sum() for law in laws])
+    mean = np.column_stack([law.mean for law in laws])
+    level = -0.5 * np.square(mean).sum(axis=0) - 0.5 * np.array([np.log(law.variance).sum() for law in laws])
+    directions = np.column_stack([law.directions for law in laws])
+    centre = np.concatenate([law.mean @ law.directions for law in laws])
+    whose = np.repeat(np.arange(len(laws)), [len(law.variance) for law in laws])
+    narrower = np.zeros((len(whose), len(laws)))
+    narrower[np.arange(len(whose)), whose] = np.concatenate([1 / law.variance - 1 for law in laws])
+    densities = z @ mean + level
+    for start in range(0, len(z), _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
+        densities[some] -= 0.5 * np.square(z[some] @ directions - centre) @ narrower
+    return densities
 
 
 def _clustered(rng: np.random.Generator, z: Array, k: int) -> Array:

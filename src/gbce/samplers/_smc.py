@@ -1,5 +1,6 @@
 """Adaptive tempering: importance sampling where that is enough, sequential Monte Carlo where it is not."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,8 +21,10 @@ __all__ = ["SMC"]
 _LEAST_ISLAND = 25  # points
 _FEWEST = 4  # candidates, two for each of two islands
 _MAX_PARETO_K = 0.7
+_DIFFERENT = 0.55  # of n_draws: with fewer different ones, candidates are picked evenly
 _AGREED, _AGREED_WORST = 0.22, 0.05  # of n_draws: effective draws over all figures, and for the worst of them
-_GUIDED = 3  # runs with a guide
+_MAX_GUIDES = 4
+_MAX_ROUNDS = 3  # from one start; a better start is worth more than more of them
 _FOR_LANDMARKS = 0.15  # of a budget
 _FORESEEN = 50  # sweeps: with fewer rows than these need, fewer points are moved
 
@@ -30,8 +33,9 @@ _FORESEEN = 50  # sweeps: with fewer rows than these need, fewer points are move
 class SMC:
     """Candidates from the prior, tempered towards the posterior as far as they need it.
 
-    The candidates are those of :class:`Importance`. If enough of them count at eta, they are the answer, to the last
-    bit that of Algorithm 1. Otherwise eta is approached in rungs: each is the largest ``beta`` that keeps half of the
+    The candidates are those of :class:`Importance`. If enough of them count at eta, they are the answer, with the
+    weights of Algorithm 1 to the last bit, and its draws unless about half of them would be repetitions: those are
+    picked evenly. Otherwise eta is approached in rungs: each is the largest ``beta`` that keeps half of the
     points effective, at which they are resampled and moved until they have forgotten where they were. Points of all
     rungs are kept and weighed together, so one run gives the posterior at every smaller eta as well.
 
@@ -47,7 +51,9 @@ class SMC:
     max_sweeps : int
         Most moves of all points on one rung.
     max_rounds : int
-        Most runs of all islands: where they disagree, as many more are sent up, to the same temperatures.
+        Most runs of all islands: where they disagree, as many more are sent up, to the same temperatures. If they still
+        disagree after more than one, a new run starts from laws fitted to what all of them found, weighed by their
+        density.
     landmarks : bool
         Whether a tempered run also looks around training rows that reach the target where candidates do not come. If
         they show mass that was missed, a second run starts there as well, with weights that make up for it.
@@ -76,10 +82,11 @@ class SMC:
         if posterior.goal is None:
             plain = Draws.weighed(first, posterior.mixture, posterior.prior)
             if self._enough(plain, posterior):
-                complete = len(first) == self.n_candidates
-                return replace(plain, facts={"sampler": "SMC", "complete": complete}).resample(rng, self.n_draws)
+                facts = {"sampler": "SMC", "complete": len(first) == self.n_candidates}
+                return replace(plain, facts=facts).resample(rng, self.n_draws, evenly=self._alike(plain))
         n_moved = self._affordable(posterior)
         draws = self._tempered(posterior, rng, Bridge(posterior.mixture), first, n_moved)
+        runs = [draws]
         known = replace(posterior, budget=posterior.budget.share(_FOR_LANDMARKS))
         marks = landmarks_of(known, rng, len(first)) if self.landmarks and draws.facts["complete"] else None
         # candidates that broke a constraint were drawn as well, only not kept
@@ -92,24 +99,30 @@ class SMC:
             if fade is not None:
                 bridge = Bridge(posterior.mixture, replace(marks, share=n / (n + drawn)), fade)
                 found = self._tempered(posterior, rng, bridge, Points.joined([first, _kept(around)]), n_moved)
-                draws = found if found.facts["complete"] else draws
-        return self._guided(posterior, rng, draws, len(first), n_moved).resample(rng, self.n_draws)
+                runs += [found] if found.facts["complete"] else []
+        return self._guided(posterior, rng, runs, len(first), n_moved).resample(rng, self.n_draws)
 
-    def _guided(self, posterior: GibbsPosterior, rng: np.random.Generator, draws: Draws, n: int, n_moved: int) -> Draws:
-        """Run again from a start fitted to what was found, where all rounds were not enough for islands to agree."""
-        for _ in range(_GUIDED if self.max_rounds > 1 and draws.facts["complete"] else 0):
-            if self._agree(draws):
+    def _guided(
+        self, posterior: GibbsPosterior, rng: np.random.Generator, runs: Sequence[Draws], n: int, n_moved: int
+    ) -> Draws:
+        """Run again from a start fitted to what runs have found, unless the islands of each agreed at once.
+
+        Islands that agree only after more of them were sent up may owe that to when they stopped: a mode that few of
+        them find has too little mass until one of them does, and too much from then on.
+        """
+        if self.max_rounds == 1 or not runs[-1].facts["complete"]:
+            return runs[-1]
+        for number in range(_MAX_GUIDES):
+            if all(run.facts["rounds"] == 1 and self._agree(run) for run in runs):
                 break
-            guide = guide_of(draws, rng, posterior.prior.mass)
-            bridge = Bridge(posterior.mixture, guide, draws.rungs[-1])
+            guide = guide_of(runs, rng, posterior.mixture, posterior.prior.mass)
+            bridge = Bridge(posterior.mixture, guide, runs[-1].rungs[-1])
             first = _first(posterior, rng, bridge, n)
-            if first is None:
+            found = None if first is None else self._tempered(posterior, rng, bridge, first, n_moved)
+            if found is None or not found.facts["complete"]:  # the budget ran out: what there was stands
                 break
-            found = self._tempered(posterior, rng, bridge, first, n_moved)
-            if not found.facts["complete"]:
-                break
-            draws = found
-        return draws
+            runs = [replace(found, facts={**found.facts, "guides": number + 1})]
+        return runs[-1]
 
     def _tempered(
         self, posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, first: Points, n_moved: int
@@ -119,7 +132,7 @@ class SMC:
         climbed = climb(posterior, rng, bridge, _start(first, n_islands), n_moved, self.max_sweeps)
         draws = self._weighed(posterior, bridge, climbed)
         levels = [rung.level for rung in climbed.rungs[1:]]
-        while climbed.complete and climbed.rounds < self.max_rounds and not self._agree(draws):
+        while climbed.complete and climbed.rounds < min(self.max_rounds, _MAX_ROUNDS) and not self._agree(draws):
             again = _first(posterior, rng, bridge, len(first))
             if again is None:
                 break
@@ -144,6 +157,11 @@ class SMC:
         if plain.ess < ENOUGH * min(self.n_draws, len(plain.pool)):
             return False
         return posterior.prior.exact or pareto_k(np.log(np.maximum(plain.pool_weights, 1e-300))) <= _MAX_PARETO_K
+
+    def _alike(self, plain: Draws) -> bool:
+        """Whether draws picked one by one could be expected to be the same few candidates."""
+        different = -np.expm1(self.n_draws * np.log1p(-np.minimum(plain.pool_weights, 1 - 1e-9))).sum()
+        return bool(different < _DIFFERENT * min(self.n_draws, len(plain.pool)))
 
     def _affordable(self, posterior: GibbsPosterior) -> int:
         """Points to move: fewer than asked for where few rows are left, because eta must be reached first."""
