@@ -23,8 +23,7 @@ _FEWEST = 4  # candidates, two for each of two islands
 _MAX_PARETO_K = 0.7
 _DIFFERENT = 0.55  # of n_draws: with fewer different ones, candidates are picked evenly
 _AGREED, _AGREED_WORST = 0.22, 0.05  # of n_draws: effective draws over all figures, and for the worst of them
-_MAX_GUIDES = 4
-_MAX_ROUNDS = 3  # from one start; a better start is worth more than more of them
+_MAX_GUIDES = 4  # runs from a start fitted to earlier ones
 _FOR_LANDMARKS = 0.15  # of a budget
 _FORESEEN = 50  # sweeps: with fewer rows than these need, fewer points are moved
 
@@ -51,9 +50,9 @@ class SMC:
     max_sweeps : int
         Most moves of all points on one rung.
     max_rounds : int
-        Most runs of all islands: where they disagree, as many more are sent up, to the same temperatures. If they still
-        disagree after more than one, a new run starts from laws fitted to what all of them found, weighed by their
-        density.
+        Most runs of all islands from one start: where they disagree, as many more are sent up, to the same
+        temperatures. Where that was needed, all is run again from a better start, normal laws fitted to what was found
+        and weighed by their density, unless ``max_rounds`` is 1.
     landmarks : bool
         Whether a tempered run also looks around training rows that reach the target where candidates do not come. If
         they show mass that was missed, a second run starts there as well, with weights that make up for it.
@@ -68,7 +67,7 @@ class SMC:
     n_draws: int = 2_000
     n_islands: int = 8
     max_sweeps: int = 50
-    max_rounds: int = 6
+    max_rounds: int = 3
     landmarks: bool = True
 
     def __post_init__(self) -> None:
@@ -110,13 +109,14 @@ class SMC:
         Islands that agree only after more of them were sent up may owe that to when they stopped: a mode that few of
         them find has too little mass until one of them does, and too much from then on.
         """
-        if self.max_rounds == 1 or not runs[-1].facts["complete"]:
+        fade = runs[-1].rungs[-1]
+        if self.max_rounds == 1 or not runs[-1].facts["complete"] or fade == 0:
             return runs[-1]
         for number in range(_MAX_GUIDES):
             if all(run.facts["rounds"] == 1 and self._agree(run) for run in runs):
                 break
             guide = guide_of(runs, rng, posterior.mixture, posterior.prior.mass)
-            bridge = Bridge(posterior.mixture, guide, runs[-1].rungs[-1])
+            bridge = Bridge(posterior.mixture, guide, fade)
             first = _first(posterior, rng, bridge, n)
             found = None if first is None else self._tempered(posterior, rng, bridge, first, n_moved)
             if found is None or not found.facts["complete"]:  # the budget ran out: what there was stands
@@ -132,7 +132,7 @@ class SMC:
         climbed = climb(posterior, rng, bridge, _start(first, n_islands), n_moved, self.max_sweeps)
         draws = self._weighed(posterior, bridge, climbed)
         levels = [rung.level for rung in climbed.rungs[1:]]
-        while climbed.complete and climbed.rounds < min(self.max_rounds, _MAX_ROUNDS) and not self._agree(draws):
+        while climbed.complete and climbed.rounds < self.max_rounds and not self._agree(draws):
             again = _first(posterior, rng, bridge, len(first))
             if again is None:
                 break
@@ -209,7 +209,10 @@ def _first(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, 
     share, mass = bridge.landmarks.share, posterior.prior.mass
     near = min(round(n * share / (share + mass * (1 - share))), n - 1)
     around = _kept(Points.evaluated(posterior, bridge.landmarks.draw(rng, near)))
-    return Points.joined([candidates(posterior, rng, n - near), around])
+    plain = candidates(posterior, rng, n - near) if posterior.affords(n - near) == n - near else None
+    if plain is None or len(plain) < n - near:  # time ran out, and the share would not be right
+        return None
+    return Points.joined([plain, around])
 
 
 def _kept(points: Points) -> Points:
