@@ -17,6 +17,8 @@ from gbce.draws import Points, _error
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import as_predictor
 from gbce.samplers._climb import _kernel
+from gbce.samplers._guide import Guide
+from gbce.samplers._importance import candidates
 from gbce.samplers._moves import Kernel, Learned, Normal, Steps, memory
 from gbce.samplers._tempering import Bridge, Population
 from laws import close, figures_agree, small_error
@@ -278,7 +280,7 @@ def grid_figures(grid, x0=X0):
 
 def tempered_agrees(explanation, exact):
     draws = explanation.draws
-    assert len(draws.rungs) > 1
+    assert draws.groups is not None
     figures_agree(explanation, {name: value for name, value in exact.items() if name != "mean"})
     evidence_agrees(draws, exact["log_evidence"], least=0.3)
     if "mean" in exact:
@@ -772,11 +774,18 @@ def test_errors_between_a_few_runs_cover(n_groups):
     assert share == pytest.approx(0.95, abs=0.006)
 
 
+def unguided(sampler, posterior, seed):
+    """Return a run before it is guided."""
+    rng = np.random.default_rng(seed)
+    first = candidates(posterior, rng, sampler.n_candidates)
+    return sampler._tempered(posterior, rng, Bridge(posterior.mixture), first, sampler.n_draws)
+
+
 def test_islands_that_disagree_are_joined_by_more():
     wells = Wells(10)
     posterior = posterior_of(wells.loss, np.zeros(10), as_loss(), 1.0)
     few = gbce.SMC(2_000, 1_000, max_sweeps=3)  # too few to go from mode to mode
-    once, again = (sampled(replace(few, max_rounds=most), posterior, seed=1) for most in (1, 6))
+    once, again = (unguided(replace(few, max_rounds=most), posterior, seed=1) for most in (1, 6))
     assert once.facts["rounds"] == 1
     assert again.facts["rounds"] > 1
     assert again.groups.max() + 1 == 8 * again.facts["rounds"]
@@ -785,6 +794,88 @@ def test_islands_that_disagree_are_joined_by_more():
     right = (again.pool.x[:, 0] > 0).astype(float)
     agrees(again, right, 0.7, "mass of the right mode")
     close(again.log_evidence, wells.log_evidence, again.log_evidence_se, "log evidence")
+
+
+@dataclass(frozen=True)
+class Needle:
+    """A wide well around the row and a needle beside it that few islands find, with most of the posterior at eta 1."""
+
+    d: int = 3
+    width: float = 0.05
+    share: float = 0.7
+
+    @property
+    def wide(self):
+        """Mass of the prior times the wide well, were it as deep as the needle."""
+        return -0.5 * self.d * np.log(1 + 1 / 0.2**2)
+
+    @property
+    def narrow(self):
+        spread = 1 + self.width**2
+        return 0.5 * self.d * np.log(self.width**2 / spread) - 0.5 * 2.5**2 / spread
+
+    def loss(self, x):
+        higher = self.wide - self.narrow + np.log(self.share / (1 - self.share))
+        wide = higher + 0.5 * np.square(x).sum(axis=1) / 0.2**2
+        return np.minimum(wide, 0.5 * np.square(x - 2.5 * np.eye(self.d)[0]).sum(axis=1) / self.width**2)
+
+    @property
+    def log_evidence(self):
+        return self.narrow - np.log(self.share)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 5])
+def test_a_mode_that_few_islands_find_gets_its_mass(seed):
+    """Islands that found it say too much and the others too little; a start fitted to all of them settles it."""
+    needle = Needle()
+    posterior = posterior_of(needle.loss, np.zeros(needle.d), as_loss(), 1.0)
+    sampler = gbce.SMC(4_000, 1_000)
+    before = unguided(sampler, posterior, seed)
+    assert before.facts["rounds"] == sampler.max_rounds  # however many are sent up
+    assert before.ess < 100
+    draws = sampled(sampler, posterior, seed)
+    assert draws.facts["guides"] >= 1
+    assert draws.worst_ess[0] > 400
+    agrees(draws, (draws.pool.x[:, 0] > 1.5).astype(float), needle.share, "mass of the needle")
+    evidence_agrees(draws, needle.log_evidence, least=0.15)
+    prior = draws.reweighed(Mixture(0.0, np.ones(1)))  # the start leaves no trace in the prior
+    agrees(prior, prior.pool.x, np.zeros(needle.d), "mean of the prior", size=1.0)
+    agrees(prior, np.square(prior.pool.x), np.ones(needle.d), "variance of the prior", size=1.0)
+
+
+@pytest.mark.parametrize("more", [1_000, 5_000, 20_000])
+def test_a_guide_obeys_the_budget(more):
+    """A guided run that cannot be finished leaves the one before it."""
+    needle, sampler = Needle(), gbce.SMC(4_000, 1_000)
+
+    def counted(**options):
+        model = Counting(needle.loss)
+        return model, posterior_of(model, np.zeros(needle.d), as_loss(), 1.0, **options)
+
+    model, posterior = counted()
+    before = unguided(sampler, posterior, 1)
+    budget = Budget(max_rows=model.rows + more)
+    model, posterior = counted(budget=budget)
+    draws = sampled(sampler, posterior, 1)
+    assert model.rows == budget.rows <= budget.max_rows
+    assert "guides" not in draws.facts
+    assert draws.facts["complete"]
+    assert draws.log_evidence == before.log_evidence
+
+
+def test_a_guide_is_normalised():
+    rng = np.random.default_rng(0)
+    laws = [
+        Normal.fitted(rng.normal(size=(500, 3)) * scale + centre, np.full(500, 1 / 500), 500.0)
+        for scale, centre in (([0.05, 0.1, 1.0], 2.0), (0.4, -1.0), (1.0, 0.0))
+    ]
+    guide = Guide(tuple(laws), 0.3)
+    near = guide.draw(rng, 60_000)
+    z = np.concatenate([near, rng.normal(size=(140_000, 3))])
+    latent = np.exp(-guide.excess(z))
+    close(latent.mean(), 1.0, latent.std() / np.sqrt(len(z)), "total mass of the latent law")
+    values = np.column_stack([z, np.square(z) - 1.0]) * latent[:, None]
+    close(values.mean(axis=0), np.zeros(6), values.std(axis=0) / np.sqrt(len(z)), "its moments")
 
 
 # --- coverage --------------------------------------------------------------------------------------------------------

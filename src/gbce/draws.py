@@ -181,13 +181,13 @@ class Draws:
             rungs=(*(rung for rung in self.rungs if rung < mixture.eta), float(mixture.eta)),
         )
 
-    def resample(self, rng: np.random.Generator, n: int) -> "Draws":
+    def resample(self, rng: np.random.Generator, n: int, *, evenly: bool = False) -> "Draws":
         """Pick ``n`` draws of equal weight from the pool, with replacement.
 
-        Each is picked by itself, as in Algorithm 1 of the paper, unless there are groups: then systematically, which
-        keeps as many different points as can be.
+        Each is picked by itself, as in Algorithm 1 of the paper, unless there are groups or it is to be done
+        ``evenly``: then systematically, which keeps as many different points as can be.
         """
-        pick = multinomial if self.groups is None else systematic
+        pick = systematic if evenly or self.groups is not None else multinomial
         return replace(self, index=pick(rng, self.pool_weights, n), weights=np.full(n, 1.0 / n), resampled=True)
 
     @cached_property

@@ -80,7 +80,8 @@ def _counted(numbers: dict[str, Any]) -> str:
     """Effective draws, and out of what."""
     count = f"{numbers['ess']:,.0f} effective draws"
     if "islands" in numbers:
-        return f"{count} from {numbers['islands']} islands over {len(numbers['sweeps'])} rungs"
+        rungs = len(numbers["sweeps"])
+        return f"{count} from {numbers['islands']} islands over {rungs} rung{'s' if rungs != 1 else ''}"
     if "n_chains" in numbers:
         return f"{count} from {numbers['n_chains']} chains"
     return f"{count} out of {numbers['n_evaluated']:,} candidates"

@@ -9,6 +9,7 @@ import numpy as np
 from gbce._weights import Array, normalise, systematic
 from gbce.draws import Points
 from gbce.posterior import EtaGoal, GibbsPosterior
+from gbce.samplers._guide import Guide
 from gbce.samplers._moves import Kernel, Learned, Normal, Steps, memory
 from gbce.samplers._tempering import Bridge, Population, next_level
 
@@ -146,7 +147,8 @@ def _kernel(
         worth = max(1.0 / float(np.square(weights).sum()) / states, 10.0)
         law = Normal.fitted(before.points.z[other], weights, worth)
         learned.append(Learned(law, moving.points.z[moving.island % 2 != half]))
-    return Kernel(posterior, lambda points: bridge.u(points, moving.level), learned, moving.island % 2)
+    jumps = bridge.landmarks if isinstance(bridge.landmarks, Guide) else None
+    return Kernel(posterior, lambda points: bridge.u(points, moving.level), learned, moving.island % 2, jumps)
 
 
 class _Moves(NamedTuple):

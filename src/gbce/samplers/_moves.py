@@ -12,8 +12,8 @@ What the last two know is learned from other points than the ones they move.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,6 +26,7 @@ __all__ = ["Kernel", "Learned", "Normal", "Steps", "memory"]
 _PLAIN, _PARTIAL, _FITTED, _HOP = 0, 1, 2, 3
 _SHARES = (0.05, 0.15, 0.6, 0.2)  # fitted moves go farthest; the others are for places that no normal law fits
 _BOLD = 0.5  # of the fitted proposals: drawn afresh, however seldom that is accepted
+_JUMPING = 0.5  # of the bold proposals, where there is a law to jump to
 _MAX_HOP = 8  # directions of one hop
 _BLUR = 0.01  # so that hops reach every place
 _ACCEPTANCE = 0.25  # to which steps are adapted
@@ -73,6 +74,10 @@ class Normal:
         mean = np.where(np.abs(mean) > 2 / np.sqrt(n), mean, 0.0)
         return cls(mean, vector[:, beyond], np.maximum(variance, 1e-8))
 
+    def widened(self, by: float) -> "Normal":
+        """Return the law with ``by`` times the variance in every direction that was learned."""
+        return replace(self, variance=by * self.variance)
+
     def noise(self, e: Array) -> Array:
         """Turn standard normal ``(n, m)`` into centred noise of this covariance."""
         return e + ((e @ self.directions) * (np.sqrt(self.variance) - 1)) @ self.directions.T
@@ -89,6 +94,18 @@ class Learned(NamedTuple):
 
     law: Normal
     points: Array
+
+
+class Jumps(Protocol):
+    """A law that points can be drawn from afresh, known before any of them moved."""
+
+    def draw(self, rng: np.random.Generator, n: int) -> Array:
+        """Draw ``n`` latent points ``(n, m)``."""
+        ...
+
+    def near(self, z: Array) -> Array:
+        """Log density ``(n,)`` against the latent law."""
+        ...
 
 
 class Steps(NamedTuple):
@@ -138,12 +155,15 @@ class Kernel:
         Empty for pCN alone.
     half : int array of shape (n,)
         Which of them each point uses.
+    jumps : Jumps, optional
+        Where half of the bold proposals go instead of the fitted law.
     """
 
     posterior: GibbsPosterior
     u: Callable[[Points], Array]
     learned: Sequence[Learned] = ()
     half: Array | None = None
+    jumps: Jumps | None = None
 
     def sweep(self, rng: np.random.Generator, points: Points, steps: Steps) -> tuple[Points, Steps]:
         """Move every point once."""
@@ -176,6 +196,10 @@ class Kernel:
             to[hop] = _hopped(rng, z[hop], learned)
             # a symmetric proposal: what remains is the latent law itself
             correction[hop] = 0.5 * (np.square(z[hop]).sum(axis=1) - np.square(to[hop]).sum(axis=1))
+        if self.jumps is not None:
+            jump = bold & (rng.random(n) < _JUMPING)
+            to[jump] = self.jumps.draw(rng, int(jump.sum()))
+            correction[jump] = self.jumps.near(z[jump]) - self.jumps.near(to[jump])
         return Proposal(to, correction, kind, bold)
 
 

@@ -1,5 +1,6 @@
 """Adaptive tempering: importance sampling where that is enough, sequential Monte Carlo where it is not."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from gbce.draws import Draws, Points
 from gbce.posterior import GibbsPosterior
 from gbce.samplers._climb import ENOUGH, Climb, climb
 from gbce.samplers._goal import settled
+from gbce.samplers._guide import guide_of
 from gbce.samplers._importance import candidates
 from gbce.samplers._landmarks import Landmarks, landmarks_of
 from gbce.samplers._tempering import Bridge, Population, recycled
@@ -19,7 +21,9 @@ __all__ = ["SMC"]
 _LEAST_ISLAND = 25  # points
 _FEWEST = 4  # candidates, two for each of two islands
 _MAX_PARETO_K = 0.7
+_DIFFERENT = 0.55  # of n_draws: with fewer different ones, candidates are picked evenly
 _AGREED, _AGREED_WORST = 0.22, 0.05  # of n_draws: effective draws over all figures, and for the worst of them
+_MAX_GUIDES = 4  # runs from a start fitted to earlier ones
 _FOR_LANDMARKS = 0.15  # of a budget
 _FORESEEN = 50  # sweeps: with fewer rows than these need, fewer points are moved
 
@@ -28,8 +32,9 @@ _FORESEEN = 50  # sweeps: with fewer rows than these need, fewer points are move
 class SMC:
     """Candidates from the prior, tempered towards the posterior as far as they need it.
 
-    The candidates are those of :class:`Importance`. If enough of them count at eta, they are the answer, to the last
-    bit that of Algorithm 1. Otherwise eta is approached in rungs: each is the largest ``beta`` that keeps half of the
+    The candidates are those of :class:`Importance`. If enough of them count at eta, they are the answer, with the
+    weights of Algorithm 1 to the last bit, and its draws unless about half of them would be repetitions: those are
+    picked evenly. Otherwise eta is approached in rungs: each is the largest ``beta`` that keeps half of the
     points effective, at which they are resampled and moved until they have forgotten where they were. Points of all
     rungs are kept and weighed together, so one run gives the posterior at every smaller eta as well.
 
@@ -45,7 +50,9 @@ class SMC:
     max_sweeps : int
         Most moves of all points on one rung.
     max_rounds : int
-        Most runs of all islands: where they disagree, as many more are sent up, to the same temperatures.
+        Most runs of all islands from one start: where they disagree, as many more are sent up, to the same
+        temperatures. Where that was needed, all is run again from a better start, normal laws fitted to what was found
+        and weighed by their density, unless ``max_rounds`` is 1.
     landmarks : bool
         Whether a tempered run also looks around training rows that reach the target where candidates do not come. If
         they show mass that was missed, a second run starts there as well, with weights that make up for it.
@@ -60,7 +67,7 @@ class SMC:
     n_draws: int = 2_000
     n_islands: int = 8
     max_sweeps: int = 50
-    max_rounds: int = 6
+    max_rounds: int = 3
     landmarks: bool = True
 
     def __post_init__(self) -> None:
@@ -74,10 +81,11 @@ class SMC:
         if posterior.goal is None:
             plain = Draws.weighed(first, posterior.mixture, posterior.prior)
             if self._enough(plain, posterior):
-                complete = len(first) == self.n_candidates
-                return replace(plain, facts={"sampler": "SMC", "complete": complete}).resample(rng, self.n_draws)
+                facts = {"sampler": "SMC", "complete": len(first) == self.n_candidates}
+                return replace(plain, facts=facts).resample(rng, self.n_draws, evenly=self._alike(plain))
         n_moved = self._affordable(posterior)
         draws = self._tempered(posterior, rng, Bridge(posterior.mixture), first, n_moved)
+        runs = [draws]
         known = replace(posterior, budget=posterior.budget.share(_FOR_LANDMARKS))
         marks = landmarks_of(known, rng, len(first)) if self.landmarks and draws.facts["complete"] else None
         # candidates that broke a constraint were drawn as well, only not kept
@@ -90,8 +98,31 @@ class SMC:
             if fade is not None:
                 bridge = Bridge(posterior.mixture, replace(marks, share=n / (n + drawn)), fade)
                 found = self._tempered(posterior, rng, bridge, Points.joined([first, _kept(around)]), n_moved)
-                draws = found if found.facts["complete"] else draws
-        return draws.resample(rng, self.n_draws)
+                runs += [found] if found.facts["complete"] else []
+        return self._guided(posterior, rng, runs, len(first), n_moved).resample(rng, self.n_draws)
+
+    def _guided(
+        self, posterior: GibbsPosterior, rng: np.random.Generator, runs: Sequence[Draws], n: int, n_moved: int
+    ) -> Draws:
+        """Run again from a start fitted to what runs have found, unless the islands of each agreed at once.
+
+        Islands that agree only after more of them were sent up may owe that to when they stopped: a mode that few of
+        them find has too little mass until one of them does, and too much from then on.
+        """
+        fade = runs[-1].rungs[-1]
+        if self.max_rounds == 1 or not runs[-1].facts["complete"] or fade == 0:
+            return runs[-1]
+        for number in range(_MAX_GUIDES):
+            if all(run.facts["rounds"] == 1 and self._agree(run) for run in runs):
+                break
+            guide = guide_of(runs, rng, posterior.mixture, posterior.prior.mass)
+            bridge = Bridge(posterior.mixture, guide, fade)
+            first = _first(posterior, rng, bridge, n)
+            found = None if first is None else self._tempered(posterior, rng, bridge, first, n_moved)
+            if found is None or not found.facts["complete"]:  # the budget ran out: what there was stands
+                break
+            runs = [replace(found, facts={**found.facts, "guides": number + 1})]
+        return runs[-1]
 
     def _tempered(
         self, posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, first: Points, n_moved: int
@@ -126,6 +157,11 @@ class SMC:
         if plain.ess < ENOUGH * min(self.n_draws, len(plain.pool)):
             return False
         return posterior.prior.exact or pareto_k(np.log(np.maximum(plain.pool_weights, 1e-300))) <= _MAX_PARETO_K
+
+    def _alike(self, plain: Draws) -> bool:
+        """Whether draws picked one by one could be expected to be the same few candidates."""
+        different = -np.expm1(self.n_draws * np.log1p(-np.minimum(plain.pool_weights, 1 - 1e-9))).sum()
+        return bool(different < _DIFFERENT * min(self.n_draws, len(plain.pool)))
 
     def _affordable(self, posterior: GibbsPosterior) -> int:
         """Points to move: fewer than asked for where few rows are left, because eta must be reached first."""
@@ -169,9 +205,14 @@ def _first(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, 
         return None
     if bridge.landmarks is None:
         return candidates(posterior, rng, n)
-    near = round(n / posterior.prior.mass * bridge.landmarks.share)
+    # candidates that broke a constraint were drawn as well: they count for the share, only not for n
+    share, mass = bridge.landmarks.share, posterior.prior.mass
+    near = min(round(n * share / (share + mass * (1 - share))), n - 1)
     around = _kept(Points.evaluated(posterior, bridge.landmarks.draw(rng, near)))
-    return Points.joined([candidates(posterior, rng, max(n - near, 1)), around])
+    plain = candidates(posterior, rng, n - near) if posterior.affords(n - near) == n - near else None
+    if plain is None or len(plain) < n - near:  # time ran out, and the share would not be right
+        return None
+    return Points.joined([plain, around])
 
 
 def _kept(points: Points) -> Points:

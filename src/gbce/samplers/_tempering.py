@@ -5,7 +5,7 @@ the correction ``extra`` of a map that is not the prior itself (nothing, where t
 the ``beta`` of the posterior at that smaller eta.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 from gbce._weights import Array, effective_sample_size, log_mean_exp, normalise
 from gbce.draws import Points
 from gbce.posterior import Mixture
+from gbce.samplers._guide import Guide
 from gbce.samplers._landmarks import Landmarks
 
 __all__ = ["Bridge", "Population", "next_level", "recycled"]
@@ -30,7 +31,7 @@ class Bridge:
     ----------
     mixture : Mixture
         How losses become a potential; its own eta is not used.
-    landmarks : Landmarks, optional
+    landmarks : Landmarks or Guide, optional
         Around which a part of the first population was drawn. Their share of the starting law fades to nothing as
         beta goes to ``fade``.
     fade : float
@@ -38,17 +39,28 @@ class Bridge:
     """
 
     mixture: Mixture
-    landmarks: Landmarks | None = None
+    landmarks: Landmarks | Guide | None = None
     fade: float = 1.0
 
     def u(self, points: Points, level: float) -> Array:
         """Minus the log density ``(n,)`` of evaluated points at a level, against the latent law."""
-        u = (1.0 + min(level, 0.0)) * points.extra
-        if level > 0:
-            u = u + replace(self.mixture, eta=level).potential(points.loss)
-        lift = 1.0 - max(level, 0.0) / self.fade if self.fade > 0 else 0.0
-        if self.landmarks is not None and lift > 0:
-            u = u - lift * self.landmarks.excess(points.z)
+        return self.along(points)(level)
+
+    def along(self, points: Points) -> Callable[[float], Array]:
+        """Return ``u`` of the points as a function of the level: how near they are to landmarks is found out once."""
+        excess: Array | None = None
+
+        def u(level: float) -> Array:
+            nonlocal excess
+            u = (1.0 + min(level, 0.0)) * points.extra
+            if level > 0:
+                u = u + replace(self.mixture, eta=level).potential(points.loss)
+            lift = 1.0 - max(level, 0.0) / self.fade if self.fade > 0 else 0.0
+            if self.landmarks is not None and lift > 0:
+                excess = self.landmarks.excess(points.z) if excess is None else excess
+                u = u - lift * excess
+            return u
+
         return u
 
 
@@ -104,9 +116,11 @@ class Population:
 
 def next_level(population: Population, bridge: Bridge, least: float, end: float) -> tuple[float, Array]:
     """Return the farthest level up to ``end`` at which ``least`` points still count, and the log weights to it."""
+    u = bridge.along(population.points)
+    here = u(population.level)
 
     def counts(level: float) -> bool:
-        return _counting(population, population.increments(bridge, level)) >= least
+        return _counting(population, here - u(level)) >= least
 
     low, high = population.level, end
     if low < 0 and counts(0.0):
@@ -118,7 +132,7 @@ def next_level(population: Population, bridge: Bridge, least: float, end: float)
         while high < _STEEPEST and counts(high):
             low, high = high, 2.0 * high
     if counts(high):
-        return high, population.increments(bridge, high)
+        return high, here - u(high)
     start = low
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
@@ -126,7 +140,7 @@ def next_level(population: Population, bridge: Bridge, least: float, end: float)
         if high - low <= 1e-3 * (high - start) or high - start <= 1e-12 * abs(high):
             break
     level = low if low > start else high  # the least step, where even that loses too many points
-    return level, population.increments(bridge, level)
+    return level, here - u(level)
 
 
 def _counting(population: Population, increments: Array) -> float:
@@ -147,10 +161,8 @@ def recycled(rungs: Sequence[Population], bridge: Bridge) -> tuple[Points, Array
     one, and the prior itself, are reweightings of one pool.
     """
     pool = Points.joined([rung.points for rung in rungs])
-    log_z = [log_mean_exp(rung.log_z) for rung in rungs]
-    densities = [
-        np.log(len(rung.points)) - bridge.u(pool, rung.level) - z for rung, z in zip(rungs, log_z, strict=True)
-    ]
+    log_z, u = [log_mean_exp(rung.log_z) for rung in rungs], bridge.along(pool)
+    densities = [np.log(len(rung.points)) - u(rung.level) - z for rung, z in zip(rungs, log_z, strict=True)]
     share = np.concatenate([(rung.log_z - z)[rung.island] for rung, z in zip(rungs, log_z, strict=True)])
     island = np.concatenate([rung.island for rung in rungs])
     return pool, share - logsumexp(densities, axis=0), island
