@@ -136,11 +136,13 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=5_000)
     parser.add_argument("--draws", type=int, default=1_000)
     parser.add_argument("--hard", action="store_true", help="only the cases in which SMC tempers")
+    parser.add_argument("--easy", action="store_true", help="only the others")
     options = parser.parse_args()
     sampler = sampler_of(options.sampler, options.candidates, options.draws)
     size = f"{options.seeds} seeds, {options.candidates} candidates, {options.draws} draws"
     for name, case in CASES.items():
-        if (case.hard and options.sampler == "importance") or (options.hard and not case.hard):
+        easy = options.easy or options.sampler == "importance"
+        if (case.hard and easy) or (options.hard and not case.hard):
             continue
         start = time.perf_counter()
         results, rungs = study(case, sampler, options.seeds)

@@ -93,7 +93,7 @@ class Nested:
             facts["goal_met"] = run.settle(posterior.goal)
         facts |= {"complete": run.complete, "n_shells": len(run.log_v)}
         draws = Draws.weighed(run.pool, run.mixture, posterior.prior, base=run.base, facts=facts)
-        return _with_evidence(draws, run.mixture, posterior.prior, rng).resample(rng, self.n_draws)
+        return _with_evidence(draws, run, posterior.prior, rng).resample(rng, self.n_draws)
 
     def _seek(self, run: "_Run", goal: EtaGoal) -> bool:
         """Raise eta, exploring further each time, until a smaller one is known to be enough; go back to that one."""
@@ -110,7 +110,8 @@ class Nested:
 class _Run:
     """A run of nautilus, whose eta can change. Every evaluated point is kept, whether nautilus keeps it or not.
 
-    Nautilus parts the latent law into shells and samples each evenly: ``log_v`` are their log volumes ``(S,)``, and
+    Nautilus parts the latent law into shells and samples each evenly: ``log_v`` are their log volumes ``(S,)``,
+    ``shares`` those of their bounds ``(S,)``, ``volumes`` the variances of these bounds' log volumes ``(S,)``, and
     ``members`` the positions of the points in each. A step that is broken off does not touch them.
     """
 
@@ -133,6 +134,8 @@ class _Run:
             seed=int(self.rng.integers(2**63)),
         )  # fmt: skip
         self.log_v: Array = np.zeros(0)
+        self.shares: Array = np.zeros(0)
+        self.volumes: Array = np.zeros(0)
         self.members: list[Array] = []
 
     @property
@@ -150,6 +153,20 @@ class _Run:
                 base[own] = log_v - np.log(len(own))
         return base
 
+    def variance(self, log_weights: Array) -> float:
+        """Variance of the log evidence, where points ``(n,)`` have these weights: that within shells, and of volumes.
+
+        A shell's volume is that of its bound times the share ``p`` of points tried there that no later bound holds.
+        """
+        total = 0.0
+        for own, p, bound in zip(self.members, self.shares, self.volumes, strict=True):
+            n = len(own)
+            if n:
+                weight = np.exp(log_weights[own] - logsumexp(log_weights))
+                total += n * float(np.var(weight)) * n / max(n - 1, 1)
+                total += float(weight.sum()) ** 2 * ((1.0 - p) / n + bound)
+        return total
+
     def until(self, wanted: int) -> None:
         """Learn shells until that is done, then sample them until there are ``wanted`` effective draws."""
         self.complete = False
@@ -160,7 +177,8 @@ class _Run:
                 self._step(wanted)
         if not self.parts:  # not even one batch: importance sampling with less
             self.parts = [candidates(self.posterior, self.rng, _BATCH)]
-            self.log_v, self.members = np.zeros(1), [np.arange(len(self.parts[0]))]
+            self.log_v, self.shares, self.volumes = np.zeros(1), np.ones(1), np.zeros(1)
+            self.members = [np.arange(len(self.parts[0]))]
 
     def _step(self, wanted: int) -> None:
         """Let nautilus add one batch."""
@@ -187,8 +205,9 @@ class _Run:
         tried = nautilus.shell_n_sample - (nautilus.shell_n_sample_exp if fresh else 0)
         self.members = [own[start:] for own, start in zip(nautilus.blobs, begin, strict=True)]
         n = np.array([len(own) for own in self.members])
-        log_v = np.array([bound.log_v for bound in nautilus.bounds])
-        self.log_v = log_v + np.log(np.maximum(n, 1) / np.maximum(tried, 1))
+        self.shares = np.minimum(np.maximum(n, 1) / np.maximum(tried, 1), 1.0)
+        self.log_v = np.array([bound.log_v for bound in nautilus.bounds]) + np.log(self.shares)
+        self.volumes = np.array([_volume_variance(bound) for bound in nautilus.bounds])
 
     def _hopeless(self) -> bool:
         """Whether ten times the live points have been seen and none has any weight."""
@@ -245,21 +264,28 @@ class _Run:
         return value, np.arange(seen, seen + len(points))
 
 
+def _volume_variance(bound: Any) -> float:
+    """Variance of a bound's log volume: shares of points that a network, and overlaps, made nautilus reject."""
+    both: list[Any] = [bound, getattr(bound, "outer_bound", None)]
+    parts = [part for part in both if getattr(part, "n_sample", 0)]
+    return sum(part.n_reject / part.n_sample / max(part.n_sample - part.n_reject, 1) for part in parts)
+
+
 def _latent(u: Array) -> Array:
     """Turn points of the unit cube into latent ones; its faces are as far out as floats near one go."""
     return ndtri(np.clip(u, 2.0**-53, 1.0 - 2.0**-53))
 
 
-def _with_evidence(draws: Draws, mixture: Mixture, prior: LocatedPrior, rng: np.random.Generator) -> Draws:
+def _with_evidence(draws: Draws, run: _Run, prior: LocatedPrior, rng: np.random.Generator) -> Draws:
     """Read the evidence off the shells' volumes, and the prior's own figures off draws from its map.
 
     The shells' volumes are absolute, so the weights sum to ``E[exp(-potential - extra)]`` over the latent law. What
     concerns the prior alone needs no model, and points of the outer shells are too few for it.
     """
-    log_weights = draws.base - mixture.potential(draws.pool.loss) - draws.pool.extra
+    log_weights = draws.base - run.mixture.potential(draws.pool.loss) - draws.pool.extra
     placed = prior.place(rng.standard_normal((_PRIOR_DRAWS, prior.dimension)))
     weights = normalise(-placed.extra)
-    variance = 1.0 / draws.ess + 1.0 / effective_sample_size(weights) - 1.0 / _PRIOR_DRAWS
+    variance = run.variance(log_weights) + 1.0 / effective_sample_size(weights) - 1.0 / _PRIOR_DRAWS
     return replace(
         draws,
         log_evidence=float(logsumexp(log_weights)) - log_mean_exp(-placed.extra),
