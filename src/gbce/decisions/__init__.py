@@ -6,7 +6,8 @@ from gbce.decisions._mode import MAP
 from gbce.decisions._risk import ChanceConstrained, CVaR
 from gbce.decisions._rule import Choice, ModelNeededError, Rule, Scene, require_rule
 from gbce.decisions._sets import DiverseSet, RandomDraw
-from gbce.decisions._walk import Shelf, Steps, walk
+from gbce.decisions._steps import Steps
+from gbce.decisions._walk import Shelf, walk
 
 __all__ = [
     "MAP",

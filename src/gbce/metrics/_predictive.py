@@ -35,7 +35,7 @@ def next_model(outputs: Array, weights: Array, accepted: tuple[float, float]) ->
     --------
     >>> said = np.array([[0.4, 0.6, 0.55, 0.65], [0.8, 0.82, 0.79, 0.81]])
     >>> next_model(said, np.full(4, 0.25), (0.5, np.inf)).round(2)
-    array([0.67, 1.  ])
+    array([0.65, 1.  ])
     """
     square = float(np.square(weights).sum())
     mean = outputs @ weights
