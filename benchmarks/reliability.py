@@ -27,7 +27,7 @@ import gbce
 N_UNSEEN, N_OWN = 20, 12
 NOISE = 0.02  # of each range, either way
 N_NOISE = 20
-LEVELS = (0.1, 0.5, 0.8, 0.95, 0.99, 0.999)
+LEVELS = (0.1, 0.3, 0.5, 0.8, 0.95, 0.99, 0.999)
 ETA, SAMPLER = 30.0, gbce.SMC(n_candidates=1_000, n_draws=250, max_rounds=1)  # for decisions, not for figures
 SHAKY = NOISE / np.sqrt(3)  # the standard deviation of that noise
 CURVE = ((0.66, 0.25), (0.77, 0.48), (1.00, 0.80), (1.50, 0.95))  # breast cancer: cost at survival that is to be met

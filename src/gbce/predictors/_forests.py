@@ -92,6 +92,7 @@ def _tree_walker(forest: Any, method: str) -> Callable[[Any], Any]:
     if not stock or forest.n_outputs_ > 1 or (hasattr(forest, "classes_") and not proba):
         return plain
     trees = [estimator.tree_ for estimator in forest.estimators_]
+    leaves = [np.ascontiguousarray(tree.value[:, 0, :]) for tree in trees]
 
     def walk(rows: Any) -> Any:
         if hasattr(rows, "toarray"):
@@ -101,8 +102,8 @@ def _tree_walker(forest: Any, method: str) -> Callable[[Any], Any]:
         if x.ndim != 2 or x.shape[1] != forest.n_features_in_ or not np.isfinite(x).all():
             return plain(rows)
         total = np.zeros((len(x), forest.n_classes_ if proba else 1))
-        for tree in trees:
-            total += tree.predict(x)
+        for tree, values in zip(trees, leaves, strict=True):
+            total += values.take(tree.apply(x), axis=0)
         total /= len(trees)
         return total if proba else total[:, 0]
 
