@@ -43,7 +43,7 @@ def models(d: int) -> Iterator[tuple[str, Any, np.ndarray]]:
     y = outcome(X) + 0.1 * rng.normal(size=len(X))
     yield "smooth", outcome, y
     for name, model in {
-        "network": MLPRegressor((16, 16), solver="lbfgs", max_iter=300, random_state=0),
+        "network": MLPRegressor(hidden_layer_sizes=(16, 16), solver="lbfgs", max_iter=300, random_state=0),
         "forest": RandomForestRegressor(30, min_samples_leaf=2, random_state=0),
         "extra trees": ExtraTreesRegressor(30, random_state=0),
         "boosting": GradientBoostingRegressor(n_estimators=60, random_state=0),
