@@ -330,10 +330,12 @@ def test_the_budget_of_a_frontier(forests, mixed, noise):
     models = [counting(fit) for fit in refits]
     explainer.frontier(explanation, models=models, max_model_rows=3_000, max_candidates=1, n_perturb=2, n_confirm=2)
     asked.clear()
-    options = {"n_perturb": 4, "n_confirm": 16, "max_model_rows": 4_000}
-    table = explainer.frontier(explanation, models=models, noise=noise, **options)
-    assert 500 < sum(asked) <= 4_000
-    assert len(table) > 0
+    options = {"n_perturb": 4, "max_model_rows": 4_000}
+    for n_confirm in (16, 512):  # more than can be paid for
+        asked.clear()
+        table = explainer.frontier(explanation, models=models, noise=noise, n_confirm=n_confirm, **options)
+        assert 500 < sum(asked) <= 4_000
+        assert len(table) > 0
 
 
 # --- bad input ----------------------------------------------------------------------------------------------

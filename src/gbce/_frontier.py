@@ -22,6 +22,7 @@ __all__ = ["Frontier", "Reliability"]
 Reliability = Literal["share", "next"]
 
 _MOST = 200  # candidates that are looked at again
+_LEFT = 100  # confirmed copies of a point that a budget must have room for
 _COPIES = 16  # under noise, of each point of a walk
 _LEVELS = np.array([0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])  # "next" never says 1
 
@@ -97,12 +98,13 @@ class Frontier:
         x = self._drawn(rng)
         if self.noise is None:
             return self._reported(*self._found(x, np.zeros((1, len(space)))))
-        find, choose, report = np.split(
-            offsets(self.noise, space, rng, self.n_perturb + 2 * self.n_confirm),
-            [self.n_perturb, self.n_perturb + self.n_confirm],
-        )
+        # with little to spend, the search must leave enough for a few points to be confirmed
+        n_confirm = min(self.n_confirm, max(self.posterior.affords(_LEFT * self.n_confirm) // _LEFT, 1))
+        n_perturb = self.n_perturb
+        shifts = offsets(self.noise, space, rng, n_perturb + 2 * n_confirm)
+        find, choose, report = np.split(shifts, [n_perturb, n_perturb + n_confirm])
         x, judged = self._found(x, find)
-        most = self._affordable(_MOST, 2 * self.n_confirm)
+        most = self._affordable(_MOST, 2 * n_confirm)
         x = x[near_front(judged.reliability, self._cost(x), self.n_perturb, most)]
         x = x[pareto(self._judged(x, choose).reliability, self._cost(x))]
         return self._reported(x, self._judged(x, report))
