@@ -75,30 +75,36 @@ class Line:
 HEAD = f"{'method':<30}{'answered':>9}{'valid':>7}{'l1':>7}{'changed':>9}{'survival':>10}{'all 20':>8}{'noise':>7}"
 
 
-def breast_cancer(n: int) -> Case:
+def refused(X: pd.DataFrame, rest: pd.DataFrame, asked: np.ndarray, n: int) -> pd.DataFrame:
+    """Return the first ``n`` rows to be asked about; the range of the training data is a bound, so they lie within."""
+    inside = ((rest >= X.min()) & (rest <= X.max())).all(axis=1)
+    return rest[asked & inside].iloc[:n]
+
+
+def breast_cancer(n: int, seed: int) -> Case:
     """Return tumours called malignant, to be called benign."""
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    X, rest, y, _ = train_test_split(X, y, test_size=0.3, random_state=0)
-    model = RandomForestClassifier(100, random_state=0).fit(X, y)
-    return Case("breast cancer", X, y, model, rest[model.predict(rest) == 0].iloc[:n], 1, gbce.Class(1))
+    X, rest, y, _ = train_test_split(X, y, test_size=0.3, random_state=seed)
+    model = RandomForestClassifier(100, random_state=seed).fit(X, y)
+    return Case("breast cancer", X, y, model, refused(X, rest, model.predict(rest) == 0, n), 1, gbce.Class(1))
 
 
-def diabetes(n: int) -> Case:
+def diabetes(n: int, seed: int) -> Case:
     """Return patients with a bad outlook, to get one between 60 and 100."""
     X, y = load_diabetes(return_X_y=True, as_frame=True)
-    X, rest, y, _ = train_test_split(X, y, test_size=0.3, random_state=0)
-    model = RandomForestRegressor(100, random_state=0).fit(X, y)
+    X, rest, y, _ = train_test_split(X, y, test_size=0.3, random_state=seed)
+    model = RandomForestRegressor(100, random_state=seed).fit(X, y)
     wish = (60.0, 100.0)
-    return Case("diabetes", X, y, model, rest[model.predict(rest) > 180].iloc[:n], wish, gbce.Range(*wish))
+    return Case("diabetes", X, y, model, refused(X, rest, model.predict(rest) > 180, n), wish, gbce.Range(*wish))
 
 
-def unseen_refits(case: Case) -> list[Any]:
+def unseen_refits(case: Case, seed: int) -> list[Any]:
     """Fit forests on bootstraps that no method is shown."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     fits = []
-    for seed in range(N_UNSEEN):
+    for number in range(N_UNSEEN):
         rows = rng.integers(0, len(case.X), len(case.X))
-        forest = clone(case.model).set_params(random_state=seed)
+        forest = clone(case.model).set_params(random_state=1_000 * seed + number)
         fits.append(forest.fit(case.X.iloc[rows], case.y.iloc[rows]))
     return fits
 
@@ -151,10 +157,10 @@ def peers(case: Case, unseen: list[Any]) -> list[Line]:
     return lines
 
 
-def own(case: Case, unseen: list[Any]) -> list[Line]:
+def own(case: Case, unseen: list[Any], seed: int) -> list[Line]:
     """Run gbce: rules of the posterior of the model and its refits, then the frontier at several reliabilities."""
-    learner = clone(case.model)
-    refits = gbce.model_posterior(learner, case.X, case.y, gbce.BayesianBootstrap(), N_OWN, seed=1, progress=False)
+    method, learner = gbce.BayesianBootstrap(), clone(case.model)
+    refits = gbce.model_posterior(learner, case.X, case.y, method, N_OWN, seed=seed + 1, progress=False)
     span = (case.X.max() - case.X.min()).to_dict()
     space = gbce.Space.infer(case.X, scale=span, bounds="data")
     prior = gbce.Sparse(gbce.Gaussian(0.3), change=0.2)
@@ -215,18 +221,19 @@ def curve(ours: list[Line]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rows", type=int, default=25)
+    parser.add_argument("--seed", type=int, default=0, help="of the split, the forests and all refits")
     parser.add_argument("--case", choices=["breast cancer", "diabetes"], help="only one of the two")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     for make in (breast_cancer, diabetes):
-        case = make(options.rows)
+        case = make(options.rows, options.seed)
         if options.case not in (None, case.name):
             continue
-        unseen = unseen_refits(case)
+        unseen = unseen_refits(case, options.seed)
         print(f"\n{case.name}: {len(case.rows)} rows, {case.X.shape[1]} features, {case.target.describe()}")
         print(f"{HEAD}{'s/row':>8}", flush=True)
         theirs = peers(case, unseen)
-        ours = own(case, unseen)
+        ours = own(case, unseen, options.seed)
         verdict(ours, theirs)
         if case.name == "breast cancer":
             curve(ours)

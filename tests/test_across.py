@@ -17,30 +17,20 @@ from gbce.metrics import wilson
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import as_predictor
 from scenes import scene_of
+from slopes import DATA, MODELS, QUICK, WEIGHTS, slope, slopes_explainer, slopes_explanation
 
 RNG = np.random.default_rng(0)
-DATA = RNG.normal(size=(200, 2))
-WEIGHTS = np.array([0.5, 0.3, 0.2])
 LOSS = RNG.exponential(size=(40, 3)) * np.array([1.0, 3.0, 0.2])
-QUICK = gbce.Importance(n_candidates=8_000, n_draws=2_000)
-
-
-def slope(*w):
-    return lambda rows: np.asarray(rows, dtype=float) @ np.array(w)
-
-
-MODELS = [slope(1.0, 0.0), slope(1.0, 0.6), slope(0.7, -0.4)]
 
 
 @pytest.fixture(scope="module")
 def explainer():
-    return gbce.Explainer(MODELS, DATA, space=gbce.Space.real(2), sampler=QUICK, weights=WEIGHTS)
+    return slopes_explainer()
 
 
 @pytest.fixture(scope="module")
-def explanation(explainer):
-    target = gbce.AtLeast(1.0, scale=0.5)
-    return explainer.explain([0.0, 0.0], target, rules=[gbce.MAP(), gbce.Mean()], seed=3)
+def explanation():
+    return slopes_explanation()
 
 
 # --- the entropic family ------------------------------------------------------------------------------------
@@ -232,6 +222,16 @@ def test_survival_under_a_posterior_over_models(explainer, explanation, tmp_path
     pd.testing.assert_frame_equal(explainer.survival(explanation, posterior), table)
     explanation.save(tmp_path / "kept")
     pd.testing.assert_frame_equal(gbce.metrics.survival(gbce.load(tmp_path / "kept"), posterior), table)
+
+
+def test_the_same_models_with_other_weights(explainer, explanation):
+    models = [slope(1.0, 0.0), slope(-1.0, 0.0)]
+    one, other = (gbce.ModelPosterior(models, np.array(w), "by hand") for w in ([1.0, 0.0], [0.0, 1.0]))
+    for asked in (one, other, models, one):  # what is remembered of them are not their weights
+        expected = gbce.metrics.survival(explanation, asked)
+        pd.testing.assert_frame_equal(explainer.survival(explanation, asked), expected)
+    assert explainer.survival(explanation, one).loc["posterior", "survival"] > 0
+    assert explainer.survival(explanation, other).loc["posterior", "survival"] == 0
 
 
 def test_survival_of_classifiers():

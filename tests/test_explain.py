@@ -400,6 +400,15 @@ def test_saved_explanations_come_back_to_the_last_bit(tmp_path, explanation):
     assert [p.name for p in tmp_path.iterdir()] == ["row.gbce"]
 
 
+def test_a_tempered_explanation_keeps_its_path(tmp_path):
+    data = np.random.default_rng(0).normal(size=(100, 2))
+    explainer = gbce.Explainer(lambda x: x[:, 0], data, eta=10.0, sampler=gbce.SMC(1_000, 200))
+    explanation = explainer.explain([0.0, 0.0], gbce.Value(4.5, scale=1), rules=[], seed=0)
+    assert len(explanation.draws.rungs) > 1
+    again = gbce.load(explanation.save(tmp_path / "e"))
+    pd.testing.assert_frame_equal(again.path(), explanation.path(), check_exact=True)
+
+
 @pytest.mark.parametrize("columns", [[0, 1], [("a", 1), ("a", 2)]])
 def test_odd_column_labels_survive_a_file(tmp_path, columns):
     data = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)))

@@ -10,29 +10,19 @@ from sklearn.ensemble import RandomForestClassifier
 import gbce
 from gbce.decisions import Shelf, Steps
 from gbce.metrics import near_front, next_model, pareto
+from slopes import DATA, MODELS, QUICK, WEIGHTS, slope, slopes_explainer, slopes_explanation
 
 RNG = np.random.default_rng(0)
-DATA = RNG.normal(size=(200, 2))
-WEIGHTS = np.array([0.5, 0.3, 0.2])
-QUICK = gbce.Importance(n_candidates=8_000, n_draws=2_000)
-
-
-def slope(*w):
-    return lambda rows: np.asarray(rows, dtype=float) @ np.array(w)
-
-
-MODELS = [slope(1.0, 0.0), slope(1.0, 0.6), slope(0.7, -0.4)]
 
 
 @pytest.fixture(scope="module")
 def explainer():
-    return gbce.Explainer(MODELS, DATA, space=gbce.Space.real(2), sampler=QUICK, weights=WEIGHTS)
+    return slopes_explainer()
 
 
 @pytest.fixture(scope="module")
-def explanation(explainer):
-    target = gbce.AtLeast(1.0, scale=0.5)
-    return explainer.explain([0.0, 0.0], target, rules=[gbce.MAP(), gbce.Mean()], seed=3)
+def explanation():
+    return slopes_explanation()
 
 
 # --- draws, noise, other models -----------------------------------------------------------------------------
@@ -198,7 +188,7 @@ def test_shelf_keeps_the_cheapest_for_every_level():
 def test_a_walk_finds_the_cheapest_change_of_linear_models():
     w = np.array([0.3, 1.0, -0.5, 0.2, 0.0, 0.6])
     refits = [slope(*(w * a)) for a in np.linspace(0.7, 1.3, 7)]
-    data = RNG.normal(size=(400, 6))
+    data = RNG.uniform(-3, 3, size=(400, 6))  # a walk only tries what was seen
     explainer = gbce.Explainer(slope(*w), data, space=gbce.Space.real(6), sampler=gbce.Importance(2_000, 200))
     explanation = explainer.explain(np.zeros(6), gbce.AtLeast(1.5), rules=[], seed=0)
     options = {"models": refits, "distance": "l1", "levels": [0.25, 0.5, 1.0]}

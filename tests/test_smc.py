@@ -774,6 +774,20 @@ def test_errors_between_a_few_runs_cover(n_groups):
     assert share == pytest.approx(0.95, abs=0.006)
 
 
+def test_islands_that_learn_from_each_other_count_for_less():
+    """The error of the evidence is that between islands, widened; and so it is at every other eta."""
+    posterior = posterior_linear(hard(2, eta=10.0, away=4.5))
+    draws = sampled(gbce.SMC(3_000, 800), posterior, 0)
+    assert draws.tied == 1.3
+    for eta in (10.0, 4.0):
+        mixture = replace(posterior.mixture, eta=eta)
+        at, alone = draws.reweighed(mixture), replace(draws, tied=1.0).reweighed(mixture)
+        between = _error(at.pool_weights - at.prior_weights, at.groups)
+        assert alone.log_evidence_se == pytest.approx(between)
+        assert at.log_evidence_se == pytest.approx(np.sqrt(1.3) * between)
+    assert draws.log_evidence_se == pytest.approx(draws.reweighed(posterior.mixture).log_evidence_se)
+
+
 def unguided(sampler, posterior, seed):
     """Return a run before it is guided."""
     rng = np.random.default_rng(seed)

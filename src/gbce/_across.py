@@ -12,7 +12,7 @@ from gbce._reference import Reference
 from gbce._weights import Array
 from gbce.explanation import Explanation
 from gbce.metrics import survival_table
-from gbce.models import ModelPosterior
+from gbce.models import ModelPosterior, listed_models
 from gbce.posterior import GibbsPosterior, as_weights
 from gbce.predictors import Predictor, as_predictor
 from gbce.space import Space
@@ -45,17 +45,16 @@ class OtherModels:
     @classmethod
     def of(cls, models: Any, space: Space, data: Array) -> "OtherModels":
         """Wrap one model, a list of them or a posterior over models; ``data`` ``(n, d)`` is encoded."""
-        listed = listed_models(models)
-        if not listed:
-            raise ValueError("models is an empty list; give at least one fitted model")
-        weights = models.weights if isinstance(models, ModelPosterior) else as_weights(None, len(listed))
+        listed = listed_models(models, "models")
         predictors = tuple(as_predictor(model, space) for model in listed)
-        return cls(listed, predictors, weights, Reference.of(data, space.discrete))
+        return cls(listed, predictors, _weights_of(models, len(listed)), Reference.of(data, space.discrete))
 
-    def same(self, models: Any) -> bool:
-        """Whether these are the very same models."""
-        listed = listed_models(models)
-        return len(listed) == len(self.models) and all(a is b for a, b in zip(listed, self.models, strict=True))
+    def again(self, models: Any) -> "OtherModels | None":
+        """Return these with the weights that ``models`` have now, if they are the very same ones."""
+        listed = listed_models(models, "models")
+        if len(listed) != len(self.models) or any(a is not b for a, b in zip(listed, self.models, strict=True)):
+            return None
+        return replace(self, weights=_weights_of(models, len(listed)))
 
     def ready(self, target: Target) -> tuple[Predictor, ...]:
         """Return the predictors, for a target that asks for a class as classifiers."""
@@ -64,9 +63,8 @@ class OtherModels:
         return tuple(predictor.metered() for predictor in self.predictors)
 
 
-def listed_models(models: Any) -> tuple[Any, ...]:
-    """Return one or several models as a tuple."""
-    return tuple(models) if isinstance(models, (list, tuple, ModelPosterior)) else (models,)
+def _weights_of(models: Any, n: int) -> Array:
+    return models.weights if isinstance(models, ModelPosterior) else as_weights(None, n)
 
 
 def survived(explanation: Explanation, others: OtherModels) -> pd.DataFrame:

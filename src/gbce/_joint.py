@@ -113,6 +113,7 @@ def sample_jointly(sampler: Sampler, posterior: GibbsPosterior, rng: np.random.G
         log_evidence=found.log_evidence,
         log_evidence_se=found.log_evidence_se,
         prior_change=found.prior_change,
+        tied=found.tied,
     )
     return draws.resample(rng, len(found))
 

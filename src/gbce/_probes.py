@@ -172,7 +172,8 @@ class Probes(ABC):
         """Wrap models, or remember that it was done before: looking at classifiers takes longer than asking them."""
         known: list[OtherModels] = self.__dict__.setdefault("_known", [])
         for others in known:
-            if others.same(models):
-                return others
+            again = others.again(models)
+            if again is not None:
+                return again
         known[:] = [*known[-1:], OtherModels.of(models, self.space, self.data)]
         return known[-1]

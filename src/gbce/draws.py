@@ -111,6 +111,9 @@ class Draws:
         pool's points are independent themselves.
     facts : mapping
         What the sampler has to report beside: plain numbers and text.
+    tied : float
+        Variance of the mean of the runs' evidences, against runs that know nothing of each other. Above one where they
+        learn their moves from each other, because their evidences are then a little alike.
 
     Examples
     --------
@@ -129,6 +132,7 @@ class Draws:
     base: Array
     groups: Array | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    tied: float = 1.0
 
     @classmethod
     def weighed(
@@ -141,6 +145,7 @@ class Draws:
         groups: Array | None = None,
         rungs: tuple[float, ...] = (),
         facts: Mapping[str, Any] | None = None,
+        tied: float = 1.0,
     ) -> "Draws":
         """Weigh a pool of points, which came from the prior's map unless ``base`` says otherwise.
 
@@ -158,12 +163,12 @@ class Draws:
             resampled=False,
             prior_change=prior_weights @ prior.change(pool.x),
             log_evidence=float(logsumexp(log_weights) - logsumexp(log_prior)),
-            # delta method: log(a / b) has the influence w_i - v_i of the two sets of weights
-            log_evidence_se=float(_error(weights - prior_weights, groups)),
+            log_evidence_se=_evidence_error(weights, prior_weights, groups, tied),
             rungs=rungs or (float(mixture.eta),),
             base=base,
             groups=groups,
             facts={} if facts is None else facts,
+            tied=tied,
         )
 
     def reweighed(self, mixture: Mixture) -> "Draws":
@@ -177,7 +182,7 @@ class Draws:
             weights=weights,
             resampled=False,
             log_evidence=float(logsumexp(log_weights) - logsumexp(self.base - self.pool.extra)),
-            log_evidence_se=float(_error(weights - self.prior_weights, self.groups)),
+            log_evidence_se=_evidence_error(weights, self.prior_weights, self.groups, self.tied),
             rungs=(*(rung for rung in self.rungs if rung < mixture.eta), float(mixture.eta)),
         )
 
@@ -287,6 +292,11 @@ def _spread_out(values: Array, where: Array) -> Array:
         filled[:] = values.max(axis=0)
     filled[where] = values
     return filled
+
+
+def _evidence_error(weights: Array, prior_weights: Array, groups: Array | None, tied: float) -> float:
+    """Return the error of the log evidence, by the delta method: ``log(a / b)`` has the influence ``w_i - v_i``."""
+    return float(_error(weights - prior_weights, groups)) * np.sqrt(tied)
 
 
 def _error(contributions: Array, groups: Array | None, *, widened: bool = True) -> Array:

@@ -21,7 +21,7 @@ from gbce.decisions import MAP, ChanceConstrained, Choice, CVaR, Mean, Rule, req
 from gbce.draws import Draws, Points
 from gbce.explanation import Explanation, lines
 from gbce.metrics import Evaluation, Neighbours
-from gbce.models import ModelPosterior
+from gbce.models import ModelPosterior, listed_models
 from gbce.noise import require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, as_predictor
@@ -100,9 +100,7 @@ class Explainer(Probes):
     ) -> None:
         if isinstance(model, ModelPosterior) and weights is None:
             weights = model.weights
-        models = list(model) if isinstance(model, (list, tuple, ModelPosterior)) else [model]
-        if not models:
-            raise ValueError("model is an empty list; give at least one fitted model")
+        models = listed_models(model, "model")
         if space is not None:
             _require(space, "adopt", "space", "gbce.Space.infer(data)")
         self.space = Space.infer(data) if space is None else space.adopt(data)

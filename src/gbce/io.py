@@ -134,6 +134,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
             "log_evidence_se": draws.log_evidence_se,
             "rungs": draws.rungs,
             "facts": dict(draws.facts),
+            "tied": draws.tied,
         },
         "labels": [decision.label for decision in explanation.decisions],
         "status": explanation.status,

@@ -13,6 +13,7 @@ __all__ = ["Back", "Steps"]
 _QUANTILES = np.linspace(0.01, 0.99, 41)
 _MOST_LEVELS = 20  # of a category
 _PARTS = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.97])  # of the way from the row that a change is drawn back to
+_EXCHANGED = 0.7  # of what one change saves: by so much another goes further
 
 
 @dataclass(frozen=True)
@@ -65,22 +66,42 @@ class Steps:
         feature = np.concatenate(where)
         rows = np.tile(x, (len(feature), 1))
         rows[np.arange(len(rows)), feature] = np.concatenate(to)
-        rows, good = self._settled(rows)
+        rows, good = self.settled(rows)
         return rows[good & self.space.changed(rows, x).any(axis=1)]
 
     def back(self, x: Array) -> "Back":
         """Draw single changes of points ``(k, d)`` back, a part of the way to the row or all of it."""
-        changed = self.space.changed(x, self.x0)
-        changed[:, np.setdiff1d(np.arange(len(self.x0)), list(self.values))] = False
-        parent, feature = (np.repeat(part, len(_PARTS)) for part in np.nonzero(changed))
+        parent, feature = (np.repeat(part, len(_PARTS)) for part in np.nonzero(self._own(x)))
         start, now = self.x0[feature], x[parent, feature]
         with np.errstate(invalid="ignore"):
             to = start + np.tile(_PARTS, len(feature) // len(_PARTS)) * (now - start)
         rows = x[parent]
         rows[np.arange(len(rows)), feature] = np.where(self.space.unordered[feature] | np.isnan(to), start, to)
-        rows, good = self._settled(rows)
+        rows, good = self.settled(rows)
         good &= self.space.changed(rows, x[parent]).any(axis=1) if len(rows) else good
         return Back(rows[good], parent[good], feature[good])
+
+    def exchanged(self, x: Array) -> Array:
+        """Return points ``(n, d)`` in which one change of a point ``(k, d)`` is taken back and another goes further.
+
+        It goes further by less than is saved, in units of the features' scales; a change of category is one unit.
+        """
+        changed, ordered = self._own(x), ~self.space.unordered & ~np.isnan(self.x0)
+        pairs = changed[:, :, None] & (changed & ordered)[:, None, :] & ~np.eye(x.shape[1], dtype=bool)
+        parent, given, further = np.nonzero(pairs)
+        rows, at = x[parent], np.arange(len(parent))
+        step = (rows - self.x0) / self.space.scale
+        saved = np.where(ordered[given], np.abs(step[at, given]), 1.0)
+        rows[at, given] = self.x0[given]
+        rows[at, further] += _EXCHANGED * saved * np.sign(step[at, further]) * self.space.scale[further]
+        rows, good = self.settled(rows[~np.isnan(rows[at, further])])
+        return rows[good]
+
+    def _own(self, x: Array) -> Array:
+        """Where points ``(n, d)`` differ from the row in a feature that may be moved by itself."""
+        changed = self.space.changed(x, self.x0)
+        changed[:, np.setdiff1d(np.arange(len(self.x0)), list(self.values))] = False
+        return changed
 
     def together(self, x: Array, singles: Array, features: Array) -> Array:
         """Return ``x`` ``(d,)`` with the first two, three, ... of changes made together, each as its own point has it.
@@ -90,10 +111,10 @@ class Steps:
         rows = np.tile(x, (max(len(features) - 1, 0), 1))
         for i, (single, j) in enumerate(zip(singles, features, strict=True)):
             rows[max(i - 1, 0) :, j] = single[j]
-        rows, good = self._settled(rows)
+        rows, good = self.settled(rows)
         return rows[good]
 
-    def _settled(self, rows: Array) -> tuple[Array, Array]:
+    def settled(self, rows: Array) -> tuple[Array, Array]:
         """Return admissible points near ``rows`` ``(n, d)``, and which of them can be had."""
         if len(rows) == 0:
             return rows, np.zeros(0, dtype=bool)

@@ -5,7 +5,7 @@ drawn back towards the row, feature by feature, as far as its reliability allows
 Only verdicts are asked, so models may be of any kind; the values that are tried are those seen in the data.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -81,7 +81,12 @@ class Shelf:
     @property
     def filled(self) -> Array:
         """The points ``(k, d)`` that are there, each once."""
-        return np.array([np.frombuffer(x) for x in self.highest]).reshape(-1, self.x.shape[1])
+        return _points(self.highest, self.x.shape[1])
+
+
+def _points(kept: Iterable[bytes], d: int) -> Array:
+    """Return points ``(k, d)`` out of their bytes."""
+    return np.array([np.frombuffer(x) for x in kept]).reshape(-1, d)
 
 
 def walk(judge: Judge, cost: Callable[[Array], Array], steps: Steps, shelf: Shelf) -> None:
@@ -127,17 +132,20 @@ def _forward(ask: Ask, steps: Steps, highest: float) -> None:
         order = np.argsort(-worth, kind="stable")
         if worth[order[0]] == -np.inf or said.reliability[0] >= highest - 1e-9:
             return
-        x = _both(x, trial[order[worth[order] > -np.inf]])
+        x = _both(steps, x, trial[order[worth[order] > -np.inf]])
 
 
-def _both(x: Array, trial: Array) -> Array:
+def _both(steps: Steps, x: Array, trial: Array) -> Array:
     """Return ``x`` ``(d,)`` with the first of the changes ``(n, d)`` and the next one of another feature.
 
     Should the second not pay beside the first, it is drawn back later.
     """
-    first = trial[0] != x
-    apart = np.flatnonzero(~((trial != x) & first).any(axis=1))
-    return np.where(first, trial[0], trial[apart[0]] if len(apart) else x)
+    changed = steps.space.changed(trial, x)
+    apart = np.flatnonzero(~(changed & changed[0]).any(axis=1))
+    if len(apart) == 0:
+        return trial[0]
+    both, good = steps.settled(np.where(changed[0], trial[0], trial[apart[0]])[None, :])
+    return both[0] if good[0] else trial[0]
 
 
 def _worth(value: Array, cost: Array) -> Array:
@@ -155,8 +163,9 @@ def _back(ask: Ask, steps: Steps, shelf: Shelf) -> None:
         before, highest = shelf.cost.copy(), shelf.highest
         start = [x for x in highest if x not in known]
         known.update(start)
-        points = np.array([np.frombuffer(x) for x in start]).reshape(-1, len(steps.x0))
+        points = _points(start, len(steps.x0))
         back = steps.back(points)
+        joined = np.vstack([joined, steps.exchanged(points)])
         if len(back.x) + len(joined) == 0:
             return
         said = ask(np.vstack([back.x, joined]))

@@ -4,7 +4,7 @@ from gbce.models._bootstrap import BayesianBootstrap
 from gbce.models._coefficients import CoefficientPosterior
 from gbce.models._laplace import LaplaceApproximation
 from gbce.models._model_posterior import model_posterior
-from gbce.models._posterior import ModelPosterior
+from gbce.models._posterior import ModelPosterior, listed_models
 from gbce.models._rashomon import Rashomon
 from gbce.models._risk import cross_val_risk
 
@@ -15,5 +15,6 @@ __all__ = [
     "ModelPosterior",
     "Rashomon",
     "cross_val_risk",
+    "listed_models",
     "model_posterior",
 ]

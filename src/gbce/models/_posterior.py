@@ -9,7 +9,7 @@ import numpy as np
 from gbce._checks import is_number
 from gbce._weights import Array
 
-__all__ = ["ModelPosterior"]
+__all__ = ["ModelPosterior", "listed_models"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,3 +68,11 @@ class ModelPosterior(Sequence[Any]):
     def __repr__(self) -> str:
         numbers = ", ".join(f"{name}={value:.4g}" for name, value in self.facts.items() if is_number(value))
         return f"ModelPosterior({len(self)} models by {self.method}{': ' + numbers if numbers else ''})"
+
+
+def listed_models(given: Any, what: str) -> tuple[Any, ...]:
+    """Return one model, several or a posterior over models as a tuple of at least one; ``what`` names the argument."""
+    listed = tuple(given) if isinstance(given, (list, tuple, ModelPosterior)) else (given,)
+    if not listed:
+        raise ValueError(f"{what} is an empty list; give at least one fitted model")
+    return listed

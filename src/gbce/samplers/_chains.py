@@ -182,8 +182,8 @@ class Chains:
         most = max(_MOST_STATES // len(begun.points), 1)
         chosen = np.unique(np.linspace(0, len(states) - 1, min(most, len(states))).round().astype(int))
         pool, base, groups = _joined(begun, [states[i] for i in chosen], mixture)
-        prior, rungs = posterior.prior, begun.draws.rungs
-        draws = Draws.weighed(pool, mixture, prior, base=base, groups=groups, rungs=rungs, facts=facts)
+        prior, rungs, tied = posterior.prior, begun.draws.rungs, begun.draws.tied
+        draws = Draws.weighed(pool, mixture, prior, base=base, groups=groups, rungs=rungs, facts=facts, tied=tied)
         if self.start != "prior":
             return draws
         # chains that count equally say nothing of the evidence's error, and few prior draws little of the prior

@@ -24,6 +24,7 @@ _MAX_PARETO_K = 0.7
 _DIFFERENT = 0.55  # of n_draws: with fewer different ones, candidates are picked evenly
 _AGREED, _AGREED_WORST = 0.22, 0.05  # of n_draws: effective draws over all figures, and for the worst of them
 _MAX_GUIDES = 4  # runs from a start fitted to earlier ones
+_TIED = 1.3  # variance of the mean evidence: islands learn moves from each other (measured, docs/benchmarks.md)
 _FOR_LANDMARKS = 0.15  # of a budget
 _FORESEEN = 50  # sweeps: with fewer rows than these need, fewer points are moved
 
@@ -173,7 +174,8 @@ class SMC:
         pool, base, island = recycled(climbed.rungs, bridge)
         mixture, prior = replace(posterior.mixture, eta=max(climbed.top, 0.0)), posterior.prior
         rungs = tuple(rung.level for rung in climbed.rungs if rung.level > 0)
-        draws = Draws.weighed(pool, mixture, prior, base=base, groups=island, rungs=rungs, facts=climbed.facts())
+        facts = climbed.facts()
+        draws = Draws.weighed(pool, mixture, prior, base=base, groups=island, rungs=rungs, facts=facts, tied=_TIED)
         if posterior.goal is not None:
             eta, met = settled(draws, mixture, posterior.goal, mixture.eta)
             draws = replace(draws, facts={**draws.facts, "goal_met": met}).reweighed(replace(mixture, eta=eta))
