@@ -10,6 +10,7 @@ import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,21 +99,36 @@ def figures(explanation: gbce.Explanation) -> Iterator[tuple[str, float, float]]
         yield f"importance {feature}", line["change"], line["se"]
 
 
-def study(case: Linear, sampler: Sampler, n_seeds: int) -> tuple[dict[str, Array], float]:
-    """By figure, ``(n, 3)``: value, standard error and truth; and the mean number of rungs.
+def between_islands(draws: gbce.draws.Draws) -> float:
+    """Return the variance of the log evidence if islands knew nothing of each other."""
+    if draws.groups is None:
+        return np.nan
+    part = np.bincount(draws.groups, weights=draws.pool_weights - draws.prior_weights)
+    return float(part.var(ddof=1) * len(part))
 
-    The features' importances are pooled under one name.
-    """
+
+class Study(NamedTuple):
+    """By figure, ``(n, 3)``: value, standard error and truth; the mean number of rungs, and of variances."""
+
+    figures: dict[str, Array]
+    rungs: float
+    between: float
+
+
+def study(case: Linear, sampler: Sampler, seeds: range) -> Study:
+    """Explain with every seed; the features' importances are pooled under one name."""
     truth, explainer = case.truth(), case.explainer(sampler)
     target = gbce.Value(case.y, scale=1, tolerance=case.tolerance)
     lines: dict[str, list[tuple[float, float, float]]] = {}
-    rungs = 0
-    for seed in range(n_seeds):
+    rungs, between = [], []
+    for seed in seeds:
         explanation = explainer.explain(case.x0, target, rules=[], seed=seed)
-        rungs += len(explanation.draws.rungs)
+        rungs.append(len(explanation.draws.rungs))
+        between.append(between_islands(explanation.draws))
         for name, value, se in figures(explanation):
             lines.setdefault(name.split()[0], []).append((value, se, truth[name]))
-    return {name: np.array(rows) for name, rows in lines.items()}, rungs / n_seeds
+    pooled = {name: np.array(rows) for name, rows in lines.items()}
+    return Study(pooled, float(np.mean(rungs)), float(np.mean(between)))
 
 
 def show(results: dict[str, Array]) -> None:
@@ -133,6 +149,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--sampler", choices=("importance", "smc", "chains", "nested"), default="importance")
     parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="the first of the seeds")
     parser.add_argument("--candidates", type=int, default=5_000)
     parser.add_argument("--draws", type=int, default=1_000)
     parser.add_argument("--hard", action="store_true", help="only the cases in which SMC tempers")
@@ -145,10 +162,13 @@ def main() -> None:
         if (case.hard and easy) or (options.hard and not case.hard):
             continue
         start = time.perf_counter()
-        results, rungs = study(case, sampler, options.seeds)
+        results = study(case, sampler, range(options.first, options.first + options.seeds))
         seconds = time.perf_counter() - start
-        print(f"{options.sampler}, {name}: {size}, {rungs:.1f} rungs, {seconds:.0f} s")
-        show(results)
+        print(f"{options.sampler}, {name}: {size}, {results.rungs:.1f} rungs, {seconds:.0f} s")
+        show(results.figures)
+        if np.isfinite(results.between):
+            ratio = results.figures["log_evidence"][:, 0].var() / results.between
+            print(f"log evidence: variance over seeds {ratio:.2f} times that between islands")
         print(flush=True)
 
 

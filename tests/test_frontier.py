@@ -185,6 +185,23 @@ def test_shelf_keeps_the_cheapest_for_every_level():
     assert max(shelf.highest.values()) == 0.5
 
 
+def test_exchanging_one_change_for_more_of_another():
+    space = gbce.Space.real(["a", "b", "c", "d"], scale=[1.0, 2.0, 1.0, 1.0])
+    data = np.column_stack([np.linspace(-5, 5, 101)] * 4)
+    data[:, 2] /= 5  # c was seen up to one
+    steps = Steps.of(space, np.zeros(4), data)
+    given_b, given_c = [1 + 0.7 * 2 / 2, 0, 0.9, 0], [1 + 0.7 * 0.9, -2, 0, 0]
+    x = np.array([[1.0, -2.0, 0.9, 0.0]])  # one unit of a and of b, 0.9 of c
+    found = steps.exchanged(x)
+    assert len(found) == 6  # each of three changes for each of the two others
+    for point in (given_b, given_c, [0, -2 - 0.7 * 2, 0.9, 0], [0, -2, steps.values[2][-1], 0]):
+        assert np.isclose(found, point).all(axis=1).any()
+    unit = np.abs(found - 0) / space.scale
+    assert (unit.sum(axis=1) < (np.abs(x) / space.scale).sum()).all()
+    assert len(steps.exchanged(np.zeros((0, 4)))) == 0
+    assert len(steps.exchanged(np.array([[1.0, 0.0, 0.0, 0.0]]))) == 0  # nothing to exchange it for
+
+
 def test_a_walk_finds_the_cheapest_change_of_linear_models():
     w = np.array([0.3, 1.0, -0.5, 0.2, 0.0, 0.6])
     refits = [slope(*(w * a)) for a in np.linspace(0.7, 1.3, 7)]

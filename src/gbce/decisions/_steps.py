@@ -84,17 +84,20 @@ class Steps:
     def exchanged(self, x: Array) -> Array:
         """Return points ``(n, d)`` in which one change of a point ``(k, d)`` is taken back and another goes further.
 
-        It goes further by less than is saved, in units of the features' scales; a change of category is one unit.
+        It goes further by less than is saved, in units of the features' scales, and not beyond the values; a change of
+        category is one unit.
         """
         changed, ordered = self._own(x), ~self.space.unordered & ~np.isnan(self.x0)
         pairs = changed[:, :, None] & (changed & ordered)[:, None, :] & ~np.eye(x.shape[1], dtype=bool)
         parent, given, further = np.nonzero(pairs)
         rows, at = x[parent], np.arange(len(parent))
-        step = (rows - self.x0) / self.space.scale
+        step, now = (rows - self.x0) / self.space.scale, rows[at, further]
         saved = np.where(ordered[given], np.abs(step[at, given]), 1.0)
+        to = now + _EXCHANGED * saved * np.sign(step[at, further]) * self.space.scale[further]
+        low, high = np.array([self.values[j][[0, -1]] for j in further.tolist()]).reshape(-1, 2).T
         rows[at, given] = self.x0[given]
-        rows[at, further] += _EXCHANGED * saved * np.sign(step[at, further]) * self.space.scale[further]
-        rows, good = self.settled(rows[~np.isnan(rows[at, further])])
+        rows[at, further] = np.clip(to, np.minimum(low, now), np.maximum(high, now))
+        rows, good = self.settled(rows[~np.isnan(to)])
         return rows[good]
 
     def _own(self, x: Array) -> Array:

@@ -1,7 +1,8 @@
 """A walk from the row to points that hold: at each step the changes that buy most for their price.
 
 Every point asked about on the way is kept where it is the cheapest so far for some reliability. What was kept is then
-drawn back towards the row, feature by feature, as far as its reliability allows: what it no longer needs, it gives up.
+drawn back towards the row, feature by feature, as far as its reliability allows: what it no longer needs, it gives up,
+and what it needs less than it costs, it exchanges for more of another change.
 Only verdicts are asked, so models may be of any kind; the values that are tried are those seen in the data.
 """
 
