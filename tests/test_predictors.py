@@ -324,6 +324,19 @@ def test_forest_gives_the_same_bits_each_time_and_whatever_its_n_jobs(kind, n_jo
     assert all(a is b for a, b in zip(forest.estimators_, trees, strict=True))
 
 
+@pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
+@pytest.mark.parametrize("labels", ["three words", "numbers"])
+def test_forest_decides_as_its_own_predict_does(kind, labels):
+    y = LABELS["three words"] if labels == "three words" else np.digitize(SCORE, np.quantile(SCORE, [0.3, 0.6])) - 7
+    forest = kind(2, random_state=0).fit(FRAME, y)  # two trees: ties are common
+    x = np.random.default_rng(2).normal(size=(500, 3))
+    proba = forest.predict_proba(pd.DataFrame(x, columns=NAMES))
+    assert (np.sort(proba, axis=1)[:, -1] == np.sort(proba, axis=1)[:, -2]).any()
+    said = as_predictor(forest, gbce.Space.infer(FRAME))(x, own_decision=True)
+    decided = np.asarray(said.classes)[said.decided]
+    np.testing.assert_array_equal(decided, forest.predict(pd.DataFrame(x, columns=NAMES)))
+
+
 def test_forest_at_the_end_of_a_pipeline_is_asked_like_a_forest():
     pipeline = make_pipeline(StandardScaler(), RandomForestRegressor(9, random_state=0, n_jobs=2)).fit(FRAME, SCORE)
     x = np.random.default_rng(2).normal(size=(MANY_ROWS + 11, 3))

@@ -87,9 +87,9 @@ def _tree_walker(forest: Any, method: str) -> Callable[[Any], Any]:
     checks, the forest itself is asked.
     """
     plain = _in_one_thread(getattr(forest, method))
-    proba = method == "predict_proba"
+    classes = getattr(forest, "classes_", None)
     stock = type(forest).__module__.startswith("sklearn.ensemble.")  # a subclass may answer otherwise
-    if not stock or forest.n_outputs_ > 1 or (hasattr(forest, "classes_") and not proba):
+    if not stock or forest.n_outputs_ > 1 or method not in ("predict", "predict_proba"):
         return plain
     trees = [estimator.tree_ for estimator in forest.estimators_]
     leaves = [np.ascontiguousarray(tree.value[:, 0, :]) for tree in trees]
@@ -101,11 +101,13 @@ def _tree_walker(forest: Any, method: str) -> Callable[[Any], Any]:
             x = np.ascontiguousarray(rows, dtype=np.float32)
         if x.ndim != 2 or x.shape[1] != forest.n_features_in_ or not np.isfinite(x).all():
             return plain(rows)
-        total = np.zeros((len(x), forest.n_classes_ if proba else 1))
+        total = np.zeros((len(x), 1 if classes is None else len(classes)))
         for tree, values in zip(trees, leaves, strict=True):
             total += values.take(tree.apply(x), axis=0)
         total /= len(trees)
-        return total if proba else total[:, 0]
+        if method == "predict_proba":
+            return total
+        return total[:, 0] if classes is None else classes.take(total.argmax(axis=1))
 
     thresholds = np.concatenate([tree.threshold for tree in trees])
     probe = np.random.default_rng(0).choice(thresholds, (50, forest.n_features_in_)).astype(np.float32)
