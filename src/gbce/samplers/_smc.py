@@ -23,6 +23,7 @@ _FEWEST = 4  # candidates, two for each of two islands
 _MAX_PARETO_K = 0.7
 _DIFFERENT = 0.55  # of n_draws: with fewer different ones, candidates are picked evenly
 _AGREED, _AGREED_WORST = 0.22, 0.05  # of n_draws: effective draws over all figures, and for the worst of them
+_AGREED_EVIDENCE = 0.45  # error of the log evidence
 _MAX_GUIDES = 4  # runs from a start fitted to earlier ones
 _TIED = 1.3  # variance of the mean evidence: islands learn moves from each other (measured, docs/benchmarks.md)
 _FOR_LANDMARKS = 0.15  # of a budget
@@ -145,8 +146,9 @@ class SMC:
         return draws
 
     def _agree(self, draws: Draws) -> bool:
-        """Whether the islands agree well enough."""
-        return draws.ess >= _AGREED * self.n_draws and draws.worst_ess[0] >= _AGREED_WORST * self.n_draws
+        """Whether the islands agree well enough, on figures and on the evidence."""
+        figures = draws.ess >= _AGREED * self.n_draws and draws.worst_ess[0] >= _AGREED_WORST * self.n_draws
+        return figures and draws.log_evidence_se <= _AGREED_EVIDENCE
 
     def _enough(self, plain: Draws, posterior: GibbsPosterior) -> bool:
         """Whether the candidates carry the posterior by themselves.
