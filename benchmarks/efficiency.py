@@ -145,9 +145,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="three cases, few replicates, a shorter reference run")
     parser.add_argument("--hard", action="store_true", help="only the cases B and C")
-    parser.add_argument("--repeats", type=int, default=None, help="replicates of each sampler, 3 or more (10, 4)")
+    parser.add_argument("--repeats", type=int, default=None, help="replicates of each sampler, at least 3")
     options = parser.parse_args()
     repeats = options.repeats or (4 if options.quick else 10)
+    if repeats < 3:
+        parser.error("averages need at least 3 replicates")
     print(f"{repeats} replicates of each sampler at its defaults")
     for case in (B, C) if options.hard else QUICK if options.quick else CASES:
         compare(case, repeats, factor=4 if options.quick else 10 if case.d < 100 else 3)  # 100 features take memory

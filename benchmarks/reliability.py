@@ -235,7 +235,7 @@ def main() -> None:
         theirs = peers(case, unseen)
         ours = own(case, unseen, options.seed)
         verdict(ours, theirs)
-        if case.name == "breast cancer":
+        if case.name == "breast cancer" and (options.rows, options.seed) == (25, 0):  # whose costs those are
             curve(ours)
 
 

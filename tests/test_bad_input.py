@@ -775,7 +775,7 @@ def test_file_with_arrays_missing_or_short_is_refused(saved, members):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"format": 99}, r"has format 99; this version of gbce reads format 3"),
+        ({"format": 99}, r"has format 99; this version of gbce reads formats up to 4"),
         ({"target": {"type": "Path", "options": {}}}, r"damaged.*unknown target 'Path'"),
         ({"rules": [{"type": "Path", "options": {}}]}, r"damaged.*unknown rule 'Path'"),
         ({"rules": [{"type": "MAP", "options": {"method": "best"}}]}, r"damaged.*method must be"),

@@ -190,16 +190,67 @@ def test_exchanging_one_change_for_more_of_another():
     data = np.column_stack([np.linspace(-5, 5, 101)] * 4)
     data[:, 2] /= 5  # c was seen up to one
     steps = Steps.of(space, np.zeros(4), data)
-    given_b, given_c = [1 + 0.7 * 2 / 2, 0, 0.9, 0], [1 + 0.7 * 0.9, -2, 0, 0]
     x = np.array([[1.0, -2.0, 0.9, 0.0]])  # one unit of a and of b, 0.9 of c
     found = steps.exchanged(x)
     assert len(found) == 6  # each of three changes for each of the two others
-    for point in (given_b, given_c, [0, -2 - 0.7 * 2, 0.9, 0], [0, -2, steps.values[2][-1], 0]):
+    for point in ([1.7, 0, 0.9, 0], [1.63, -2, 0, 0], [0, -3.4, 0.9, 0], [0, -2, steps.values[2][-1], 0]):
         assert np.isclose(found, point).all(axis=1).any()
-    unit = np.abs(found - 0) / space.scale
-    assert (unit.sum(axis=1) < (np.abs(x) / space.scale).sum()).all()
+    assert (np.abs(found) / space.scale).sum(axis=1).max() < 2.9
     assert len(steps.exchanged(np.zeros((0, 4)))) == 0
-    assert len(steps.exchanged(np.array([[1.0, 0.0, 0.0, 0.0]]))) == 0  # nothing to exchange it for
+    assert len(steps.exchanged(x * [1, 0, 0, 0])) == 0  # nothing to exchange it for
+    many = Steps.of(gbce.Space.real(40), np.zeros(40), np.tile(np.linspace(-5, 5, 101)[:, None], 40))
+    assert len(many.exchanged(np.linspace(0.1, 1, 80).reshape(2, 40))) == 2 * 6 * 5  # the largest six of each
+
+
+def test_exchanges_in_a_mixed_table():
+    frame = pd.DataFrame(
+        {"n": [1, 2, 9, 4], "c": list("uvuw"), "r": [0.0, 9.0, 3.0, np.nan], "s": [1.0, 2.0, 8.0, 4.0]}
+    )
+    space = gbce.Space.infer(frame, scale={"n": 1, "r": 1, "s": 1}, constraints=["n + s <= 9"], missing={"r": "any"})
+    steps = Steps.of(space, space.encode_row(frame.iloc[0]), space.encode(frame))
+    x = space.encode(pd.DataFrame({"n": [4, 4], "c": ["v", "u"], "r": [0.0, np.nan], "s": [3.0, 3.0]}))
+    found = space.decode(steps.exchanged(x))
+    assert ((found["n"] + found["s"]) <= 9).all()
+    assert (found["n"] == found["n"].round()).all()
+    # a category, or a value that went missing, is given up for 0.7 units of another; n then rounds
+    back = found[(found["c"] == "u") & (found["r"] == 0)]
+    assert {(5, 3.0), (4, 3.7)} <= set(zip(back["n"], back["s"].round(6), strict=True))
+    assert not ((found["c"] != "u") & found["r"].isna()).any()
+
+
+def test_a_walk_past_changes_that_exclude_each_other():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"a": rng.integers(0, 6, 400), "b": rng.integers(0, 6, 400)})
+    data["a"] *= np.arange(400) % 2
+    data["b"] *= 1 - np.arange(400) % 2
+    data = data.assign(c=rng.uniform(0, 2, 400), e=rng.uniform(0, 2, 400))
+    space = gbce.Space.infer(data, constraints=["if a > 0 then b == 0"], bounds="data")
+    models = [lambda x, s=s: s * x.sum(axis=1).to_numpy() for s in (0.9, 1.0, 1.1)]
+    explainer = gbce.Explainer(models[1], data, space=space, sampler=gbce.Importance(500, 100))
+    explanation = explainer.explain({"a": 0, "b": 0, "c": 0.1, "e": 0.1}, gbce.AtLeast(7), rules=[], seed=0)
+    table = explainer.frontier(explanation, models=models, distance="l1")
+    assert table.index[-1] == 1
+    assert ((table["a"] == 0) | (table["b"] == 0)).all()
+    assert (0.9 * table[["a", "b", "c", "e"]].iloc[-1].sum()) >= 7
+
+
+def test_exchanges_never_take_what_drawing_back_needs(monkeypatch):
+    """Where a walk has little left, it draws back what it has; with exchanges it is no dearer than without."""
+    d, rng = 60, np.random.default_rng(0)
+    w = np.ones(d) / np.sqrt(d)
+    models = [slope(*(w + 0.3 * rng.normal(size=d) / np.sqrt(d))) for _ in range(6)]
+    explainer = gbce.Explainer(
+        slope(*w), rng.normal(size=(300, d)), space=gbce.Space.real(d), prior=gbce.Gaussian(0.3), eta=5.0,
+        sampler=gbce.Importance(2_000, 200),
+    )  # fmt: skip
+    explanation = explainer.explain(np.zeros(d), gbce.AtLeast(3.0), rules=[], seed=0)
+    for rows in (None, 30_000):
+        found = explainer.frontier(explanation, models=models, max_model_rows=rows)
+        with monkeypatch.context() as patch:
+            patch.setattr(Steps, "exchanged", lambda self, x: x[:0])
+            without = explainer.frontier(explanation, models=models, max_model_rows=rows)
+        for level, price in without["distance"].items():
+            assert found["distance"][found.index >= level - 1e-9].iloc[0] <= 1.01 * price
 
 
 def test_a_walk_finds_the_cheapest_change_of_linear_models():

@@ -337,6 +337,23 @@ def test_forest_decides_as_its_own_predict_does(kind, labels):
     np.testing.assert_array_equal(decided, forest.predict(pd.DataFrame(x, columns=NAMES)))
 
 
+@pytest.mark.parametrize("kind", [RandomForestRegressor, RandomForestClassifier])
+@pytest.mark.parametrize("dtype", [float, "Float64"])
+def test_forest_that_knows_missing_values(kind, dtype):
+    """A split may do nothing but send missing values aside; and pandas has a missing value of its own."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    gone = rng.random(300) < 0.3
+    y = frame["b"].to_numpy() + 3 * gone
+    frame.loc[gone, "a"] = np.nan
+    frame = frame.astype(dtype)
+    forest = kind(20, random_state=0).fit(frame, y if kind is RandomForestRegressor else y > 1)
+    assert np.isinf(np.concatenate([tree.tree_.threshold for tree in forest.estimators_])).any()
+    said = as_predictor(forest, space := gbce.Space.infer(frame))(space.encode(frame))
+    expected = forest.predict(frame) if kind is RandomForestRegressor else forest.predict_proba(frame)
+    np.testing.assert_array_equal(said.values, expected)
+
+
 def test_forest_at_the_end_of_a_pipeline_is_asked_like_a_forest():
     pipeline = make_pipeline(StandardScaler(), RandomForestRegressor(9, random_state=0, n_jobs=2)).fit(FRAME, SCORE)
     x = np.random.default_rng(2).normal(size=(MANY_ROWS + 11, 3))

@@ -296,7 +296,7 @@ def _spread_out(values: Array, where: Array) -> Array:
 
 def _evidence_error(weights: Array, prior_weights: Array, groups: Array | None, tied: float) -> float:
     """Return the error of the log evidence, by the delta method: ``log(a / b)`` has the influence ``w_i - v_i``."""
-    return float(_error(weights - prior_weights, groups)) * np.sqrt(tied)
+    return float(_error(weights - prior_weights, groups) * np.sqrt(tied))
 
 
 def _error(contributions: Array, groups: Array | None, *, widened: bool = True) -> Array:

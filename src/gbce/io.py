@@ -24,7 +24,8 @@ from gbce.targets import Target
 
 __all__ = ["load", "save"]
 
-FORMAT = 3
+FORMAT = 4
+_READ = (3, 4)  # before format 4, islands were taken to know nothing of each other
 _MANIFEST = "explanation.json"
 _TARGETS = ("AtLeast", "AtMost", "Class", "Loss", "Multi", "Range", "Value")
 _RULES = (
@@ -92,9 +93,9 @@ def load(path: str | Path) -> Explanation:
                         arrays[name.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
     except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError) as error:
         raise ValueError(f"{path} is not an explanation written by gbce: {error}") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+    if not isinstance(manifest, dict) or manifest.get("format") not in _READ:
         found = manifest.get("format") if isinstance(manifest, dict) else None
-        raise ValueError(f"{path} has format {found!r}; this version of gbce reads format {FORMAT}")
+        raise ValueError(f"{path} has format {found!r}; this version of gbce reads formats up to {FORMAT}")
     try:
         return _rebuilt(manifest, arrays)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:

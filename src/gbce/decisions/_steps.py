@@ -14,6 +14,7 @@ _QUANTILES = np.linspace(0.01, 0.99, 41)
 _MOST_LEVELS = 20  # of a category
 _PARTS = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.97])  # of the way from the row that a change is drawn back to
 _EXCHANGED = 0.7  # of what one change saves: by so much another goes further
+_MOST_EXCHANGED = 6  # changes of a point
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Steps:
         feature = np.concatenate(where)
         rows = np.tile(x, (len(feature), 1))
         rows[np.arange(len(rows)), feature] = np.concatenate(to)
-        rows, good = self.settled(rows)
+        rows, good = self._settled(rows)
         return rows[good & self.space.changed(rows, x).any(axis=1)]
 
     def back(self, x: Array) -> "Back":
@@ -77,27 +78,32 @@ class Steps:
             to = start + np.tile(_PARTS, len(feature) // len(_PARTS)) * (now - start)
         rows = x[parent]
         rows[np.arange(len(rows)), feature] = np.where(self.space.unordered[feature] | np.isnan(to), start, to)
-        rows, good = self.settled(rows)
+        rows, good = self._settled(rows)
         good &= self.space.changed(rows, x[parent]).any(axis=1) if len(rows) else good
         return Back(rows[good], parent[good], feature[good])
 
     def exchanged(self, x: Array) -> Array:
         """Return points ``(n, d)`` in which one change of a point ``(k, d)`` is taken back and another goes further.
 
-        It goes further by less than is saved, in units of the features' scales, and not beyond the values; a change of
-        category is one unit.
+        Only its largest changes are exchanged, in units of the features' scales; a change of category, or to a missing
+        value, is one unit. The other goes further by less than is saved (before it is rounded to whole steps), and not
+        beyond the values.
         """
-        changed, ordered = self._own(x), ~self.space.unordered & ~np.isnan(self.x0)
-        pairs = changed[:, :, None] & (changed & ordered)[:, None, :] & ~np.eye(x.shape[1], dtype=bool)
-        parent, given, further = np.nonzero(pairs)
-        rows, at = x[parent], np.arange(len(parent))
-        step, now = (rows - self.x0) / self.space.scale, rows[at, further]
-        saved = np.where(ordered[given], np.abs(step[at, given]), 1.0)
-        to = now + _EXCHANGED * saved * np.sign(step[at, further]) * self.space.scale[further]
+        ordered = ~self.space.unordered & ~np.isnan(self.x0)
+        step = (x - self.x0) / self.space.scale
+        size = np.where(self._own(x), np.where(ordered & ~np.isnan(step), np.abs(step), 1.0), 0.0)
+        few = np.argsort(-size, axis=1, kind="stable")[:, :_MOST_EXCHANGED]
+        parent, i, j = np.nonzero(~np.eye(few.shape[1], dtype=bool) & np.ones((len(x), 1, 1), dtype=bool))
+        given, further = few[parent, i], few[parent, j]
+        can = (size[parent, given] > 0) & (size[parent, further] > 0) & ordered[further] & ~np.isnan(x[parent, further])
+        parent, given, further = parent[can], given[can], further[can]
+        now, saved, away = x[parent, further], size[parent, given], np.sign(step[parent, further])
         low, high = np.array([self.values[j][[0, -1]] for j in further.tolist()]).reshape(-1, 2).T
-        rows[at, given] = self.x0[given]
-        rows[at, further] = np.clip(to, np.minimum(low, now), np.maximum(high, now))
-        rows, good = self.settled(rows[~np.isnan(to)])
+        to = np.clip(now + _EXCHANGED * saved * away * self.space.scale[further], low, high)
+        more = (to - now) * away > 0
+        rows, at = x[parent[more]], np.arange(more.sum())
+        rows[at, given[more]], rows[at, further[more]] = self.x0[given[more]], to[more]
+        rows, good = self._settled(rows)
         return rows[good]
 
     def _own(self, x: Array) -> Array:
@@ -114,10 +120,10 @@ class Steps:
         rows = np.tile(x, (max(len(features) - 1, 0), 1))
         for i, (single, j) in enumerate(zip(singles, features, strict=True)):
             rows[max(i - 1, 0) :, j] = single[j]
-        rows, good = self.settled(rows)
+        rows, good = self._settled(rows)
         return rows[good]
 
-    def settled(self, rows: Array) -> tuple[Array, Array]:
+    def _settled(self, rows: Array) -> tuple[Array, Array]:
         """Return admissible points near ``rows`` ``(n, d)``, and which of them can be had."""
         if len(rows) == 0:
             return rows, np.zeros(0, dtype=bool)

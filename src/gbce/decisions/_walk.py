@@ -145,8 +145,8 @@ def _both(steps: Steps, x: Array, trial: Array) -> Array:
     apart = np.flatnonzero(~(changed & changed[0]).any(axis=1))
     if len(apart) == 0:
         return trial[0]
-    both, good = steps.settled(np.where(changed[0], trial[0], trial[apart[0]])[None, :])
-    return both[0] if good[0] else trial[0]
+    both = np.where(changed[0], trial[0], trial[apart[0]])
+    return steps.space.project(both[None, :], steps.x0, toward=trial[0])[0]  # where they exclude each other, the first
 
 
 def _worth(value: Array, cost: Array) -> Array:
@@ -166,10 +166,12 @@ def _back(ask: Ask, steps: Steps, shelf: Shelf) -> None:
         known.update(start)
         points = _points(start, len(steps.x0))
         back = steps.back(points)
-        joined = np.vstack([joined, steps.exchanged(points)])
         if len(back.x) + len(joined) == 0:
             return
-        said = ask(np.vstack([back.x, joined]))
+        try:
+            said = ask(np.vstack([back.x, joined, steps.exchanged(points)]))
+        except BudgetSpentError:  # what can be drawn back comes first
+            said = ask(np.vstack([back.x, joined]))
         there = np.isfinite(before)
         if (before[there] - shelf.cost[there] <= _LEAST_SAVING * before[there]).all():
             return
