@@ -435,6 +435,36 @@ def test_pool_is_thinned_evenly():
     assert draws.facts["n_steps"] == 201
 
 
+def far(d):
+    """A linear model whose target is four and a half prior deviations away, so that the start is tempered."""
+    case = linear(d, eta=10.0, seed=d)
+    return replace(case, y=float(case.w @ case.x0 + case.b + 4.5))
+
+
+def test_draws_come_from_all_chains():
+    """States lie in the pool step by step: a comb of 800 teeth over 200 chains would meet the same 32 at every step."""
+    sampler = Chains(200, 50, start=SMC(4_000, 800), n_draws=800)
+    draws = sampler.sample(posterior_linear(far(2)), np.random.default_rng(0))
+    n_start = len(draws.pool) - 200 * 25
+    states = draws.index[draws.index >= n_start] - n_start
+    assert len(states) > 780
+    assert len(np.unique(states % 200)) > 180
+
+
+def test_intervals_of_short_chains_cover():
+    """Of sixty runs from a tempered start, about 57 intervals hold the exact figure."""
+    case = far(2)
+    posterior, sampler = posterior_linear(case), Chains(200, 50, start=SMC(2_000, 400), n_draws=800)
+    held = []
+    for seed in range(60):
+        draws = sampler.sample(posterior, np.random.default_rng(seed))
+        values = np.column_stack([draws.pool.reached[:, 0], np.abs(draws.pool.x - case.x0)])
+        got = draws.mean(values)
+        exact = np.append(case.success_probability(0.5), case.importance)
+        held.append(np.abs(got - exact) <= 1.96 * draws.standard_error(values - got))
+    assert np.mean(held, axis=0).min() >= 0.85  # of 60 at 0.95, fewer than 51 are seen once in three hundred
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("rows", [2_500, 1_100, 100, 30])
 def test_budget_of_rows(kernel, rows):

@@ -6,7 +6,16 @@ from scipy.stats import genpareto
 
 import gbce
 from exact import linear
-from gbce._weights import effective_sample_size, log_mean_exp, normalise, pareto_k, resample, weighted_quantile
+from gbce._weights import (
+    effective_sample_size,
+    evenly,
+    log_mean_exp,
+    normalise,
+    pareto_k,
+    resample,
+    systematic,
+    weighted_quantile,
+)
 
 
 def test_log_mean_exp_survives_large_numbers():
@@ -41,6 +50,17 @@ def test_resampling_is_unbiased():
     share = np.bincount(picks, minlength=4) / 40_000
     assert share[1] == 0
     np.testing.assert_allclose(share, weights, atol=4 * np.sqrt(0.25 / 40_000))
+
+
+def test_an_even_choice_is_unbiased_and_follows_no_pattern():
+    rng = np.random.default_rng(0)
+    weights = np.tile([0.5, 0.0, 0.2, 0.3], 50) / 50
+    counts = np.array([np.bincount(evenly(rng, weights, 77), minlength=200) for _ in range(4_000)])
+    assert (np.abs(counts - 77 * weights) < 1).all()  # as often as its weight says, within one
+    np.testing.assert_allclose(counts.mean(axis=0), 77 * weights, atol=4 * np.sqrt(0.25 / 4_000))
+    chains = np.tile(np.arange(200), 25)  # 25 steps of 200 chains
+    assert len(np.unique(chains[evenly(rng, np.full(5_000, 1 / 5_000), 800)])) > 180
+    assert len(np.unique(chains[systematic(rng, np.full(5_000, 1 / 5_000), 800)])) == 32
 
 
 @pytest.mark.parametrize("k", [0.3, 0.9])

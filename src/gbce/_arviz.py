@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gbce._seeds import REWEIGHTING, stream
-from gbce._weights import Array, normalise, systematic
+from gbce._weights import Array, evenly, normalise
 from gbce.explanation import Explanation
 
 __all__ = ["to_arviz"]
@@ -48,8 +48,8 @@ def _chains(explanation: Explanation) -> Array:
     runs = [np.flatnonzero((draws.groups == j) & (draws.pool_weights > 0)) for j in range(int(draws.groups.max()) + 1)]
     runs = [own for own in runs if len(own)]
     each = max(len(draws) // len(runs), 4)
-    picked = [own[systematic(rng, normalise(np.log(draws.pool_weights[own])), each)] for own in runs]
-    # systematic picks come in the order of the pool; a chain should not look as if it moved through it
+    picked = [own[evenly(rng, normalise(np.log(draws.pool_weights[own])), each)] for own in runs]
+    # points that are picked twice come in turn; a chain should not look as if it had stayed
     return np.array([rng.permutation(one) for one in picked])
 
 

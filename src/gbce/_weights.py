@@ -16,6 +16,7 @@ Array = NDArray[Any]
 __all__ = [
     "Array",
     "effective_sample_size",
+    "evenly",
     "log_mean_exp",
     "normalise",
     "pareto_k",
@@ -94,3 +95,13 @@ def systematic(rng: np.random.Generator, weights: Array, n: int) -> Array:
     cumulative = np.cumsum(weights)
     picks = np.searchsorted(cumulative, (rng.random() + np.arange(n)) / n * cumulative[-1], side="right")
     return np.minimum(picks, len(weights) - 1)
+
+
+def evenly(rng: np.random.Generator, weights: Array, n: int) -> Array:
+    """Draw ``n`` indices on such a comb, the points in a random order.
+
+    Points that lie in a pattern, as the places that many chains pass through in turn, could else meet the comb's teeth
+    in the same few chains again and again.
+    """
+    order = rng.permutation(len(weights))
+    return order[systematic(rng, weights[order], n)]

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import t as student
 
-from gbce._weights import Array, effective_sample_size, normalise, systematic
+from gbce._weights import Array, effective_sample_size, evenly, normalise
 from gbce._weights import resample as multinomial
 from gbce.posterior import Evaluated, GibbsPosterior, Mixture
 from gbce.priors import LocatedPrior
@@ -186,13 +186,13 @@ class Draws:
             rungs=(*(rung for rung in self.rungs if rung < mixture.eta), float(mixture.eta)),
         )
 
-    def resample(self, rng: np.random.Generator, n: int, *, evenly: bool = False) -> "Draws":
+    def resample(self, rng: np.random.Generator, n: int, *, apart: bool = False) -> "Draws":
         """Pick ``n`` draws of equal weight from the pool, with replacement.
 
-        Each is picked by itself, as in Algorithm 1 of the paper, unless there are groups or it is to be done
-        ``evenly``: then systematically, which keeps as many different points as can be.
+        Each is picked by itself, as in Algorithm 1 of the paper, unless there are groups or draws are to be ``apart``:
+        then systematically, which keeps as many different points as can be.
         """
-        pick = systematic if evenly or self.groups is not None else multinomial
+        pick = evenly if apart or self.groups is not None else multinomial
         return replace(self, index=pick(rng, self.pool_weights, n), weights=np.full(n, 1.0 / n), resampled=True)
 
     @cached_property

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from gbce._checks import require_counts
-from gbce._weights import Array, effective_sample_size, normalise, systematic
+from gbce._weights import Array, effective_sample_size, evenly, normalise
 from gbce.draws import Draws, Points
 from gbce.posterior import BudgetSpentError, GibbsPosterior, Mixture
 from gbce.samplers._importance import Sampler, candidates
@@ -237,7 +237,7 @@ def _from_pool(draws: Draws, rng: np.random.Generator, n_chains: int) -> _Start:
     picks = np.empty(n_chains, dtype=int)
     for part in range(parts):
         own, chains = np.flatnonzero(groups == part), chain_groups == part
-        picks[chains] = own[systematic(rng, weights[own], int(chains.sum()))]
+        picks[chains] = own[evenly(rng, weights[own], int(chains.sum()))]
     mass = np.bincount(groups, weights=weights) / np.bincount(chain_groups)
     return _Start(draws, groups, draws.pool.take(picks), mass[chain_groups], chain_groups)
 

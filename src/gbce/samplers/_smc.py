@@ -84,7 +84,7 @@ class SMC:
             plain = Draws.weighed(first, posterior.mixture, posterior.prior)
             if self._enough(plain, posterior):
                 facts = {"sampler": "SMC", "complete": len(first) == self.n_candidates}
-                return replace(plain, facts=facts).resample(rng, self.n_draws, evenly=self._alike(plain))
+                return replace(plain, facts=facts).resample(rng, self.n_draws, apart=self._alike(plain))
         n_moved = self._affordable(posterior)
         draws = self._tempered(posterior, rng, Bridge(posterior.mixture), first, n_moved)
         runs = [draws]
