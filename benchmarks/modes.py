@@ -6,11 +6,13 @@ usual search, Nelder and Mead's from twenty starts. Both minimise the same objec
 
 import argparse
 import time
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor, RandomForestRegressor
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 
 import gbce
@@ -67,6 +69,7 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, nargs="+", default=[2, 5, 10, 20])
     parser.add_argument("--rows", type=int, default=2, help="rows that are explained in each case")
     options = parser.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)  # of the network, which is only to be smooth
     start, lines = time.perf_counter(), []
     print(
         f"{'d':>3} {'model':<12}{'cases':>6}{'better':>8}{'same':>6}{'worse':>7}{'worst':>9}{'MAP rows':>10}"

@@ -444,7 +444,7 @@ def test_odd_sizes(sampler):
     case = hard(2)
     draws = sampled(sampler, posterior_linear(case))
     assert len(draws) == sampler.n_draws
-    assert len(draws.rungs) > 1
+    assert draws.groups is not None  # islands, in several rungs or from a start fitted to them
     assert draws.rungs[-1] == case.eta
     assert draws.facts["complete"]
     assert np.bincount(draws.groups).min() > 0
