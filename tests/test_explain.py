@@ -402,7 +402,7 @@ def test_saved_explanations_come_back_to_the_last_bit(tmp_path, explanation):
 
 def test_a_tempered_explanation_keeps_its_path(tmp_path):
     data = np.random.default_rng(0).normal(size=(100, 2))
-    explainer = gbce.Explainer(lambda x: x[:, 0], data, eta=10.0, sampler=gbce.SMC(4_000, 800))
+    explainer = gbce.Explainer(lambda x: x[:, 0], data, eta=10.0)
     explanation = explainer.explain([0.0, 0.0], gbce.Value(4.5, scale=1), rules=[], seed=0)
     assert len(explanation.draws.rungs) > 1
     again = gbce.load(explanation.save(tmp_path / "e"))
