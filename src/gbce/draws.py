@@ -278,11 +278,14 @@ class Draws:
         that of picking the draws out of it.
         """
         weighted = self.pool_weights.reshape(-1, *[1] * (influence.ndim - 1)) * influence
-        error = _error(weighted, self.groups)
-        if self.resampled:
-            picking = np.tensordot(self.pool_weights, np.square(influence), axes=1) / len(self)
-            error = np.sqrt(np.square(error) + picking)
-        return error
+        freedom = np.inf if self.groups is None else int(self.groups.max())
+        if not self.resampled or freedom == 0:
+            return _error(weighted, self.groups)
+        pool = np.square(_error(weighted, self.groups, widened=False))
+        both = pool + np.tensordot(self.pool_weights, np.square(influence), axes=1) / len(self)
+        # Welch and Satterthwaite: the larger the share of picking, which is well known, the more degrees of freedom
+        more = np.square(both / np.maximum(pool, 1e-9 * both + 1e-300))
+        return np.sqrt(both) * (1.0 if self.groups is None else _widening(freedom * more))
 
 
 def _spread_out(values: Array, where: Array) -> Array:
@@ -313,4 +316,9 @@ def _error(contributions: Array, groups: Array | None, *, widened: bool = True) 
     np.add.at(sums, groups, contributions)
     sums = sums - sums.mean(axis=0)
     spread = np.sqrt(np.square(sums).sum(axis=0) * n / (n - 1))
-    return spread * (student.ppf(0.975, n - 1) / 1.959964) if widened else spread
+    return spread * _widening(n - 1) if widened else spread
+
+
+def _widening(freedom: Array | float) -> Array:
+    """Return by how much an error with so many degrees of freedom is too small for 1.96 of it to cover 95%."""
+    return student.ppf(0.975, freedom) / 1.959964
