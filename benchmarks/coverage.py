@@ -78,12 +78,12 @@ CASES = {
 }
 
 
-def sampler_of(name: str, n_candidates: int, n_draws: int) -> Sampler:
+def sampler_of(name: str, n_candidates: int, n_draws: int, n_islands: int = 8) -> Sampler:
     """Return a sampler by name; chains start from SMC of the same size."""
     if name == "importance":
         return gbce.Importance(n_candidates, n_draws)
     if name == "smc":
-        return gbce.SMC(n_candidates, n_draws)
+        return gbce.SMC(n_candidates, n_draws, n_islands)
     if name == "nested":
         return gbce.Nested(n_live=300, n_effective=n_draws, n_draws=n_draws, n_networks=1)
     return gbce.Chains(n_chains=200, n_steps=50, start=gbce.SMC(n_candidates, n_draws), n_draws=n_draws)
@@ -152,10 +152,11 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first of the seeds")
     parser.add_argument("--candidates", type=int, default=5_000)
     parser.add_argument("--draws", type=int, default=1_000)
+    parser.add_argument("--islands", type=int, default=8, help="of SMC")
     parser.add_argument("--hard", action="store_true", help="only the cases in which SMC tempers")
     parser.add_argument("--easy", action="store_true", help="only the others")
     options = parser.parse_args()
-    sampler = sampler_of(options.sampler, options.candidates, options.draws)
+    sampler = sampler_of(options.sampler, options.candidates, options.draws, options.islands)
     size = f"{options.seeds} seeds, {options.candidates} candidates, {options.draws} draws"
     for name, case in CASES.items():
         easy = options.easy or options.sampler == "importance"

@@ -789,6 +789,14 @@ def test_file_that_says_nonsense_is_refused(saved, change, sentence):
         gbce.load(altered(saved, explanation__json=text))
 
 
+def test_file_of_the_format_before_is_read(saved):
+    before = manifest(saved) | {"format": 3}
+    assert before["draws"].pop("tied") == 1.0
+    again = gbce.load(altered(saved, explanation__json=json.dumps(before).encode()))
+    assert again.draws.tied == 1.0
+    assert again.summary() == gbce.load(saved).summary()
+
+
 def test_altering_nothing_leaves_a_file_that_loads(saved, good):
     again = gbce.load(altered(saved, explanation__json=json.dumps(manifest(saved)).encode()))
     pd.testing.assert_frame_equal(again.pointwise, good.pointwise)

@@ -53,6 +53,25 @@ def test_summary_gives_the_error_of_each_number_and_what_was_assumed(explanation
     assert f"an error of {explanation.target.scale:.4g} costs one unit of loss" in text
 
 
+def test_summary_shows_all_that_a_sparse_decision_changes():
+    """Of thirty columns twelve are shown: those of decisions with few changes first, and a count of what is left."""
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(100, 30)), columns=[f"col{j:02d}" for j in range(30)])
+    weight = np.linspace(0.2, 1.0, 30)
+    explainer = gbce.Explainer(
+        lambda f: f.to_numpy() @ weight, frame, prior=gbce.Sparse(change=0.1), sampler=gbce.Importance(4_000, 500)
+    )
+    explanation = explainer.explain(frame.iloc[0], gbce.Change(3.0), rules=[gbce.MAP(), gbce.Mean()], seed=0)
+    changes = explanation.changes()
+    few = set(changes["feature"][changes["rule"] == "MAP"])
+    table = explanation.summary().split("Decisions")[1].split("What changes")[0]
+    shown = {name for name in frame.columns if name in table}
+    assert few <= shown
+    assert len(shown) == 12
+    further = (~changes["feature"][changes["rule"] == "Mean"].isin(shown)).sum()
+    assert f" {further}\n" in table
+    assert "further: how many other columns change" in " ".join(table.split())
+
+
 def test_notebook_view_is_escaped_html(explanation):
     html = explanation._repr_html_()
     assert "b &lt;&amp;&gt;" in html

@@ -13,7 +13,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 import gbce
 from exact import Grid, gaussian_log_prior, linear, midpoints, tree_cells
 from gbce._budget import Budget
-from gbce.draws import Points, _error
+from gbce.draws import Draws, Points, _error
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import as_predictor
 from gbce.samplers._climb import _kernel
@@ -772,6 +772,24 @@ def test_errors_between_a_few_runs_cover(n_groups):
     sums = np.random.default_rng(0).normal(size=(n_groups, 20_000))
     share = np.mean(np.abs(sums.sum(axis=0)) <= 1.96 * _error(sums, np.arange(n_groups)))
     assert share == pytest.approx(0.95, abs=0.006)
+
+
+@pytest.mark.parametrize("n_draws", [30, 300])
+def test_errors_of_picked_draws_cover(n_draws):
+    """Errors between runs and of picking, together: with many draws the first counts most, with few the second."""
+    rng, n_groups, held = np.random.default_rng(0), 4, []
+    groups, weights = np.repeat(np.arange(n_groups), 250), np.full(1_000, 1 / 1_000)
+    nothing = np.zeros((1_000, 1))
+    points = Points(nothing, nothing, nothing, nothing, nothing > 0, nothing[:, 0], nothing[:, 0])
+    pool = Draws(
+        points, weights, np.arange(1_000), weights, False, np.ones(1), 0.0, 0.0, (1.0,), np.zeros(1_000), groups
+    )
+    for _ in range(4_000):
+        values = rng.normal(size=1_000) + 0.3 * rng.normal(size=n_groups)[groups]  # runs differ by more than chance
+        draws = pool.resample(rng, n_draws)
+        got = draws.mean(values)
+        held.append(abs(got) <= 1.96 * draws.standard_error(values - got))
+    assert np.mean(held) == pytest.approx(0.95, abs=0.02)  # Welch and Satterthwaite are near, not exact
 
 
 def test_islands_that_learn_from_each_other_count_for_less():

@@ -100,9 +100,8 @@ class Frontier:
             return self._reported(*self._found(x, np.zeros((1, len(space)))))
         # with little to spend, the search must leave enough for a few points to be confirmed
         n_confirm = min(self.n_confirm, max(self.posterior.affords(_LEFT * self.n_confirm) // _LEFT, 1))
-        n_perturb = self.n_perturb
-        shifts = offsets(self.noise, space, rng, n_perturb + 2 * n_confirm)
-        find, choose, report = np.split(shifts, [n_perturb, n_perturb + n_confirm])
+        shifts = offsets(self.noise, space, rng, self.n_perturb + 2 * n_confirm)
+        find, choose, report = np.split(shifts, [self.n_perturb, self.n_perturb + n_confirm])
         x, judged = self._found(x, find)
         most = self._affordable(_MOST, 2 * n_confirm)
         x = x[near_front(judged.reliability, self._cost(x), self.n_perturb, most)]

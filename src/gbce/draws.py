@@ -278,14 +278,16 @@ class Draws:
         that of picking the draws out of it.
         """
         weighted = self.pool_weights.reshape(-1, *[1] * (influence.ndim - 1)) * influence
-        freedom = np.inf if self.groups is None else int(self.groups.max())
+        freedom = None if self.groups is None else int(self.groups.max())
         if not self.resampled or freedom == 0:
             return _error(weighted, self.groups)
         pool = np.square(_error(weighted, self.groups, widened=False))
         both = pool + np.tensordot(self.pool_weights, np.square(influence), axes=1) / len(self)
+        if freedom is None:
+            return np.sqrt(both)
         # Welch and Satterthwaite: the larger the share of picking, which is well known, the more degrees of freedom
         more = np.square(both / np.maximum(pool, 1e-9 * both + 1e-300))
-        return np.sqrt(both) * (1.0 if self.groups is None else _widening(freedom * more))
+        return np.sqrt(both) * _widening(freedom * more)
 
 
 def _spread_out(values: Array, where: Array) -> Array:

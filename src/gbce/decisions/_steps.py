@@ -93,8 +93,8 @@ class Steps:
         step = (x - self.x0) / self.space.scale
         size = np.where(self._own(x), np.where(ordered & ~np.isnan(step), np.abs(step), 1.0), 0.0)
         few = np.argsort(-size, axis=1, kind="stable")[:, :_MOST_EXCHANGED]
-        parent, i, j = np.nonzero(~np.eye(few.shape[1], dtype=bool) & np.ones((len(x), 1, 1), dtype=bool))
-        given, further = few[parent, i], few[parent, j]
+        one, other = np.nonzero(~np.eye(few.shape[1], dtype=bool))
+        parent, given, further = np.repeat(np.arange(len(x)), len(one)), few[:, one].ravel(), few[:, other].ravel()
         can = (size[parent, given] > 0) & (size[parent, further] > 0) & ordered[further] & ~np.isnan(x[parent, further])
         parent, given, further = parent[can], given[can], further[can]
         now, saved, away = x[parent, further], size[parent, given], np.sign(step[parent, further])

@@ -81,9 +81,9 @@ def _decisions(explanation: Explanation) -> Section:
         index=table.index,
     )
     values = np.array([decision.x for decision in explanation.decisions]).reshape(-1, len(explanation.space))
-    moved = explanation.changes()
-    space = explanation.space
-    for name in most_moved(explanation.importance, _MAX_FEATURES):
+    moved, space = explanation.changes(), explanation.space
+    names = _told(explanation, moved)
+    for name in names:
         column = values[:, space.names.index(name)]
         changed = {rule for rule, feature in zip(moved["rule"], moved["feature"], strict=True) if feature == name}
         shown[name] = [
@@ -93,7 +93,22 @@ def _decisions(explanation: Explanation) -> Section:
         "robustness: share that still succeeds under execution noise; plausibility: mean distance to the nearest "
         "training rows; = means unchanged."
     )
+    further = moved["rule"][~moved["feature"].isin(names)].value_counts()
+    if len(further):
+        shown["further"] = [str(further.get(rule, "=")) for rule in table.index]
+        legend += " further: how many other columns change."
     return Section("Decisions", shown, legend)
+
+
+def _told(explanation: Explanation, moved: pd.DataFrame) -> list[str]:
+    """Return the columns to show: all that a decision changes if they are few, then those that draws move most."""
+    told: dict[str, None] = {}
+    for names in sorted((list(names) for _, names in moved.groupby("rule")["feature"]), key=len):
+        if len(names) <= _MAX_FEATURES:
+            told |= dict.fromkeys(names)
+    told |= dict.fromkeys(most_moved(explanation.importance, _MAX_FEATURES))
+    kept = set(list(told)[:_MAX_FEATURES])
+    return [name for name in explanation.space.names if name in kept]
 
 
 def _features(explanation: Explanation) -> Section:
