@@ -153,3 +153,46 @@ def test_one_feature_is_sent_to_the_other_picture():
         explanation.plot.posterior()
     assert len(explanation.plot.changes().get_yticklabels()) == 1
     assert "Decisions" not in explanation.summary()
+
+
+HOSTILE = ("\x1b[31mred\x1b[0m", "two\nlines", r"$\frac{$", "a$b$c", "\u202eright to left", "tab\tbell\x07")
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(80, len(HOSTILE))), columns=list(HOSTILE))
+    level = "\x1b]0;title\x07 $\\bad{$"
+    frame[level] = rng.choice([level, "plain"], size=80)
+    space = gbce.Space.infer(frame, constraints=[lambda rows: rows[HOSTILE[0]] < 9.0])
+
+    def first(rows):
+        return rows[HOSTILE[0]] + rows[HOSTILE[1]] + (rows[level] == level)
+
+    def second(rows):
+        return rows[HOSTILE[0]] - rows[HOSTILE[1]]
+
+    first.__name__, second.__name__ = "\x1b[1mbold", "$\\alpha{$"
+    explainer = gbce.Explainer([first, second], frame, space=space, sampler=gbce.Importance(2_000, 200))
+    return explainer.explain(frame.iloc[0], gbce.AtLeast(2.0), rules=[gbce.MAP(), gbce.Mean()], seed=0)
+
+
+def test_control_characters_in_names_are_written_out_not_obeyed(hostile):
+    for text in (
+        hostile.summary(), repr(hostile), str(hostile.space), str(hostile.disagreement()), hostile._repr_html_()
+    ):  # fmt: skip
+        assert all(c.isprintable() or c == "\n" for c in text)
+    assert r"\x1b[31mred" in hostile.summary()
+    assert r"two\nlines" in hostile.summary()
+
+
+def test_pictures_draw_names_as_they_are_and_start_no_formula(hostile):
+    import io
+
+    for name in HOSTILE:
+        ax = hostile.plot.posterior(features=(HOSTILE[0], name))
+        ax.figure.savefig(io.BytesIO())
+    for ax in (hostile.plot.changes(), hostile.plot.frontier(), hostile.plot.posterior(hostile.space.names[-2:])):
+        ax.figure.savefig(io.BytesIO())  # an unbalanced formula fails here
+    drawn = {text.get_text() for text in hostile.plot.changes().get_yticklabels()}
+    assert any(text.startswith(r"a\$b\$c") for text in drawn)  # matplotlib's way to write a dollar

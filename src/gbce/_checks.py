@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["is_number", "require_counts", "require_finite", "shown"]
+__all__ = ["is_number", "printable", "require_counts", "require_finite", "shown"]
 
 
 def is_number(value: Any) -> bool:
@@ -16,6 +16,19 @@ def is_number(value: Any) -> bool:
 def shown(value: Any) -> str:
     """Return a value as a sentence shows it: a number of numpy's is a number."""
     return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def printable(text: str) -> str:
+    r"""Return a user's text with control characters written out: a terminal shows a column's name, never obeys it.
+
+    Examples
+    --------
+    >>> print(printable("\x1b[31mincome"))
+    \x1b[31mincome
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def require_counts(owner: Any, *names: str) -> None:

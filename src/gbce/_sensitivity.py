@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.spatial.distance import cdist
 
+from gbce._checks import printable
 from gbce._seeds import JUDGING, seed_number, stream
 from gbce._weights import Array
 from gbce.draws import Draws
@@ -46,7 +47,7 @@ class Sensitivity:
     sentence: str
 
     def __str__(self) -> str:
-        return self.sentence
+        return printable(self.sentence)
 
 
 def sensitivity(

@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 
 from gbce._checks import is_number, require_counts, require_finite
+from gbce._seeds import seed_number
 from gbce._weights import Array
+from gbce.models._question import checked_data, classifies
+from gbce.models._risk import folds_of
 from gbce.targets import Class, Loss, Multi, Target
 
 __all__ = ["EtaRule", "ExpectedLoss", "ModelError", "SuccessProbability", "as_eta", "as_etas", "noise_scale"]
@@ -233,11 +236,14 @@ def _error_of(target: Target) -> str | None:
 
 
 def _cross_validated(model: Any, X: Any, y: Any, error: str, cv: int, seed: int) -> float:
-    from sklearn.base import clone, is_classifier
-    from sklearn.model_selection import KFold, cross_val_score
+    from sklearn.base import clone
+    from sklearn.model_selection import cross_val_score
 
-    if is_classifier(model):
+    if not hasattr(model, "fit"):
+        raise TypeError(f"noise_scale cannot refit {type(model).__name__} on folds, it has no fit: give a number")
+    if classifies(model):
         raise TypeError("noise_scale and ModelError with squared loss are for regressors; log loss needs no scale")
-    folds = KFold(cv, shuffle=True, random_state=seed)
+    X, y = checked_data(model, X, y)
+    folds = folds_of(y, False, cv, seed_number(seed))
     scoring = {"mse": "neg_mean_squared_error", "mae": "neg_mean_absolute_error"}[error]
     return float(np.mean(-cross_val_score(clone(model), X, y, cv=folds, scoring=scoring, error_score="raise")))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from gbce._checks import printable
 from gbce._decision import Decision, undisturbed
 from gbce._readings import changes, front, intervals, quantiles, shares
 from gbce._seeds import DECIDING, REWEIGHTING, stream
@@ -369,7 +370,7 @@ class Explanation:
 
     def __repr__(self) -> str:
         return (
-            f"<Explanation: {self.target.describe()}, {self.status}, {len(self.draws)} draws, "
+            f"<Explanation: {printable(self.target.describe())}, {self.status}, {len(self.draws)} draws, "
             f"{len(self.decisions)} decisions; print(explanation.summary()) shows it>"
         )
 

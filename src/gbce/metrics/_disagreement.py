@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gbce._checks import printable
 from gbce._weights import Array
 from gbce.draws import Draws
 from gbce.metrics._distributional import expectation, success_probability
@@ -55,7 +56,7 @@ class Disagreement:
     sentence: str
 
     def __str__(self) -> str:
-        return self.sentence
+        return printable(self.sentence)
 
 
 def disagreement(draws: Draws, space: Space, free: Array, models: tuple[str, ...], weights: Array) -> Disagreement:

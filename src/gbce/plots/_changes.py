@@ -7,7 +7,7 @@ import numpy as np
 from gbce._weights import Array, weighted_quantile
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
-from gbce.plots._style import DRAWS, PRIOR, marks, outside
+from gbce.plots._style import DRAWS, PRIOR, marks, outside, verbatim
 from gbce.space import value_text
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def plot_changes(
         ax.plot([middle], [y], "|", color="white", ms=9, mew=2)
         now = value_text(space.features[j], space.codecs[j], explanation.x0[j])
         odds = f", changes: {high * space.scale[j]:.0%}" if space.features[j].unordered else ""
-        labels.append(f"{_cut(kept[y])}  (now {_cut(now)}{odds})")
+        labels.append(verbatim(f"{_cut(kept[y])}  (now {_cut(now)}{odds})"))
     spread = np.linspace(-0.22, 0.22, max(len(explanation.decisions), 1)) if len(explanation.decisions) > 1 else [0.0]
     styles = marks([decision.label for decision in explanation.decisions])
     for position, decision in enumerate(explanation.decisions):
@@ -95,9 +95,8 @@ def plot_changes(
     ax.set_yticks(range(len(columns)), labels)
     ax.invert_yaxis()
     ax.set_xlabel("change, in units of each feature's scale")
-    ax.set_title(
-        f"What changes, target: {explanation.target.describe()} ({mass:.0%} intervals)", loc="left", fontsize=11
-    )
+    wish = verbatim(explanation.target.describe())
+    ax.set_title(f"What changes, target: {wish} ({mass:.0%} intervals)", loc="left", fontsize=11)
     handles, texts = ax.get_legend_handles_labels()
     order = sorted(range(len(texts)), key=lambda i: {"prior": -2, "posterior": -1}.get(texts[i], i))
     outside(ax, [handles[i] for i in order], [texts[i] for i in order])

@@ -7,7 +7,7 @@ import pandas as pd
 
 from gbce.explanation import Explanation
 from gbce.metrics import costs
-from gbce.plots._style import DRAWS, MISSED, UNSEEN, marks, outside
+from gbce.plots._style import DRAWS, MISSED, UNSEEN, marks, outside, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,7 +93,7 @@ def plot_frontier(
     ax.set_ylim(-0.03, 1.03)
     ax.set_xlabel(f"distance from the row ({distance.upper()}, in units of each feature's scale)")
     ax.set_ylabel(f"reliability: {kind} the target")
-    ax.set_title(f"What reliability costs, target: {explanation.target.describe()}", loc="left", fontsize=11)
+    ax.set_title(f"What reliability costs, target: {verbatim(explanation.target.describe())}", loc="left", fontsize=11)
     if labelled:
         outside(ax, *ax.get_legend_handles_labels())
     ax.spines[["top", "right"]].set_visible(False)

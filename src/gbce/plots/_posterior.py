@@ -8,7 +8,7 @@ import numpy as np
 from gbce._weights import Array
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
-from gbce.plots._style import DRAWS, MISSED, ROW, marks, outside
+from gbce.plots._style import DRAWS, MISSED, ROW, marks, outside, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,9 +85,9 @@ def plot_posterior(
             zorder=5,
         )
     _name_levels(explanation, ax, i, j)
-    ax.set_xlabel(first)
-    ax.set_ylabel(second)
-    ax.set_title(f"Draws for the target: {explanation.target.describe()}", loc="left", fontsize=11)
+    ax.set_xlabel(verbatim(first))
+    ax.set_ylabel(verbatim(second))
+    ax.set_title(f"Draws for the target: {verbatim(explanation.target.describe())}", loc="left", fontsize=11)
     outside(ax, *ax.get_legend_handles_labels())
     ax.spines[["top", "right"]].set_visible(False)
     return ax
@@ -107,7 +107,7 @@ def _name_levels(explanation: Explanation, ax: "Axes", i: int, j: int) -> None:
     for k, axis in ((i, ax.xaxis), (j, ax.yaxis)):
         levels = explanation.space.features[k].levels
         if levels is not None and len(levels) <= _FEW:
-            axis.set_ticks(range(len(levels)), [str(level) for level in levels])
+            axis.set_ticks(range(len(levels)), [verbatim(str(level)) for level in levels])
             if axis is ax.xaxis and sum(len(str(level)) for level in levels) > 50:
                 ax.tick_params(axis="x", rotation=40)
 

@@ -4,10 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from gbce._checks import printable
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["DRAWS", "MISSED", "PRIOR", "ROW", "UNSEEN", "marks", "outside"]
+__all__ = ["DRAWS", "MISSED", "PRIOR", "ROW", "UNSEEN", "marks", "outside", "verbatim"]
 
 DRAWS = "#3b6fb6"  # draws that reach the target
 MISSED = "#b9c4d0"
@@ -50,9 +52,14 @@ def marks(labels: Sequence[str]) -> list[dict[str, Any]]:
     return styles
 
 
+def verbatim(text: str) -> str:
+    """Return a user's text so that matplotlib draws it as it is: a dollar sign starts no formula."""
+    return printable(text).replace("$", r"\$")
+
+
 def outside(ax: "Axes", handles: list[Any], labels: list[str]) -> None:
     """Put the legend to the right of the axes, where it hides nothing; the points of one set share one entry."""
-    names = [_ON_PATH.sub(", other numbers of changes", re.sub(r"\) \d+$", ")", label)) for label in labels]
+    names = [_ON_PATH.sub(", other numbers of changes", re.sub(r"\) \d+$", ")", verbatim(label))) for label in labels]
     entries = dict(zip(names, handles, strict=True))
     legend = ax.legend(
         list(entries.values()), list(entries), loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9

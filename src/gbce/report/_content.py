@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from gbce._checks import printable
 from gbce.explanation import Explanation
 from gbce.metrics import disagreement_sentence, most_moved
 from gbce.space import value_text
@@ -31,7 +32,7 @@ class Section(NamedTuple):
 
 
 def headline(explanation: Explanation) -> list[tuple[str, str]]:
-    """Return the facts that come first, verdict before all."""
+    """Return the facts that come first, verdict before all, and the notes."""
     outputs = zip(explanation.row.outputs[0], explanation.models, strict=True)
     scale = getattr(explanation.target, "scale", None)
     unit = "" if scale is None else f"; an error of {short(scale)} costs one unit of loss"
@@ -49,12 +50,19 @@ def headline(explanation: Explanation) -> list[tuple[str, str]]:
             facts.append(("", found))
     cost = f"{explanation.n_model_calls} model calls, {explanation.n_model_rows:,} rows"
     facts.append(("cost", f"{cost}; eta {explanation.eta:g}, seed {explanation.seed}"))
-    return facts
+    facts += [("note", note) for note in explanation.notes]
+    return [(name, printable(fact)) for name, fact in facts]
 
 
 def content(explanation: Explanation) -> list[Section]:
     """Return the tables of a summary."""
-    return [_decisions(explanation), _features(explanation), _posterior(explanation)]
+    sections = (_decisions(explanation), _features(explanation), _posterior(explanation))
+    return [section._replace(table=_printable(section.table)) for section in sections]
+
+
+def _printable(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of texts, names of users' columns and levels among them, without control characters."""
+    return table.map(printable).rename(index=printable, columns=printable)
 
 
 def number(value: float) -> str:

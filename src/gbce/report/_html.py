@@ -21,8 +21,7 @@ _STYLE = """
 
 def as_html(explanation: Explanation) -> str:
     """Return the summary as one HTML fragment with its own style."""
-    facts = [*headline(explanation), *(("note", note) for note in explanation.notes)]
-    parts = [f"<dt>{escape(name)}</dt><dd>{escape(fact)}</dd>" for name, fact in facts]
+    parts = [f"<dt>{escape(name)}</dt><dd>{escape(fact)}</dd>" for name, fact in headline(explanation)]
     html = [f"<style>{_STYLE}</style><div class='gbce'><dl>{''.join(parts)}</dl>"]
     for section in content(explanation):
         if len(section.table):

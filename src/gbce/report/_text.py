@@ -17,8 +17,6 @@ def as_text(explanation: Explanation) -> str:
     lines = []
     for name, fact in headline(explanation):
         lines += textwrap.wrap(fact, _WIDTH, initial_indent=f"{name:<9}", subsequent_indent=" " * 9)
-    for note in explanation.notes:
-        lines += textwrap.wrap(note, _WIDTH, initial_indent=f"{'note':<9}", subsequent_indent=" " * 9)
     for section in content(explanation):
         if len(section.table):
             lines += ["", section.title, *_table(section.table)]

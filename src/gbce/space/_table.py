@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from gbce._checks import printable
 from gbce._weights import Array
 from gbce.space._codecs import Codec
 from gbce.space._constraints import Computed, Constraint, same
@@ -32,13 +33,14 @@ def as_text(
         (f.name, f.kind, _range(f, codec), _unit(f), f"= {formula[f.name]}" if f.name in formula else _freedom(f))
         for f, codec in zip(features, codecs, strict=True)
     ]
+    lines = [tuple(printable(cell) for cell in line) for line in lines]
     widths = [max(len(line[k]) for line in lines) for k in range(5)]
     text = []
     for line in lines:
         cells = [cell.rjust(widths[k]) if k == 3 else cell.ljust(widths[k]) for k, cell in enumerate(line)]
         text.append("  ".join(cells).rstrip())
     if constraints:
-        text += ["", "always:", *(f"  {constraint.text}" for constraint in constraints)]
+        text += ["", "always:", *(f"  {printable(constraint.text)}" for constraint in constraints)]
     return "\n".join(text)
 
 
