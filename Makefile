@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test paper lint types clean
+.PHONY: demo test test-machines paper lint types clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/bin/python:
@@ -34,6 +34,10 @@ paper: $(VENV)/.installed-paper
 test: lint types
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
 
+# the tests as other machines run them: other BLAS kernels, another Python, other seeds; an hour and more
+test-machines: $(VENV)/.installed-test
+	$(BIN)/python tests/machines.py $(FLAGS)
+
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -42,4 +46,4 @@ types: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) out .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-* out .mypy_cache .ruff_cache .hypothesis
