@@ -145,10 +145,10 @@ def _table(done: dict) -> str:
 
 def _write(table: str) -> None:
     """Put the table between its marks in the document."""
-    begin, end = "<!-- machines -->\n", "\n<!-- /machines -->"
+    begin, end = "<!-- machines -->\n", "<!-- /machines -->"
     text = DOCUMENT.read_text()
     before, after = text.split(begin)[0], text.split(end)[1]
-    DOCUMENT.write_text(before + begin + table + end + after)
+    DOCUMENT.write_text(f"{before}{begin}{table}\n{end}{after}")
 
 
 def _commit() -> str:
