@@ -27,7 +27,8 @@ SAMPLERS = {
 @pytest.fixture(scope="module", params=SAMPLERS)
 def explanation(request):
     explainer = gbce.Explainer(lambda f: f.sum(axis=1), FRAME, space=SPACE, sampler=SAMPLERS[request.param])
-    return explainer.explain(FRAME.iloc[0], gbce.Value(6.0, scale=0.3), rules=[], seed=0)
+    wish = gbce.Value(FRAME.iloc[0].sum() + 2.5, scale=0.3)  # two columns, each free by one: rare, not out of reach
+    return explainer.explain(FRAME.iloc[0], wish, rules=[], seed=0)
 
 
 def test_summary_has_the_posterior_by_feature(explanation):

@@ -84,7 +84,7 @@ def test_it_costs_a_fraction_of_asking_everybody():
     full, all_rows = explained(8.0, 4.5, gbce.SMC(4_000, 1_000), joint=False)
     assert "joint" not in full.draws.facts
     assert joint.n_model_rows == rows
-    assert rows < all_rows / 4
+    assert rows < all_rows / 3  # a point asks one model of forty, but tempering has rungs of its own
     assert joint.draws.ess / rows > 1.5 * full.draws.ess / all_rows
 
 

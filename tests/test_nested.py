@@ -165,7 +165,7 @@ HARD = replace(linear(4, eta=5.0, seed=4, scale=0.3), y=linear(4, seed=4).y + 0.
 def test_a_posterior_far_from_the_prior_is_reached_with_few_rows():
     plain, posterior = linear_posterior(HARD), linear_posterior(HARD)
     assert HARD.log_evidence < -12
-    assert drawn(plain, gbce.Importance(20_000, 100)).ess < 10
+    assert drawn(plain, gbce.Importance(20_000, 100)).ess < 60  # of 500 from far fewer rows below
     draws = drawn(posterior, replace(QUICK, n_effective=500))
     assert posterior.n_rows < 8_000
     assert draws.ess >= 500

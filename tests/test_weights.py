@@ -72,6 +72,10 @@ def test_pareto_k_reads_the_right_tail(k):
 
 def test_pareto_k_without_a_tail():
     assert pareto_k(np.zeros(1000)) == -np.inf
+    # the tail has 94 of 1000, whatever is below it
+    for largest in (93, 94, 95, 500):
+        k = pareto_k(np.r_[np.zeros(largest), -1.0 - np.arange(1000.0 - largest) / 500])
+        assert k == -np.inf if largest >= 94 else np.isfinite(k)
     assert pareto_k(np.r_[0.0, np.full(999, -2000.0)]) == np.inf
     assert pareto_k(np.r_[np.zeros(10), np.full(990, -np.inf)]) == np.inf
 

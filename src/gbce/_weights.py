@@ -63,9 +63,8 @@ def pareto_k(log_weights: Array) -> float:
         return math.inf
     if effective_sample_size(normalise(finite)) < 1.0 + 1e-9:
         return math.inf
-    n_tail = math.ceil(min(0.2 * len(finite), 3.0 * math.sqrt(len(finite))))
-    tail = np.partition(finite, len(finite) - n_tail - 1)[-n_tail - 1 :]
-    if np.ptp(tail) < 1e-12:
+    n_tail = math.floor(min(0.2 * len(finite), 3.0 * math.sqrt(len(finite))))
+    if np.ptp(np.partition(finite, len(finite) - n_tail)[-n_tail:]) < 1e-12:
         return -math.inf
     from arviz_stats.base import array_stats  # type: ignore[attr-defined]  # slow to import, needed only here
 

@@ -100,4 +100,5 @@ def wilson(share: Array, n: float | Array, z: float = _Z) -> tuple[Array, Array]
     share = np.asarray(share, dtype=float)
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return np.clip(middle - half, 0.0, 1.0), np.clip(middle + half, 0.0, 1.0)
+    # at shares of 0 and 1 one end is the share itself, but for its last bit
+    return np.clip(middle - half, 0.0, share), np.clip(middle + half, share, 1.0)
