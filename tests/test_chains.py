@@ -47,7 +47,7 @@ def agrees(draws, values, exact, what, size=None):
     """A mean over the draws of values given for the pool is exact within its error, and the error is small."""
     got = draws.mean(values)
     se = draws.standard_error(values - got)
-    close(got, exact, se, what)
+    close(got, exact, se, what, draws)
     small_error(se, exact if size is None else size, what)
 
 
@@ -88,7 +88,7 @@ def test_a_sharp_posterior_is_reached_through_smc(kernel):
     found = np.bincount(before.groups, weights=before.pool_weights)
     np.testing.assert_allclose(np.bincount(draws.groups, weights=draws.pool_weights), found, atol=0.1 * np.ptp(found))
     agrees(draws, draws.pool.x, case.mean, "mean", size=1.0)  # the posterior's own spread is one
-    close(draws.log_evidence, case.log_evidence, draws.log_evidence_se, "log evidence")
+    close(draws.log_evidence, case.log_evidence, draws.log_evidence_se, "log evidence", draws)
     small_error(draws.log_evidence_se, 2.0, "log evidence")
     agrees(draws, np.square((draws.pool.x - case.mean) @ case.w), case.w @ case.cov @ case.w, "narrow variance")
 
@@ -100,7 +100,7 @@ def test_other_etas_are_reweightings_of_the_same_pool():
         other, again = replace(case, eta=eta), draws.reweighed(Mixture(eta, np.ones(1)))
         agrees(again, again.pool.x, other.mean, f"mean at {eta}")
         if eta > 0:
-            close(again.log_evidence, other.log_evidence, again.log_evidence_se, f"evidence at {eta}")
+            close(again.log_evidence, other.log_evidence, again.log_evidence_se, f"evidence at {eta}", again)
             small_error(again.log_evidence_se, 1.0, f"evidence at {eta}")
     np.testing.assert_allclose(draws.prior_change, np.sqrt(2 / np.pi), rtol=0.03)
 
@@ -163,7 +163,7 @@ def test_masses_of_modes_that_no_chain_can_cross_come_from_the_start(kernel):
     draws = sampler.sample(wells.posterior, np.random.default_rng(4))
     assert len(draws.rungs) > 1
     agrees(draws, second(draws.pool.x), 0.7, "mass of the second mode")
-    close(draws.log_evidence, wells.log_evidence, draws.log_evidence_se, "log evidence")
+    close(draws.log_evidence, wells.log_evidence, draws.log_evidence_se, "log evidence", draws)
     first, last = draws.pool.x[-400 * 30 :][:400], draws.pool.x[-400:]
     assert (second(first) != second(last)).mean() < 0.1
     assert draws.facts["r_hat"] > 1.1  # and the chains say that they do not mix
@@ -186,7 +186,7 @@ def test_chains_from_the_prior_find_the_posterior_themselves():
     agrees(draws, draws.pool.x, case.mean, "mean")
     assert draws.groups.max() == 49
     assert not draws.facts["own_evidence"]
-    close(draws.log_evidence, case.log_evidence, draws.log_evidence_se, "log evidence")
+    close(draws.log_evidence, case.log_evidence, draws.log_evidence_se, "log evidence", draws)
     np.testing.assert_allclose(draws.prior_change, np.sqrt(2 / np.pi), rtol=0.02)
 
 
@@ -215,7 +215,7 @@ def test_tree_ensemble_by_its_cells(kernel):
     draws = sampler.sample(posterior_of(forest, X0, TARGET, eta=3.0), np.random.default_rng(1))
     agrees(draws, (draws.pool.loss[:, 0] <= 0.25).astype(float), weights[np.abs(f - Y) <= 0.5].sum(), "success")
     agrees(draws, draws.pool.loss[:, 0], weights @ (f - Y) ** 2, "expected loss")
-    close(draws.log_evidence, logsumexp(log_weights), draws.log_evidence_se, "log evidence")
+    close(draws.log_evidence, logsumexp(log_weights), draws.log_evidence_se, "log evidence", draws)
 
 
 BOUNDED = gbce.Space(
@@ -356,7 +356,7 @@ def test_infinite_losses_are_never_entered(kernel):
         agrees(draws, draws.pool.x[:, 0], grid.mean(grid.x[:, 0]), "mean")
         assert np.isfinite([draws.facts["r_hat"], draws.facts["ess_bulk"], draws.facts["ess_tail"]]).all()
     inside = ndtr(2.0) - ndtr(1.0)
-    close(draws.log_evidence, np.log(inside) + grid.log_evidence, draws.log_evidence_se, "log evidence")
+    close(draws.log_evidence, np.log(inside) + grid.log_evidence, draws.log_evidence_se, "log evidence", draws)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -1,6 +1,7 @@
 """Each rule against its definition, by brute force on small sets; ties and empty cases have a defined answer."""
 
 import math
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize

@@ -55,11 +55,11 @@ def test_the_law_is_that_of_the_mixture(eta, y, sampler):
     assert draws.loss.shape[1] == K
     mean = draws.mean(draws.pool.x)
     exact = share @ np.array([part.mean for part in parts])
-    close(mean, exact, draws.standard_error(draws.pool.x - mean), "mean")
+    close(mean, exact, draws.standard_error(draws.pool.x - mean), "mean", draws)
     square = draws.mean(np.square(draws.pool.x))
     seconds = share @ np.array([np.diag(part.cov) + part.mean**2 for part in parts])
-    close(square, seconds, draws.standard_error(np.square(draws.pool.x) - square), "square")
-    close(draws.log_evidence, logsumexp(log_z), draws.log_evidence_se, "log evidence")
+    close(square, seconds, draws.standard_error(np.square(draws.pool.x) - square), "square", draws)
+    close(draws.log_evidence, logsumexp(log_z), draws.log_evidence_se, "log evidence", draws)
     found = np.exp(np.array(draws.facts["model_evidence"]) + np.log(WEIGHTS) - draws.log_evidence)
     np.testing.assert_allclose(found, share, atol=0.06)
     np.testing.assert_allclose(explanation.importance["prior"], np.sqrt(2 / np.pi), rtol=0.08)
@@ -74,7 +74,7 @@ def test_other_weights_and_etas_are_reweightings():
     draws = again.draws
     mean = draws.mean(draws.pool.x)
     exact = share @ np.array([part.mean for part in cases(0.5, 2.0)])
-    close(mean, exact, draws.standard_error(draws.pool.x - mean), "mean")
+    close(mean, exact, draws.standard_error(draws.pool.x - mean), "mean", draws)
     worst = explanation.at(combine="average")
     assert worst.draws.ess > 100
 

@@ -67,8 +67,8 @@ def test_spike_and_slab_over_real_features(sampler):
         value, se = weighted(draws, own)
         assert abs(value - exact) <= 4 * max(se, 0.003), chosen
     mean, se = weighted(draws, draws.pool.x)
-    close(mean, share @ np.array([m for _, m in found]), se, "mean")
-    close(draws.log_evidence, log_z, draws.log_evidence_se, "log evidence")
+    close(mean, share @ np.array([m for _, m in found]), se, "mean", draws)
+    close(draws.log_evidence, log_z, draws.log_evidence_se, "log evidence", draws)
 
 
 def test_sparse_draws_change_few_features_and_map_is_a_path():
@@ -131,10 +131,10 @@ def test_linear_conditions_against_quadrature(prior, sampler):
     grid = Grid.of([midpoints(-12, 8, 1600)] * 2, log_prior, lambda x: 2.0 * np.square(x @ [1.0, 0.5] - 1.4))
     draws = explanation.draws
     mean, se = weighted(draws, draws.pool.x)
-    close(mean, grid.mean(grid.x), se, "mean")
+    close(mean, grid.mean(grid.x), se, "mean", draws)
     square, se = weighted(draws, np.square(draws.pool.x))
-    close(square, grid.mean(np.square(grid.x)), se, "square")
-    close(draws.log_evidence, grid.log_evidence, draws.log_evidence_se, "log evidence")
+    close(square, grid.mean(np.square(grid.x)), se, "square", draws)
+    close(draws.log_evidence, grid.log_evidence, draws.log_evidence_se, "log evidence", draws)
     drawn = draws.x
     assert ((drawn[:, 0] <= drawn[:, 1]) & (drawn[:, 0] + 2 * drawn[:, 1] <= 2.5)).all()
 
@@ -162,8 +162,8 @@ def test_a_predicate_holds_in_every_draw_and_leaves_the_right_law():
     )
     draws = explanation.draws
     mean, se = weighted(draws, draws.pool.x)
-    close(mean, grid.mean(grid.x), se, "mean")
-    close(draws.log_evidence, grid.log_evidence, draws.log_evidence_se, "log evidence")
+    close(mean, grid.mean(grid.x), se, "mean", draws)
+    close(draws.log_evidence, grid.log_evidence, draws.log_evidence_se, "log evidence", draws)
     assert ring(draws.x).all()
     assert ring(explanation.counterfactuals.to_numpy()).all()
 
@@ -234,11 +234,17 @@ def test_values_that_may_be_missing_against_quadrature(now):
     exact = z_missing / (z_missing + density.sum())
     draws = explanation.draws
     share, se = weighted(draws, np.isnan(draws.pool.x[:, 0]).astype(float))
-    close(share, exact, se, "probability of missing")
-    close(draws.log_evidence, np.log((z_missing + density.sum()) / np.sqrt(3)), draws.log_evidence_se, "log evidence")
+    close(share, exact, se, "probability of missing", draws)
+    close(
+        draws.log_evidence,
+        np.log((z_missing + density.sum()) / np.sqrt(3)),
+        draws.log_evidence_se,
+        "log evidence",
+        draws,
+    )
     known = np.where(np.isnan(draws.pool.x[:, 0]), 0.0, draws.pool.x[:, 0])
     mean, se = weighted(draws, known)
-    close(mean, (a @ density) / (z_missing + density.sum()), se, "mean of known values")
+    close(mean, (a @ density) / (z_missing + density.sum()), se, "mean of known values", draws)
 
 
 @pytest.mark.parametrize(("missing", "now"), [("keep", np.nan), ("keep", 1.0), ("leave", 1.0)])
@@ -278,8 +284,8 @@ def test_closeness_to_data_against_quadrature():
     grid = Grid.of([midpoints(-5, 5, 120)] * 2, log_prior, lambda x: 3.0 * np.square(x[:, 0] - 1.5))
     draws = explanation.draws
     mean, se = weighted(draws, draws.pool.x)
-    close(mean, grid.mean(grid.x), np.hypot(se, 0.005), "mean")
-    close(draws.log_evidence, grid.log_evidence, np.hypot(draws.log_evidence_se, 0.01), "log evidence")
+    close(mean, grid.mean(grid.x), np.hypot(se, 0.005), "mean", draws)
+    close(draws.log_evidence, grid.log_evidence, np.hypot(draws.log_evidence_se, 0.01), "log evidence", draws)
 
 
 def test_closeness_to_data_makes_draws_and_decisions_more_plausible():

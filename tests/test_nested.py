@@ -58,7 +58,7 @@ def figures_are(draws, grid, loss):
     mean_is(draws, np.abs(draws.pool.x - X0), grid.importance(X0), "importance")
     mean_is(draws, draws.pool.loss[:, 0], grid.mean(loss(grid.x)), "expected loss")
     mean_is(draws, draws.pool.reached[:, 0].astype(float), grid.mean((loss(grid.x) <= 0.25) * 1.0), "success")
-    close(draws.log_evidence, grid.log_evidence, draws.log_evidence_se, "log evidence")
+    close(draws.log_evidence, grid.log_evidence, draws.log_evidence_se, "log evidence", draws)
     small_error(draws.log_evidence_se, 1.0, "log evidence")
 
 
@@ -80,7 +80,7 @@ def test_linear_model_has_its_gaussian_posterior(d):
     offset = draws.pool.x - case.mean
     mean_is(draws, draws.pool.x, case.mean, "mean")
     mean_is(draws, offset[:, :, None] * offset[:, None, :], case.cov, "covariance")
-    close(draws.log_evidence, case.log_evidence, draws.log_evidence_se, "log evidence")
+    close(draws.log_evidence, case.log_evidence, draws.log_evidence_se, "log evidence", draws)
     assert draws.log_evidence_se < 0.04
     scale = np.sqrt(2 / np.pi * np.diag(case.S))  # E|x - row| of the prior
     np.testing.assert_allclose(draws.prior_change, scale, rtol=0.03)
@@ -96,7 +96,7 @@ def test_other_eta_is_a_reweighting():
         mean = again.mean(again.pool.x)
         close(mean, other.mean, again.standard_error(again.pool.x - mean), f"mean at {eta}")
         if eta:
-            close(again.log_evidence, other.log_evidence, again.log_evidence_se, f"log evidence at {eta}")
+            close(again.log_evidence, other.log_evidence, again.log_evidence_se, f"log evidence at {eta}", again)
             assert again.log_evidence_se < 0.1
 
 
@@ -108,7 +108,7 @@ def test_tree_ensemble_by_its_cells():
     log_weights = np.log(mass) - (f - Y) ** 2
     weights = np.exp(log_weights - logsumexp(log_weights))
     draws = drawn(posterior_of(forest.predict, X0, TARGET))
-    close(draws.log_evidence, logsumexp(log_weights), draws.log_evidence_se, "log evidence")
+    close(draws.log_evidence, logsumexp(log_weights), draws.log_evidence_se, "log evidence", draws)
     mean_is(draws, draws.pool.loss[:, 0], weights @ (f - Y) ** 2, "expected loss")
     mean_is(draws, draws.pool.reached[:, 0] * 1.0, weights[np.abs(f - Y) <= 0.5].sum(), "success")
 
@@ -149,7 +149,7 @@ def test_points_of_infinite_loss_are_left_out():
     posterior = posterior_of(case.predict, case.x0, gbce.Loss(loss, threshold=0.5))
     draws = drawn(posterior)
     within = 1 - 0.6914624612740131  # of a normal law above half a standard deviation: w.x0 + b = y - 1.5
-    close(draws.log_evidence, np.log(within), draws.log_evidence_se, "log evidence")
+    close(draws.log_evidence, np.log(within), draws.log_evidence_se, "log evidence", draws)
     assert draws.reached.all()
     assert posterior.n_rows < 10_000  # a plateau is not explored to the bottom
     with pytest.raises(ValueError, match="every point has weight zero"):
@@ -169,7 +169,7 @@ def test_a_posterior_far_from_the_prior_is_reached_with_few_rows():
     draws = drawn(posterior, replace(QUICK, n_effective=500))
     assert posterior.n_rows < 8_000
     assert draws.ess >= 500
-    close(draws.log_evidence, HARD.log_evidence, draws.log_evidence_se, "log evidence")
+    close(draws.log_evidence, HARD.log_evidence, draws.log_evidence_se, "log evidence", draws)
     mean_is(draws, draws.pool.x, HARD.mean, "mean")
     f = HARD.predict(draws.pool.x)
     mean_is(draws, f, HARD.output.mean(), "output")
@@ -196,7 +196,7 @@ def test_points_that_shells_were_learned_from_can_count():
     assert again.n_rows < 0.75 * once.n_rows
     assert draws.ess >= 1_000
     mean_is(draws, draws.pool.x, case.mean, "mean")
-    close(draws.log_evidence, case.log_evidence, draws.log_evidence_se, "log evidence")
+    close(draws.log_evidence, case.log_evidence, draws.log_evidence_se, "log evidence", draws)
 
 
 # --- budgets, goals, seeds ----------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def test_rows_are_not_exceeded_and_what_there_is_is_weighed(rows):
     assert len(draws) == QUICK.n_draws
     mean = draws.mean(draws.pool.x)
     close(mean, case.mean, draws.standard_error(draws.pool.x - mean), "mean")
-    close(draws.log_evidence, case.log_evidence, draws.log_evidence_se, "log evidence")
+    close(draws.log_evidence, case.log_evidence, draws.log_evidence_se, "log evidence", draws)
 
 
 def test_time_is_kept_and_a_refusal_in_the_middle_of_a_step_does_no_harm():
@@ -238,7 +238,7 @@ def test_time_is_kept_and_a_refusal_in_the_middle_of_a_step_does_no_harm():
     draws = drawn(posterior)
     assert draws.facts["complete"] is False
     assert posterior.n_rows == 500
-    close(draws.log_evidence, case.log_evidence, draws.log_evidence_se, "log evidence")
+    close(draws.log_evidence, case.log_evidence, draws.log_evidence_se, "log evidence", draws)
 
 
 class Success:
@@ -266,7 +266,7 @@ def test_a_goal_finds_its_eta(start):
     assert draws.pool_weights @ pool.reached[:, 0] == pytest.approx(0.9, abs=0.01)
     exact = replace(case, eta=eta)
     assert exact.success_probability(0.5) == pytest.approx(0.9, abs=0.05)
-    close(draws.log_evidence, exact.log_evidence, draws.log_evidence_se, "log evidence")
+    close(draws.log_evidence, exact.log_evidence, draws.log_evidence_se, "log evidence", draws)
     mean_is(draws, pool.x, exact.mean, "mean")
 
 
