@@ -9,15 +9,16 @@ import numpy as np
 import pandas as pd
 
 from gbce._budget import Budget, budget_of
-from gbce._deciding import chosen, judged
+from gbce._deciding import chosen, judged, judged_points
 from gbce._joint import MANY_MODELS, sample_jointly
 from gbce._probes import Probes
+from gbce._provenance import require_explanation, require_own
 from gbce._reference import Reference
 from gbce._seeds import SAMPLING, seed_number, stream
 from gbce._status import budget_note, calibration_note, mode_note, short_note, status_of
 from gbce._weights import Array
 from gbce.calibration import EtaRule, ModelError, as_eta
-from gbce.decisions import MAP, ChanceConstrained, Choice, CVaR, Mean, Rule, require_rule
+from gbce.decisions import MAP, ChanceConstrained, CVaR, Mean, Rule, require_rule
 from gbce.draws import Draws, Points
 from gbce.explanation import Explanation, lines
 from gbce.metrics import Evaluation, Neighbours
@@ -257,6 +258,7 @@ class Explainer(Probes):
             space=self.space,
             target=posterior.target,
             models=tuple(predictor.name for predictor in posterior.predictors),
+            identities=tuple(predictor.identity for predictor in posterior.predictors),
             mixture=posterior.mixture,
             evaluation=self.evaluation,
             rules=rules,
@@ -300,8 +302,9 @@ class Explainer(Probes):
         DataFrame
             The chosen points in the user's columns, one line each.
         """
-        posterior = self._posterior_of(explanation)
-        choice = require_rule(rule).choose(explanation.scene(posterior))
+        require_rule(rule)
+        posterior = self._own_posterior(explanation)
+        choice = rule.choose(explanation.scene(posterior))
         return lines(self.space, choice.x, choice.labels(rule.label))
 
     def assess(self, explanation: Explanation, rows: Any) -> pd.DataFrame:
@@ -319,12 +322,12 @@ class Explainer(Probes):
         DataFrame
             The columns of ``explanation.pointwise``.
         """
-        posterior = self._posterior_of(explanation)
+        posterior = self._own_posterior(explanation)
         x = self.space.encode(rows)
         named = isinstance(rows, pd.DataFrame) and not isinstance(rows.index, pd.RangeIndex)
         labels = [str(label) for label in rows.index] if named else [f"row {i}" for i in range(len(x))]
-        choices = {label: Choice(x[[i]]) for i, label in enumerate(labels)}
-        return replace(explanation, decisions=judged(explanation, posterior, choices, self._neighbours)).pointwise
+        decisions = judged_points(explanation, posterior, labels, x, self._neighbours)
+        return replace(explanation, decisions=decisions).pointwise
 
     # --- pieces ---------------------------------------------------------------------------------------------
 
@@ -363,6 +366,12 @@ class Explainer(Probes):
         if isinstance(self.eta_rule, ModelError):
             return {"rule": self.eta_rule.label, "met": True, **(self._model_error or {})}
         return {"rule": self.eta_rule.label, "met": bool(draws.facts.get("goal_met", False))}
+
+    def _own_posterior(self, explanation: Explanation) -> GibbsPosterior:
+        """Return the question of an explanation; refuse one of other models, and what is none."""
+        posterior = self._posterior_of(require_explanation(explanation))
+        require_own(explanation, posterior)
+        return posterior
 
     def _posterior_of(self, explanation: Explanation) -> GibbsPosterior:
         if explanation.space != self.space or len(explanation.models) != len(self.predictors):

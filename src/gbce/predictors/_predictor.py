@@ -45,6 +45,8 @@ class Predictor:
         Whether ``predict`` was seen to differ from the most probable class, so that it must be asked each time.
     plain : bool
         Whether it is a bare function, which does not say whether it classifies.
+    identity : str
+        What tells the model from others without asking it; empty where it is known by its answers.
     batch_rows : int
         Largest number of rows in one call.
     meter : Meter
@@ -57,6 +59,7 @@ class Predictor:
     decide: Callable[[Array], Any] | None = None
     decide_always: bool = False
     plain: bool = False
+    identity: str = ""
     batch_rows: int = MAX_BATCH
     meter: Meter = field(default_factory=Meter)
 
