@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -187,6 +187,7 @@ class Explainer(Probes):
         progress: bool = True,
         store: str | Path | None = None,
         max_model_rows: int | None = None,
+        on_error: Literal["record", "raise"] = "record",
     ) -> "ExplanationTable":
         """Explain many rows; rows share model calls, and a run that is killed can be resumed.
 
@@ -205,9 +206,15 @@ class Explainer(Probes):
         store : path, optional
             A folder that keeps each finished row as a file that :func:`gbce.load` reads. A second run of the same
             question with the same folder explains only what is missing; what a kill loses is the group of rows
-            (sixteen at most) that was under way.
+            (sixteen at most) that was under way. Another question is refused: models and functions are known by what
+            they return for a few dozen rows of the data, a :class:`gbce.Remote` by its address and version.
         max_model_rows : int, optional
             Most rows that may be shown to models for each row that is explained.
+        on_error : {"record", "raise"}
+            What becomes of a row that cannot be explained, because the model or a function fails for it: a line in
+            ``diagnostics`` with the status "failed" and its error, and a warning in the end, while the others go on;
+            or the end of the run, with an error that names the row. Such a row is not kept in a ``store``, so that it
+            is tried again. Rows that do not fit the table are refused before anything is asked.
 
         Returns
         -------
@@ -235,6 +242,7 @@ class Explainer(Probes):
             progress=progress,
             store=store,
             max_model_rows=max_model_rows,
+            on_error=on_error,
         )
 
     def _explained(

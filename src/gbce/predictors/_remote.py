@@ -262,9 +262,9 @@ class Remote:
 
     @property
     def identity(self) -> str:
-        """What tells this model from others: its address, of which only a digest where it may hold secrets, and version.
+        """What tells this model from others: its address and version.
 
-        User and password do not count; what is asked for in the query does.
+        User and password do not count. The query does, but may hold secrets: of it there is only a digest.
         """
         query = urlsplit(self.url).query
         asked = f"?{hashlib.sha256(query.encode()).hexdigest()[:16]}" if query else ""
