@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gbce._budget import BudgetSpentError
+from gbce._rows import unmasked
 from gbce._weights import Array
 from gbce.targets import Outputs
 
@@ -113,7 +114,7 @@ class Predictor:
 
     def _checked(self, raw: Any, rows: Array, start: int, place: str) -> Array:
         try:
-            array = np.asarray(raw)
+            array = np.asarray(unmasked(raw))
             if array.dtype.kind not in "fiubO" or (array.dtype.kind == "O" and _has_text(array)):
                 raise TypeError("text that looks like a number, or a complex one, would be converted")
             values = array.astype(float, copy=False)

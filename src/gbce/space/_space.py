@@ -50,7 +50,7 @@ class Space:
     computed : tuple of Computed
         Features that follow from others.
     layout : Layout, optional
-        The library and the types of the user's frame where it is not of pandas.
+        The library and the types of the user's frame where it is not of pandas or has sparse columns.
 
     Examples
     --------
@@ -512,9 +512,15 @@ def _has_labels(data: Any) -> bool:
 
 
 def _layout(data: Any, codecs: Sequence[Codec | OneHotCodec]) -> Layout | None:
-    """Return the layout of a frame that is not of pandas; a whole number that is read as a real one becomes a float."""
-    if isinstance(data, pd.DataFrame) or not _has_labels(data):
+    """Return the layout of a frame that is not of pandas, or has sparse columns.
+
+    A whole number that is read as a real one becomes a float.
+    """
+    if not _has_labels(data):
         return None
+    if isinstance(data, pd.DataFrame):
+        layout = Layout.of(data)
+        return layout if layout.schema else None
     real = [label for codec in codecs for label, dtype in _dtypes(codec) if dtype == "float64"]
     return Layout.of(data).with_floats(real)
 
