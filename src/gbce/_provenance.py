@@ -66,7 +66,8 @@ def _said(predictor: Predictor, target: Target, x: Array) -> Array | None:
 def _require_same(before: Array, now: Array | None, name: str) -> None:
     if now is None or same_answers(before, now):
         return
-    i = int(np.argmax(np.abs(before - now)))
+    with np.errstate(invalid="ignore"):
+        i = int(np.argmax(np.nan_to_num(np.abs(before - now))))  # infinite then and now is no difference
     raise ValueError(
         f"the explanation was made with another model: {name} says {now[i]:.4g} where it has {before[i]:.4g}, in one "
         f"of {len(before)} points that were asked about again. {_ADVICE} (A model that answers differently each time "

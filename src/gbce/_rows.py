@@ -48,8 +48,8 @@ def unmasked(values: Any) -> Any:
     plain, hidden = np.asarray(values), np.ma.getmaskarray(values)
     if not hidden.any():
         return plain
-    number = plain.dtype.kind in "fiub"
-    return np.where(hidden, np.nan if number else None, plain)  # type: ignore[call-overload]
+    blank: Any = np.nan if plain.dtype.kind in "fiub" else None
+    return np.where(hidden, blank, plain)
 
 
 def _from_array(rows: Any, what: str, names: Sequence[str] | None) -> pd.DataFrame:

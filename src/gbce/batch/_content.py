@@ -15,7 +15,7 @@ from gbce._weights import Array
 from gbce.predictors import same_answers
 from gbce.space import Space
 
-__all__ = ["Trial", "alike", "content"]
+__all__ = ["Trial", "alike", "content", "returned"]
 
 _DIGITS = 9  # of a number: the last bits of what was read off the data differ from processor to processor
 _FEW = 64  # numbers that are written out; of more there is a digest
@@ -43,24 +43,27 @@ class Trial:
 
     def said(self, name: str, function: Callable[..., Any]) -> Any:
         """Return what a function returns, as numbers; its name where there is no telling how it is called."""
-        outputs = np.linspace(-3.0, 3.0, len(self.rows)) if self.outputs is None else self.outputs
-        of_rows = [lambda x=x: function(self.space.decode(x)) for x in (self._beyond(), self.rows)]
-        tries: dict[str, list[Callable[[], Any]]] = {
-            "distance": [lambda: [function(self.rows.copy(), row.copy()) for row in self.rows[:3]]],
-            "constraint": of_rows,
-            "computed": of_rows,
-            "loss": [lambda: function(outputs.copy())],
-            "noise": [lambda: function(stream(0, JUDGING), len(self.rows))],
-        }
-        failure = getattr(function, "__qualname__", type(function).__qualname__)
-        for attempt in tries.get(name, ()):
+        known = getattr(function, "__qualname__", type(function).__qualname__)
+        for attempt in self._attempts(name, function):
             try:
                 with warnings.catch_warnings(), np.errstate(all="ignore"):
                     warnings.simplefilter("ignore")  # a trial is nothing to warn a user of
-                    return {_SAID: np.asarray(attempt(), dtype=float).ravel().tolist()}
+                    return returned(attempt())
             except Exception as error:  # it is not meant for such rows: then that is what is known of it
-                failure = type(error).__name__
-        return failure
+                known = type(error).__name__
+        return known
+
+    def _attempts(self, name: str, function: Callable[..., Any]) -> list[Callable[[], Any]]:
+        """Return ways to call a function, the most telling one first."""
+        decode, rows = self.space.decode, self.rows
+        outputs = np.linspace(-3.0, 3.0, len(rows)) if self.outputs is None else self.outputs
+        if name in ("constraint", "computed"):
+            return [lambda: function(decode(self._beyond())), lambda: function(decode(rows))]
+        if name == "distance":
+            return [lambda: [function(rows.copy(), row.copy()) for row in rows[:3]]]
+        if name == "loss":
+            return [lambda: function(outputs.copy())]
+        return [lambda: function(stream(0, JUDGING), len(rows))] if name == "noise" else []
 
     def _beyond(self) -> Array:
         """Return rows of the data, and rows with each value from another of them, numbers farther out.
@@ -106,6 +109,11 @@ def content(thing: Any, trial: Trial, name: str = "", inside: tuple[int, ...] = 
     if callable(thing):  # an object that is called: what it returns may hang on more than its options
         held["returns"] = trial.said(name, thing)
     return {"type": kind, **held}
+
+
+def returned(values: Any) -> dict[str, Any]:
+    """Return numbers that a function or a model returned, as a content that :func:`alike` compares but for rounding."""
+    return {_SAID: np.asarray(values, dtype=float).ravel().tolist()}
 
 
 def alike(before: Any, now: Any) -> bool:

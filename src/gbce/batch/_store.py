@@ -12,7 +12,7 @@ import numpy as np
 
 from gbce._seeds import seed_number
 from gbce._weights import Array
-from gbce.batch._content import Trial, alike, content
+from gbce.batch._content import Trial, alike, content, returned
 from gbce.explanation import Explanation
 from gbce.io import load, save
 from gbce.predictors import Predictor, some_of
@@ -131,10 +131,9 @@ def described_run(
 
 def _described_model(predictor: Predictor, rows: Array) -> tuple[dict[str, Any], Array | None]:
     """Return what tells a model from others, and what it said about rows ``(n, d)`` if it was asked."""
-    known = {"name": predictor.name, "classes": list(map(repr, predictor.classes or ()))}
+    known: dict[str, Any] = {"name": predictor.name, "classes": list(map(repr, predictor.classes or ()))}
     if predictor.identity:
         return known | {"identity": predictor.identity}, None
     said = predictor(rows, own_decision=True)
-    decided = [] if said.decided is None else said.decided
-    answers = {"outputs": {"said": said.values.ravel().tolist()}, "decided": {"said": np.asarray(decided).tolist()}}
-    return known | answers, said.values
+    decided = np.zeros(0) if said.decided is None else said.decided
+    return known | {"outputs": returned(said.values), "decided": returned(decided)}, said.values

@@ -37,5 +37,6 @@ def same_answers(before: Any, now: Any) -> bool:
     if not known.any():
         return True
     a, b = a[known], b[known]
-    room = _OF_SPREAD * a.std() + _OF_SIZE * np.abs(a).max()
+    size = np.abs(a).max()
+    room = _OF_SIZE * size + (_OF_SPREAD * size * (a / size).std() if size > 0 else 0.0)  # no square overflows
     return bool(np.all(np.abs(a - b) <= room))
