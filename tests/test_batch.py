@@ -116,8 +116,8 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr("gbce.batch._many._GROUP", 1)
     whole = many(model=Dies(10**9))
     cost = whole.n_model_rows
-    with pytest.raises(gbce.PredictionError, match="gone"):
-        many(model=Dies(int(0.7 * cost)), store=tmp_path / "run")
+    with pytest.raises(gbce.PredictionError, match=r"row '.': .*gone"):
+        many(model=Dies(int(0.7 * cost)), store=tmp_path / "run", on_error="raise")
     finished = sorted(path.name for path in (tmp_path / "run").glob("row-*.gbce"))
     assert 0 < len(finished) < 5
     assert not list((tmp_path / "run").glob(".*part"))
@@ -125,8 +125,9 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
     resumed = many(model=second, store=tmp_path / "run")
     same(resumed, whole)
     assert second.asked < 0.8 * cost
-    third = Dies(0)  # everything is there: not one question
+    third = Dies(100)  # everything is there: it is only asked whether it is the same model
     same(many(model=third, store=tmp_path / "run", seed=None), whole)
+    assert 0 < third.asked < 100
     one = gbce.load(tmp_path / "run" / "row-000001.gbce")
     pd.testing.assert_frame_equal(one.counterfactuals, whole.counterfactuals.loc["b"], check_index_type=False)
 
@@ -166,15 +167,103 @@ def test_bad_rows_are_named_before_anything_is_asked():
     assert model.asked == 0
 
 
-def test_one_rows_trouble_is_told_as_its_own():
-    def picky(frame):
-        if (frame["bmi"] > 10).any():
-            raise OverflowError("too heavy")
+def picky(frame):
+    if (frame["bmi"] > 10).any():
+        raise OverflowError("too heavy")
+    return FOREST.predict(frame)
+
+
+HEAVY = ROWS.assign(bmi=[0.0, 0.0, 100.0, 0.0, 0.0])
+TOO_HEAVY = r"1 of 5 rows could not be explained, first row 'c': PredictionError: .*OverflowError: too heavy"
+
+
+def test_a_row_that_fails_becomes_a_line_and_the_others_go_on():
+    with pytest.warns(UserWarning, match=TOO_HEAVY):
+        table = many(HEAVY, model=picky)
+    assert len(table) == 5
+    assert table.diagnostics["status"].tolist().count("failed") == 1
+    assert list(table.errors.index) == ["c"]
+    assert "too heavy" in table.diagnostics.loc["c", "error"]
+    assert (table.diagnostics["error"].drop("c") == "").all()
+    assert table.distribution.loc["c"].isna().all()
+    assert table.importance.loc["c"].isna().all(axis=None)
+    assert "c" not in table.pointwise.index.get_level_values("row")
+    assert "c" not in table.counterfactuals.index.get_level_values("row")
+    assert "too heavy" in table.summary()
+    assert table.n_model_rows > 0
+    whole = many(HEAVY, model=lambda frame: FOREST.predict(frame))  # what the others are told does not change
+    for name in ("counterfactuals", "pointwise", "distribution", "importance"):
+        expected = getattr(whole, name).drop("c", level="row" if name != "distribution" else None)
+        found = getattr(table, name)
+        found = found[found.index.get_level_values("row") != "c"]
+        pd.testing.assert_frame_equal(found, expected, check_exact=True)
+
+
+def test_groups_count_rows_that_failed():
+    with pytest.warns(UserWarning, match=TOO_HEAVY):
+        table = many(HEAVY, model=picky)
+    others = many(HEAVY.drop("c"), seed=5)
+    for rule in (None, "MAP"):
+        costs = gbce.group_costs(table, ["a", "a", "b", "b", "b"], rule=rule)
+        assert costs["rows"].tolist() == [2, 3]
+        assert costs["failed"].tolist() == [0, 1]
+        assert gbce.group_costs(others, ["a", "a", "b", "b"], rule=rule)["failed"].tolist() == [0, 0]
+    changes = gbce.group_changes(table, ["a", "a", "b", "b", "b"])
+    assert changes.loc["b", "change"].notna().all() or (costs.loc["b", "attainable"] == 0)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_row_that_fails_ends_the_run_if_that_is_wished(n_jobs, monkeypatch):
+    monkeypatch.setattr("gbce.batch._many._GROUP", 2)
+    with pytest.raises(gbce.PredictionError, match=r"row 'c': .*too heavy"):
+        many(HEAVY, model=picky, on_error="raise", n_jobs=n_jobs)
+    with pytest.raises(ValueError, match="on_error must be 'record' or 'raise', not 'ignore'"):
+        many(on_error="ignore")
+
+
+def test_a_failure_of_any_kind_is_a_line():
+    class Fussy(Exception):
+        def __init__(self, row, why):
+            super().__init__(f"{why} in {row}")
+
+    def distance(x, row):
+        if row[2] > 10:
+            raise Fussy(row[0], "too far")
+        return np.abs(x - row).sum(axis=1) * 20
+
+    def run(on_error):
+        fussy = explainer(prior=gbce.DistancePrior(distance))
+        return fussy.explain_many(HEAVY, TARGET, rules=[gbce.MAP()], seed=0, progress=False, on_error=on_error)
+
+    with pytest.warns(UserWarning, match="row 'c': Fussy: too far in"):
+        assert run("record").diagnostics["status"].tolist().count("failed") == 1
+    with pytest.raises(RuntimeError, match="row 'c': Fussy: too far in"):
+        run("raise")
+
+
+def test_a_run_in_which_every_row_fails_is_a_table_of_errors():
+    with pytest.warns(UserWarning, match="5 of 5 rows could not be explained"):
+        table = many(ROWS.assign(bmi=100.0), model=picky)
+    assert (table.diagnostics["status"] == "failed").all()
+    assert len(table.pointwise) == len(table.counterfactuals) == 0
+    assert list(table.counterfactuals.columns) == list(X.columns)
+    assert table.summary().startswith("5 rows: 5 failed")
+
+
+def test_a_row_that_failed_is_tried_again(tmp_path):
+    with pytest.warns(UserWarning, match=TOO_HEAVY):
+        many(HEAVY, model=picky, store=tmp_path / "run")
+    assert len(list((tmp_path / "run").glob("row-*.gbce"))) == 4
+    asked = []
+
+    def mended(frame):
+        asked.append(len(frame))
         return FOREST.predict(frame)
 
-    heavy = ROWS.assign(bmi=[0.0, 0.0, 100.0, 0.0, 0.0])
-    with pytest.raises(gbce.PredictionError, match="too heavy"):
-        many(heavy, model=picky)
+    mended.__name__ = picky.__name__
+    again = many(HEAVY, model=mended, store=tmp_path / "run")
+    same(again, many(HEAVY, model=mended))
+    assert len(list((tmp_path / "run").glob("row-*.gbce"))) == 5
 
 
 def test_an_interrupted_run_stops_asking(monkeypatch):

@@ -16,7 +16,7 @@ LEVEL = {
     "posterior": 3, "draws": 4, "noise": 4, "samplers": 5,
     "decisions": 5, "metrics": 5, "calibration": 6.2, "models": 6, "_decision": 6, "_readings": 6.5, "_joint": 6,
     "explanation": 7, "_status": 7.2,
-    "_deciding": 7.2, "_reference": 7.2, "_across": 7.3, "_frontier": 7.35,
+    "_deciding": 7.2, "_provenance": 7.2, "_reference": 7.2, "_across": 7.3, "_frontier": 7.35,
     "_sensitivity": 7.3, "_probes": 7.4, "explain": 7.5,
     "plots": 8, "report": 8, "io": 8, "_arviz": 8, "batch": 9,
 }  # fmt: skip

@@ -6,7 +6,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -263,6 +263,48 @@ def test_explanation_of_a_remote_model_sends_each_row_once(endpoint):
     pd.testing.assert_frame_equal(again.counterfactuals, first.counterfactuals)
     table = explainer.explain_many(X[:3], gbce.AtLeast(2.0), rules=[], seed=0, progress=False)
     assert len(table.diagnostics) == 3
+
+
+def test_remote_model_is_known_by_address_and_version_and_not_asked(endpoint, tmp_path):
+    def explainer(url=endpoint.url, **options):
+        remote = gbce.Remote(url, batch_rows=1_000, **FAST, **options)
+        return remote, gbce.Explainer(remote, X, sampler=gbce.Importance(n_candidates=300, n_draws=100))
+
+    def many(one):
+        return one.explain_many(
+            X[:2], gbce.AtLeast(2.0, scale=1, tolerance=0), rules=[], seed=0, progress=False, store=tmp_path / "s"
+        )
+
+    _, first = explainer(version="1")
+    many(first)
+    one = gbce.load(tmp_path / "s" / "row-000000.gbce")
+    remote, again = explainer(version="1")
+    assert many(again).n_model_rows == 0
+    again.decide(one, gbce.Mean())
+    assert remote.usage.requests == 0  # nothing is paid for
+    same = explainer(endpoint.url.replace("http://", "http://me:pass@"), version="1")[1]
+    assert many(same).n_model_rows == 0
+    for url, version in (
+        (endpoint.url, "2"),
+        (endpoint.url, None),
+        (f"{endpoint.url}/new", "1"),
+        (f"{endpoint.url}?m=2", "1"),
+    ):
+        remote, other = explainer(url, version=version)
+        with pytest.raises(ValueError, match="holds another run: models differ"):
+            many(other)
+        with pytest.raises(
+            ValueError, match=r"made with another model: http\S+ version 1, where this explainer has http"
+        ):
+            other.decide(one, gbce.Mean())
+        assert remote.usage.requests == 0
+    with pytest.raises(ValueError, match="made with another model"):
+        gbce.Explainer(lambda rows: rows.sum(axis=1), X).decide(one, gbce.Mean())
+    old = replace(one, identities=())  # as a file of an earlier version has it
+    other.decide(old, gbce.Mean())
+    with pytest.raises(TypeError, match="version must be a text"):
+        gbce.Remote(endpoint.url, version=2)
+    assert "version='2'" in repr(gbce.Remote(endpoint.url, version="2"))
 
 
 # --- failures that pass -------------------------------------------------------------------------------------

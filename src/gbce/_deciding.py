@@ -13,7 +13,7 @@ from gbce.metrics import Neighbours, robustness
 from gbce.noise import offsets
 from gbce.posterior import BudgetSpentError, Evaluated, GibbsPosterior
 
-__all__ = ["chosen", "judged"]
+__all__ = ["chosen", "judged", "judged_points"]
 
 _FEWEST_PERTURBED = 10  # copies, below which robustness is not worth a number
 
@@ -44,9 +44,16 @@ def judged(
     """
     if not choices:
         return ()
-    space, evaluation = explanation.space, explanation.evaluation
     labels = [label for rule, choice in choices.items() for label in choice.labels(rule)]
     x = np.vstack([choice.x for choice in choices.values()])
+    return judged_points(explanation, posterior, labels, x, neighbours)
+
+
+def judged_points(
+    explanation: Explanation, posterior: GibbsPosterior, labels: Sequence[str], x: Array, neighbours: Neighbours
+) -> tuple[Decision, ...]:
+    """Figures of points ``(k, d)`` under their labels, of which some may be equal."""
+    space, evaluation = explanation.space, explanation.evaluation
     try:
         outputs, loss, reached = _said(posterior, x)
     except BudgetSpentError:

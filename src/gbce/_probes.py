@@ -35,6 +35,9 @@ class Probes(ABC):
     def _ready(self, target: Target, budget: Budget | None = None) -> tuple[tuple[Predictor, ...], Target]: ...
 
     @abstractmethod
+    def _own_posterior(self, explanation: Explanation) -> GibbsPosterior: ...
+
+    @abstractmethod
     def _posterior_of(self, explanation: Explanation) -> GibbsPosterior: ...
 
     @abstractmethod
@@ -53,7 +56,7 @@ class Probes(ABC):
 
         Asked again about the same models, an explainer does not look at them anew.
         """
-        self._posterior_of(explanation)
+        self._own_posterior(explanation)
         return survived(explanation, self._others(models))
 
     def frontier(
@@ -116,6 +119,7 @@ class Probes(ABC):
         predictive distribution), which knows more than a count of verdicts and goes on where all accept; but it too
         is optimistic about points that were chosen by it. ``unseen`` models tell.
         """
+        self._own_posterior(explanation)
         posterior = self._under(explanation, models, weights)
         counts = posterior.mixture.weights > 0
         posterior = with_models(

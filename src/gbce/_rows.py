@@ -8,7 +8,7 @@ import pandas as pd
 
 from gbce._frames import as_pandas
 
-__all__ = ["as_table"]
+__all__ = ["as_table", "unmasked"]
 
 
 def as_table(rows: Any, what: str, names: Sequence[str] | None = None) -> pd.DataFrame:
@@ -35,7 +35,27 @@ def as_table(rows: Any, what: str, names: Sequence[str] | None = None) -> pd.Dat
     return table
 
 
+def unmasked(values: Any) -> Any:
+    """Return values as they are, but a masked array as a plain one with NaN, or None among objects, for what is masked.
+
+    Examples
+    --------
+    >>> unmasked(np.ma.array([1, 2], mask=[False, True]))
+    array([ 1., nan])
+    """
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    plain, hidden = np.asarray(values), np.ma.getmaskarray(values)
+    if not hidden.any():
+        return plain
+    blank: Any = np.nan if plain.dtype.kind in "fiub" else None
+    return np.where(hidden, blank, plain)
+
+
 def _from_array(rows: Any, what: str, names: Sequence[str] | None) -> pd.DataFrame:
+    if isinstance(rows, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in rows):
+        rows = np.ma.array(rows)
+    rows = unmasked(rows)
     try:
         array = np.asarray(rows)
     except ValueError as error:

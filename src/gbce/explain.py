@@ -3,21 +3,22 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from gbce._budget import Budget, budget_of
-from gbce._deciding import chosen, judged
+from gbce._deciding import chosen, judged, judged_points
 from gbce._joint import MANY_MODELS, sample_jointly
 from gbce._probes import Probes
+from gbce._provenance import require_explanation, require_own
 from gbce._reference import Reference
 from gbce._seeds import SAMPLING, seed_number, stream
 from gbce._status import budget_note, calibration_note, mode_note, short_note, status_of
 from gbce._weights import Array
 from gbce.calibration import EtaRule, ModelError, as_eta
-from gbce.decisions import MAP, ChanceConstrained, Choice, CVaR, Mean, Rule, require_rule
+from gbce.decisions import MAP, ChanceConstrained, CVaR, Mean, Rule, require_rule
 from gbce.draws import Draws, Points
 from gbce.explanation import Explanation, lines
 from gbce.metrics import Evaluation, Neighbours
@@ -186,6 +187,7 @@ class Explainer(Probes):
         progress: bool = True,
         store: str | Path | None = None,
         max_model_rows: int | None = None,
+        on_error: Literal["record", "raise"] = "record",
     ) -> "ExplanationTable":
         """Explain many rows; rows share model calls, and a run that is killed can be resumed.
 
@@ -204,9 +206,15 @@ class Explainer(Probes):
         store : path, optional
             A folder that keeps each finished row as a file that :func:`gbce.load` reads. A second run of the same
             question with the same folder explains only what is missing; what a kill loses is the group of rows
-            (sixteen at most) that was under way.
+            (sixteen at most) that was under way. Another question is refused: models and functions are known by what
+            they return for a few dozen rows of the data, a :class:`gbce.Remote` by its address and version.
         max_model_rows : int, optional
             Most rows that may be shown to models for each row that is explained.
+        on_error : {"record", "raise"}
+            What becomes of a row that cannot be explained, because the model or a function fails for it: a line in
+            ``diagnostics`` with the status "failed" and its error, and a warning in the end, while the others go on;
+            or the end of the run, with an error that names the row. Such a row is not kept in a ``store``, so that it
+            is tried again. Rows that do not fit the table are refused before anything is asked.
 
         Returns
         -------
@@ -234,6 +242,7 @@ class Explainer(Probes):
             progress=progress,
             store=store,
             max_model_rows=max_model_rows,
+            on_error=on_error,
         )
 
     def _explained(
@@ -257,6 +266,7 @@ class Explainer(Probes):
             space=self.space,
             target=posterior.target,
             models=tuple(predictor.name for predictor in posterior.predictors),
+            identities=tuple(predictor.identity for predictor in posterior.predictors),
             mixture=posterior.mixture,
             evaluation=self.evaluation,
             rules=rules,
@@ -300,8 +310,9 @@ class Explainer(Probes):
         DataFrame
             The chosen points in the user's columns, one line each.
         """
-        posterior = self._posterior_of(explanation)
-        choice = require_rule(rule).choose(explanation.scene(posterior))
+        require_rule(rule)
+        posterior = self._own_posterior(explanation)
+        choice = rule.choose(explanation.scene(posterior))
         return lines(self.space, choice.x, choice.labels(rule.label))
 
     def assess(self, explanation: Explanation, rows: Any) -> pd.DataFrame:
@@ -319,12 +330,12 @@ class Explainer(Probes):
         DataFrame
             The columns of ``explanation.pointwise``.
         """
-        posterior = self._posterior_of(explanation)
+        posterior = self._own_posterior(explanation)
         x = self.space.encode(rows)
         named = isinstance(rows, pd.DataFrame) and not isinstance(rows.index, pd.RangeIndex)
         labels = [str(label) for label in rows.index] if named else [f"row {i}" for i in range(len(x))]
-        choices = {label: Choice(x[[i]]) for i, label in enumerate(labels)}
-        return replace(explanation, decisions=judged(explanation, posterior, choices, self._neighbours)).pointwise
+        decisions = judged_points(explanation, posterior, labels, x, self._neighbours)
+        return replace(explanation, decisions=decisions).pointwise
 
     # --- pieces ---------------------------------------------------------------------------------------------
 
@@ -363,6 +374,12 @@ class Explainer(Probes):
         if isinstance(self.eta_rule, ModelError):
             return {"rule": self.eta_rule.label, "met": True, **(self._model_error or {})}
         return {"rule": self.eta_rule.label, "met": bool(draws.facts.get("goal_met", False))}
+
+    def _own_posterior(self, explanation: Explanation) -> GibbsPosterior:
+        """Return the question of an explanation; refuse one of other models, and what is none."""
+        posterior = self._posterior_of(require_explanation(explanation))
+        require_own(explanation, posterior)
+        return posterior
 
     def _posterior_of(self, explanation: Explanation) -> GibbsPosterior:
         if explanation.space != self.space or len(explanation.models) != len(self.predictors):

@@ -55,6 +55,9 @@ class Explanation:
         What it cost.
     calibration : mapping
         How eta was found, where a rule found it.
+    identities : tuple of str
+        What tells a model that is not asked for it, such as a remote one's address and version; empty for one that is
+        known by what it said.
 
     Examples
     --------
@@ -83,6 +86,7 @@ class Explanation:
     n_model_calls: int
     n_model_rows: int
     calibration: Mapping[str, Any] = field(default_factory=dict)
+    identities: tuple[str, ...] = ()
 
     # --- tables ---------------------------------------------------------------------------------------------
 

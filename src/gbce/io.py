@@ -125,6 +125,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         "space": space_fields(space),
         "target": _described(explanation.target, drop=("function",)),
         "models": explanation.models,
+        "identities": explanation.identities,
         "mixture": {"eta": explanation.mixture.eta, "combine": _combine_written(explanation.mixture.combine)},
         "evaluation": evaluation,
         "rules": [_described(rule) for rule in explanation.rules if not callable(getattr(rule, "noise", None))],
@@ -175,6 +176,7 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         space=space_of(manifest["space"]),
         target=_target(manifest["target"]),
         models=tuple(manifest["models"]),
+        identities=tuple(manifest.get("identities", ())),  # files from before there were any have none
         mixture=Mixture(
             manifest["mixture"]["eta"], arrays["mixture.weights"], _combine_read(manifest["mixture"]["combine"])
         ),

@@ -1,6 +1,7 @@
 """From a pandas frame back to the library and the types that the data came in."""
 
 import base64
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -9,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from gbce._frames._reading import FLOATS, INTEGERS, KNOWN, Column, column_of, eager
+from gbce._frames._reading import FLOATS, INTEGERS, KNOWN, Column, column_of, eager, sparse_columns
 
 __all__ = ["Layout"]
 
@@ -23,9 +24,9 @@ class Layout:
     library : {"pandas", "polars", "pyarrow"}
         Where the frame comes from.
     columns : tuple of Column
-        In their order; empty for pandas, whose frames need no change.
+        In their order; empty for pandas, whose frames need no change but for sparse columns.
     schema : str, optional
-        Of pyarrow: its own schema, in base64.
+        Of pyarrow: its own schema, in base64. Of pandas: positions and fill values of sparse columns, in JSON.
 
     Examples
     --------
@@ -42,12 +43,12 @@ class Layout:
     @classmethod
     def of(cls, native: Any) -> "Layout":
         """Read the layout off a frame."""
+        if isinstance(native, pd.DataFrame):
+            return cls("pandas", schema=_fill_values(native))
         frame = eager(native)
         if frame is None:
             raise TypeError(f"a frame of pandas, polars or pyarrow is needed, not {type(native).__name__}")
         library = str(frame.implementation)
-        if library == "pandas":
-            return cls(library)
         columns = tuple(column_of(series, library) for series in frame.iter_columns())
         schema = base64.b64encode(native.schema.serialize()).decode() if library == "pyarrow" else None
         return cls(library, columns, schema)
@@ -55,7 +56,7 @@ class Layout:
     def restore(self, frame: pd.DataFrame) -> Any:
         """Return a pandas frame with these columns, in any order, as a frame of the library and with its types."""
         if self.library == "pandas":
-            return frame
+            return frame if self.schema is None else _sparse(frame, json.loads(self.schema))
         names = [column.name for column in self.columns]
         if sorted(map(str, frame.columns)) != sorted(names):
             raise ValueError(f"the frame must have the columns {names}, not {list(frame.columns)}")
@@ -117,6 +118,29 @@ class Layout:
                 series = series.to_numpy()
             arrays.append(pa.array(series, field.type, from_pandas=not column.nan))
         return pa.table(arrays, schema=schema)
+
+
+def _fill_values(frame: pd.DataFrame) -> str | None:
+    """Return what is left out in each sparse column, by position, as JSON has it; none if there are no such columns."""
+    where = sparse_columns(frame)
+    fills = [frame.dtypes.iloc[i].fill_value for i in where]
+    for i, fill in zip(where, fills, strict=True):
+        if not isinstance(fill, (bool, int, float, str, np.bool_, np.number)):
+            raise TypeError(
+                f"column {str(frame.columns[i])!r} of {frame.dtypes.iloc[i]} is sparse, which only numbers, booleans "
+                "and texts can be: write it out with .sparse.to_dense()"
+            )
+    plain = [fill.item() if isinstance(fill, np.generic) else fill for fill in fills]
+    return json.dumps(list(zip(where, plain, strict=True))) if where else None
+
+
+def _sparse(frame: pd.DataFrame, fills: Sequence[tuple[int, Any]]) -> pd.DataFrame:
+    """Return a pandas frame with some columns sparse."""
+    frame = frame.copy(deep=False)
+    for i, fill in fills:
+        column = frame.iloc[:, i]
+        frame.isetitem(i, pd.arrays.SparseArray(column.to_numpy(), fill_value=fill, dtype=column.dtype))
+    return frame
 
 
 def _canonical(series: pd.Series, column: Column) -> pd.Series:

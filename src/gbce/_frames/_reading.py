@@ -7,7 +7,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-__all__ = ["CATEGORIES", "FLOATS", "INTEGERS", "KNOWN", "Column", "as_pandas", "column_of", "eager"]
+__all__ = ["CATEGORIES", "FLOATS", "INTEGERS", "KNOWN", "Column", "as_pandas", "column_of", "eager", "sparse_columns"]
 
 INTEGERS = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
 FLOATS = ("Float32", "Float64")
@@ -48,9 +48,9 @@ def as_pandas(native: Any) -> pd.DataFrame | None:
     Parameters
     ----------
     native : object
-        A frame of pandas, which comes back as it is, of polars or of pyarrow. Integers and booleans with nulls become
-        pandas' nullable types, other numbers keep their width; dates become ``datetime64[s]``, times keep their unit
-        and zone, categories their order, without a rank.
+        A frame of pandas, which comes back as it is but for sparse columns, of polars or of pyarrow. Integers and
+        booleans with nulls become pandas' nullable types, other numbers keep their width; dates become
+        ``datetime64[s]``, times keep their unit and zone, categories their order, without a rank.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def as_pandas(native: Any) -> pd.DataFrame | None:
     True
     """
     if isinstance(native, pd.DataFrame):
-        return native
+        return _dense(native)
     frame = eager(native)
     if frame is None:
         return None
@@ -66,6 +66,21 @@ def as_pandas(native: Any) -> pd.DataFrame | None:
     return pd.DataFrame(
         {series.name: _converted(series, column_of(series, library)) for series in frame.iter_columns()}
     )
+
+
+def sparse_columns(frame: pd.DataFrame) -> list[int]:
+    """Return the positions of the columns of a pandas frame that are stored sparsely."""
+    return [i for i, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.SparseDtype)]
+
+
+def _dense(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a pandas frame with its sparse columns written out."""
+    where = sparse_columns(frame)
+    if where:
+        frame = frame.copy()
+    for i in where:
+        frame.isetitem(i, frame.iloc[:, i].sparse.to_dense())
+    return frame
 
 
 def eager(native: Any) -> "nw.DataFrame[Any] | None":

@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from gbce._checks import is_number
 from gbce._weights import Array
-from gbce.batch._table import ExplanationTable, record_of, stacked
+from gbce.batch._table import FAILED, ExplanationTable, record_of, stacked
 from gbce.explanation import Explanation
 from gbce.metrics import wilson
 
@@ -49,7 +49,8 @@ def group_costs(
     Returns
     -------
     DataFrame
-        By group: ``rows``; ``already``, those that reach the target as they are, which count no further;
+        By group: ``rows``; ``failed``, those that could not be explained, and ``already``, those that reach the
+        target as they are, neither of which count any further;
         ``attainable``, the share of the others for which a way was found, with Wilson's interval; ``cost``, the mean
         over these, in units of each feature's scale, with a bootstrap interval over rows that is widened where they
         are few; ``se_mc``, the part of its error that is Monte Carlo's (zero with ``rule``). A lone row has no
@@ -76,7 +77,7 @@ def group_costs(
     lines = {}
     for group in pd.unique(labels):
         inside = (labels == group).to_numpy()
-        wanting = inside & (status != "already reached").to_numpy()
+        wanting = inside & ~status.isin([FAILED, "already reached"]).to_numpy()
         found = wanting & attained
         n = int(wanting.sum())
         share = float(attained[wanting].mean()) if n else float("nan")
@@ -86,7 +87,8 @@ def group_costs(
         mean, bottom, top = _bootstrapped(cost[found, None], mass, n_bootstrap, np.random.default_rng(seed))
         lines[group] = {
             "rows": int(inside.sum()),
-            "already": int(inside.sum()) - n,
+            "failed": int((inside & (status == FAILED).to_numpy()).sum()),
+            "already": int((inside & (status == "already reached").to_numpy()).sum()),
             "attainable": share,
             "attainable_low": float(low),
             "attainable_high": float(high),
@@ -166,11 +168,14 @@ def _costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array, Arr
     rules = table.pointwise.index.get_level_values("rule")
     if rule not in rules:
         raise ValueError(f"there is no rule {rule!r}; the explanations have {sorted(set(rules))}")
-    own = table.pointwise[rules == rule]
-    if len(own) != len(table):
-        raise ValueError(f"{rule!r} decided for {len(own)} of {len(table)} rows only: give a rule that decides for all")
-    cost = own["distance"].to_numpy(dtype=float)
-    return cost, np.zeros(len(cost)), own["reached"].to_numpy(dtype=bool)
+    own, explained = table.pointwise[rules == rule], (table.diagnostics["status"] != FAILED).to_numpy()
+    if len(own) != explained.sum():
+        raise ValueError(
+            f"{rule!r} decided for {len(own)} of {explained.sum()} rows only: give a rule that decides for all"
+        )
+    cost, reached = np.full(len(table), np.nan), np.zeros(len(table), dtype=bool)
+    cost[explained], reached[explained] = own["distance"], own["reached"]
+    return cost, np.zeros(len(table)), reached
 
 
 def _bootstrapped(values: Array, mass: float, n: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from gbce._rows import unmasked
 from gbce._weights import Array
 
 __all__ = ["Lockstep"]
@@ -110,7 +111,7 @@ class Lockstep:
             rows = x[start : start + self.batch_rows]
             self.n_calls += 1
             self.n_rows += len(rows)
-            answer = np.asarray(function(rows))
+            answer = np.asarray(unmasked(function(rows)))
             if len(answer) != len(rows):
                 raise ValueError(f"{len(answer)} answers for {len(rows)} rows")
             parts.append(answer)

@@ -1,8 +1,9 @@
 """Many rows: in groups that share model calls, groups in parallel, finished rows kept."""
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import joblib
 import numpy as np
@@ -10,17 +11,20 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from gbce._budget import budget_of
+from gbce._checks import shown
 from gbce._seeds import seed_number
 from gbce._weights import Array
 from gbce.batch._lockstep import Lockstep
 from gbce.batch._store import Store, described_run
-from gbce.batch._table import ExplanationTable, Record, record_of, stacked
+from gbce.batch._table import ExplanationTable, Record, failure_of, record_of, stacked
 from gbce.decisions import Rule
 from gbce.explain import Explainer
 from gbce.predictors import Predictor
 from gbce.targets import Target
 
-__all__ = ["explain_many"]
+__all__ = ["OnError", "explain_many"]
+
+OnError = Literal["record", "raise"]
 
 _GROUP = 16  # rows that share model calls
 _MAX_CELLS = 40_000_000  # of the candidates of a group: 320 MB
@@ -37,17 +41,22 @@ def explain_many(
     progress: bool,
     store: Any,
     max_model_rows: int | None = None,
+    on_error: OnError = "record",
 ) -> ExplanationTable:
     """Explain every row; see :meth:`gbce.Explainer.explain_many`."""
+    if on_error not in ("record", "raise"):
+        raise ValueError(f"on_error must be 'record' or 'raise', not {on_error!r}")
     listed = explainer._checked_rules(rules)
     budget_of(max_model_rows, None)  # checked before anything is asked
     x = explainer.space.encode(rows)
     labels = list(rows.index) if isinstance(rows, pd.DataFrame) else list(range(len(x)))
     for label, row in zip(labels, x, strict=True):
         explainer.space.require_inside(row, f"row {label!r}")
-    kept = (
-        None if store is None else Store.open(store, described_run(explainer, x, target, listed, max_model_rows), seed)
-    )
+    kept, calls, rows_asked = None, 0, 0
+    if store is not None:
+        asked = [predictor.metered() for predictor in explainer.predictors]
+        kept = Store.open(store, described_run(explainer, asked, x, target, listed, max_model_rows), seed)
+        calls, rows_asked = _spent(asked)
     number = seed_number(seed) if kept is None else kept.seed
     seeds = [seed_number(child) for child in np.random.SeedSequence(number).spawn(len(x))]
     records: dict[int, Record] = {}
@@ -55,42 +64,52 @@ def explain_many(
     with bar:
         for position in range(len(x)):
             if kept is not None and kept.has(position):
-                records[position] = record_of(kept.load(position))
+                records[position] = record_of(kept.load(position, x[position], seeds[position]))
                 bar.update()
         # groups do not depend on what is finished or on n_jobs, so neither do the bits
         size = _group_size(explainer, x.shape[1])
         groups = [list(range(start, min(start + size, len(x)))) for start in range(0, len(x), size)]
         todo = [[i for i in group if i not in records] for group in groups]
-        calls = rows_asked = 0
         if len(records) < len(x):
             # set up once, here: what is read off the data is not read again by every process
             ready, target = explainer._ready(target)
-            calls, rows_asked = sum(p.meter.calls for p in ready), sum(p.meter.rows for p in ready)
+            n_calls, n_rows = _spent(ready)
+            calls, rows_asked = calls + n_calls, rows_asked + n_rows
+        members = list(zip(range(len(x)), labels, x, seeds, strict=True))
         for done, n_calls, n_rows in _run(
-            explainer, x, seeds, target, listed, [g for g in todo if g], kept, n_jobs, max_model_rows
-        ):
+            explainer, [[members[i] for i in g] for g in todo if g], target, listed, kept, n_jobs, max_model_rows,
+            on_error,
+        ):  # fmt: skip
             records |= done
             calls, rows_asked = calls + n_calls, rows_asked + n_rows
             bar.update(len(done))
-    return stacked([records[i] for i in range(len(x))], labels, calls, rows_asked)
+    table = stacked([records[i] for i in range(len(x))], labels, calls, rows_asked)
+    if len(table.errors):
+        warnings.warn(f"{table.error_sentence()}; table.errors has them all", stacklevel=3)
+    return table
 
 
 Done = tuple[dict[int, Record], int, int]
+Member = tuple[int, Any, Array, int]  # position, label, row and seed
+
+
+def _spent(predictors: Sequence[Predictor]) -> tuple[int, int]:
+    """Return the calls and rows of predictors so far."""
+    return sum(p.meter.calls for p in predictors), sum(p.meter.rows for p in predictors)
 
 
 def _run(
     explainer: Explainer,
-    x: Array,
-    seeds: Sequence[int],
+    groups: Sequence[Sequence[Member]],
     target: Target,
     rules: tuple[Rule, ...],
-    groups: Sequence[list[int]],
     store: Store | None,
     n_jobs: int | None,
     max_model_rows: int | None,
+    on_error: OnError,
 ) -> Iterable[Done]:
     """Yield finished groups, in this process or from several."""
-    arguments = [([(i, x[i], seeds[i]) for i in group], target, rules, store, max_model_rows) for group in groups]
+    arguments = [(group, target, rules, store, max_model_rows, on_error) for group in groups]
     if joblib.effective_n_jobs(n_jobs or 1) == 1 or len(groups) <= 1:
         yield from (_explain_group(explainer, *group) for group in arguments)
         return
@@ -100,19 +119,25 @@ def _run(
 
 def _explain_group(
     explainer: Explainer,
-    group: Sequence[tuple[int, Array, int]],
+    group: Sequence[Member],
     target: Target,
     rules: tuple[Rule, ...],
     store: Store | None,
     max_model_rows: int | None,
+    on_error: OnError,
 ) -> Done:
     predictors, target = explainer._ready(target)
     step = Lockstep(min(predictor.batch_rows for predictor in predictors))
 
-    def task(position: int, row: Array, seed: int) -> Callable[[int], tuple[int, Record]]:
+    def task(position: int, label: Any, row: Array, seed: int) -> Callable[[int], tuple[int, Record]]:
         def explain(number: int) -> tuple[int, Record]:
             shared = tuple(_sharing(predictor, step, number) for predictor in predictors)
-            explanation = explainer._explained(row, shared, target, rules, seed, budget_of(max_model_rows, None))
+            try:
+                explanation = explainer._explained(row, shared, target, rules, seed, budget_of(max_model_rows, None))
+            except Exception as error:
+                if on_error == "raise":
+                    raise _of_row(error, label) from error
+                return position, failure_of(error, explainer.space, seed, *_spent(shared))
             if store is not None:
                 store.save(position, explanation)
             return position, record_of(explanation)
@@ -121,6 +146,14 @@ def _explain_group(
 
     done = step.run([task(*member) for member in group])
     return dict(done), step.n_calls, step.n_rows
+
+
+def _of_row(error: Exception, label: Any) -> Exception:
+    """Return an error of the same kind that names its row."""
+    try:
+        return type(error)(f"row {shown(label)}: {error}")
+    except Exception:  # a kind that takes more than a sentence
+        return RuntimeError(f"row {shown(label)}: {type(error).__name__}: {error}")
 
 
 def _sharing(predictor: Predictor, step: Lockstep, number: int) -> Predictor:

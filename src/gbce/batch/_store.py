@@ -8,14 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gbce._seeds import seed_number
 from gbce._weights import Array
+from gbce.batch._content import Trial, alike, content, returned
 from gbce.explanation import Explanation
 from gbce.io import load, save
+from gbce.predictors import Predictor, some_of
 
 __all__ = ["Store", "described_run"]
 
 _RUN = "run.json"
+_FORMAT = 2  # of its note: before, models and functions counted by their names
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,12 @@ class Store:
             store = cls(folder, int(before["seed"]))
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{note} is damaged; use another folder, or delete this one") from None
-        differs = [name for name, value in run.items() if before.get(name) != value]
+        if before.get("format") != run["format"]:
+            raise ValueError(
+                f"the store {folder} was begun by another version of gbce, which told runs apart otherwise. Use "
+                "another folder; gbce.load still reads its rows."
+            )
+        differs = [name for name, value in run.items() if not alike(before.get(name), value)]
         if seed is not None and seed_number(seed) != store.seed:
             differs.append("seed")
         if differs:
@@ -70,9 +80,15 @@ class Store:
         """Whether the row at ``position`` is finished."""
         return self.path(position).exists()
 
-    def load(self, position: int) -> Explanation:
-        """Read a finished row."""
-        return load(self.path(position))
+    def load(self, position: int, row: Array, seed: int) -> Explanation:
+        """Read a finished row, which must be the one ``(d,)`` at ``position``, explained with its seed."""
+        explanation = load(self.path(position))
+        if explanation.seed != seed or not np.array_equal(explanation.x0, row, equal_nan=True):
+            raise ValueError(
+                f"{self.path(position)} holds another row, or another seed, than row {position} of this run has. "
+                "Delete it to have the row explained again."
+            )
+        return explanation
 
     def save(self, position: int, explanation: Explanation) -> None:
         """Write a finished row, whole or not at all."""
@@ -80,26 +96,44 @@ class Store:
 
 
 def described_run(
-    explainer: Any, x: Array, target: Any, rules: Sequence[Any], max_model_rows: int | None
+    explainer: Any,
+    predictors: Sequence[Predictor],
+    x: Array,
+    target: Any,
+    rules: Sequence[Any],
+    max_model_rows: int | None,
 ) -> dict[str, Any]:
-    """Return what tells one run from another, as text; functions count by their names."""
+    """Return what tells one run from another, as JSON has it.
+
+    Models and functions count by what they return for a few dozen rows of the data, so that one that was fitted again
+    is another; a model with an identity of its own, such as a remote one, is not asked.
+    """
+    rows = explainer.data[some_of(len(explainer.data))]
+    models, outputs = zip(*(_described_model(predictor, rows) for predictor in predictors), strict=True)
+    trial = Trial(explainer.space, rows, outputs[0])
     return {
+        "format": _FORMAT,
         "rows": hashlib.sha256(x.tobytes()).hexdigest(),
         "data": hashlib.sha256(explainer.data.tobytes()).hexdigest(),
-        "target": _text(target),
-        "rules": [rule.label for rule in rules],
-        "space": hashlib.sha256(repr(explainer.space).encode()).hexdigest(),
-        "prior": _text(explainer.prior),
-        "sampler": _text(explainer.sampler),
-        "evaluation": _text(explainer.evaluation),
-        "models": [predictor.name for predictor in explainer.predictors],
-        "mixture": f"{explainer.mixture.eta!r} {explainer.mixture.weights.tolist()} {explainer.mixture.combine}",
-        "eta": None if explainer.eta_rule is None else _text(explainer.eta_rule),
+        "target": content(target, trial),
+        "rules": content(rules, trial),
+        "space": content(explainer.space, trial),
+        "prior": content(explainer.prior, trial),
+        "sampler": content(explainer.sampler, trial),
+        "evaluation": content(explainer.evaluation, trial),
+        "models": list(models),
+        "mixture": content(explainer.mixture, trial),
+        "eta": content(explainer.eta_rule, trial),
+        "joint": explainer._jointly,
         "max_model_rows": max_model_rows,
     }
 
 
-def _text(thing: Any) -> str:
-    """Return the options of an object, without the addresses that differ from run to run."""
-    options = {name: getattr(value, "__qualname__", repr(value)) for name, value in vars(thing).items()}
-    return f"{type(thing).__name__} {options}"
+def _described_model(predictor: Predictor, rows: Array) -> tuple[dict[str, Any], Array | None]:
+    """Return what tells a model from others, and what it said about rows ``(n, d)`` if it was asked."""
+    known: dict[str, Any] = {"name": predictor.name, "classes": list(map(repr, predictor.classes or ()))}
+    if predictor.identity:
+        return known | {"identity": predictor.identity}, None
+    said = predictor(rows, own_decision=True)
+    decided = np.zeros(0) if said.decided is None else said.decided
+    return known | {"outputs": returned(said.values), "decided": returned(decided)}, said.values

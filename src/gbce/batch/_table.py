@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce.explanation import Explanation
+from gbce._checks import shown
+from gbce.explanation import Explanation, lines
+from gbce.space import Space
 
-__all__ = ["ExplanationTable", "Record", "record_of", "stacked"]
+__all__ = ["FAILED", "ExplanationTable", "Record", "failure_of", "record_of", "stacked"]
+
+FAILED = "failed"  # the status of a row that could not be explained
 
 _DIAGNOSTICS = (
     "ess", "pareto_k", "n_distinct", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows", "verdict",
@@ -31,9 +35,24 @@ def record_of(explanation: Explanation) -> Record:
     """Read the tables off an explanation, so that its draws can be let go."""
     numbers = explanation.diagnostics
     kept = {"status": explanation.status} | {name: numbers[name] for name in _DIAGNOSTICS}
-    kept |= {"notes": " ".join(explanation.notes), "seed": explanation.seed}
+    kept |= {"notes": " ".join(explanation.notes), "seed": explanation.seed, "error": ""}
     return Record(
         explanation.counterfactuals, explanation.pointwise, explanation.distribution, explanation.importance, kept
+    )
+
+
+def failure_of(error: Exception, space: Space, seed: int, n_calls: int, n_rows: int) -> Record:
+    """Return the record of a row that could not be explained: no decision, no figure, and why."""
+    open_ = dict.fromkeys(_DIAGNOSTICS, float("nan"))
+    kept = {"status": FAILED} | open_ | {"n_distinct": 0, "n_model_calls": n_calls, "n_model_rows": n_rows}
+    kept |= {"verdict": "", "notes": "", "seed": seed, "error": f"{type(error).__name__}: {error}"}
+    features = pd.Index(space.names, name="feature")
+    return Record(
+        lines(space, np.zeros((0, len(space))), []),
+        pd.DataFrame({"reached": np.zeros(0, dtype=bool)}),
+        pd.Series(dtype=float),
+        pd.DataFrame(np.nan, index=features, columns=["change", "se", "prior", "ratio"]),
+        kept,
     )
 
 
@@ -44,13 +63,14 @@ class ExplanationTable:
     Parameters
     ----------
     counterfactuals, pointwise : DataFrame
-        By (row, rule): the decisions, and their figures.
+        By (row, rule): the decisions, and their figures. A row that could not be explained has none.
     distribution : DataFrame
-        By row: the figures of its posterior.
+        By row: the figures of its posterior; NaN for a row that could not be explained.
     importance : DataFrame
-        By (row, feature).
+        By (row, feature); NaN for a row that could not be explained.
     diagnostics : DataFrame
-        By row: status, effective sample size, verdict, notes, and the seed that explains the row again on its own.
+        By row: status, effective sample size, verdict, notes, the seed that explains the row again on its own, and
+        the error of a row that could not be explained, whose status is "failed".
     n_model_calls, n_model_rows : int
         What it really cost: rows that were explained together share calls.
 
@@ -75,6 +95,16 @@ class ExplanationTable:
     def __len__(self) -> int:
         return len(self.diagnostics)
 
+    @property
+    def errors(self) -> pd.Series:
+        """Why rows could not be explained, by row; empty if all were."""
+        return self.diagnostics.loc[self.diagnostics["status"] == FAILED, "error"]
+
+    def error_sentence(self) -> str:
+        """Return how many rows could not be explained and why the first one could not."""
+        label, error = next(self.errors.items())
+        return f"{len(self.errors)} of {len(self)} rows could not be explained, first row {shown(label)}: {error}"
+
     def by_rule(self) -> pd.DataFrame:
         """Mean and standard deviation over rows of each rule's figures, and the share of rows it reaches."""
         figures = self.pointwise.select_dtypes("number").drop(columns="robustness_se", errors="ignore")
@@ -85,27 +115,31 @@ class ExplanationTable:
     def summary(self) -> str:
         """Return a readable text: how many rows, how many attained, how far to trust it, the rules compared."""
         status = ", ".join(f"{n} {name}" for name, n in self.diagnostics["status"].value_counts().items())
-        verdicts = self.diagnostics["verdict"].str.split(":|,", regex=True).str[0].value_counts()
-        trust = ", ".join(f"{n} {name}" for name, n in verdicts.items())
-        lines = [
+        verdicts = self.diagnostics.loc[self.diagnostics["status"] != FAILED, "verdict"]
+        counts = verdicts.str.split(":|,", regex=True).str[0].value_counts()
+        trust = ", ".join(f"{n} {name}" for name, n in counts.items())
+        text = [
             f"{len(self)} rows: {status}",
-            f"verdicts: {trust}",
+            f"verdicts: {trust or 'none'}",
             f"cost: {self.n_model_calls:,} model calls, {self.n_model_rows:,} rows",
         ]
+        if len(self.errors):
+            text.append(self.error_sentence())
         if len(self.pointwise):
             shown = self.by_rule()
             table = pd.DataFrame({"reached": shown[("reached", "share")].map("{:.0%}".format)})
             for name in ("loss", "distance", "robustness", "plausibility"):
                 pairs = zip(shown[(name, "mean")], shown[(name, "std")], strict=True)
                 table[name] = [f"{mean:.4g} ± {sd:.3g}" for mean, sd in pairs]
-            lines += ["", "Mean ± SD over rows", table.to_string()]
-        return "\n".join(lines)
+            text += ["", "Mean ± SD over rows", table.to_string()]
+        return "\n".join(text)
 
 
 def stacked(records: Sequence[Record], labels: Sequence[Any], n_calls: int, n_rows: int) -> ExplanationTable:
     """Stack records under their rows' labels."""
     keys = pd.Index(labels, name="row", tupleize_cols=False)
-    distribution = pd.DataFrame([record.distribution for record in records]).set_axis(keys, axis=0)
+    names = next((record.distribution.index for record in records if len(record.distribution)), pd.Index([]))
+    distribution = pd.DataFrame([record.distribution.reindex(names) for record in records]).set_axis(keys, axis=0)
     return ExplanationTable(
         counterfactuals=_stack([record.counterfactuals for record in records], keys, "rule"),
         pointwise=_stack([record.pointwise for record in records], keys, "rule"),
@@ -119,6 +153,7 @@ def stacked(records: Sequence[Record], labels: Sequence[Any], n_calls: int, n_ro
 
 def _stack(frames: Sequence[pd.DataFrame], keys: pd.Index, inner: str) -> pd.DataFrame:
     lengths = [len(frame) for frame in frames]
-    whole = pd.concat(list(frames), ignore_index=False)
+    # a frame without a line has nothing to say on columns and dtypes, unless there is no other
+    whole = pd.concat([frame for frame in frames if len(frame)] or list(frames[:1]), ignore_index=False)
     outer = keys.take(np.repeat(np.arange(len(frames)), lengths))
     return whole.set_axis(pd.MultiIndex.from_arrays([outer, whole.index], names=["row", inner]), axis=0)

@@ -47,8 +47,9 @@ def survival(explanation: "Explanation", models: Any) -> pd.DataFrame:
     (['Mean', 'posterior'], [20, 20])
     """
     from gbce._across import OtherModels, survived  # an explanation knows of figures, not the other way round
+    from gbce._provenance import require_explanation
 
-    pool = explanation.draws.pool
+    pool = require_explanation(explanation).draws.pool
     return survived(explanation, OtherModels.of(models, explanation.space, pool.x[np.isfinite(pool.extra)]))
 
 

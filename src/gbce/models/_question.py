@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
+from gbce._rows import unmasked
 from gbce._seeds import seed_number
 from gbce._weights import Array
 from gbce.models._posterior import ModelPosterior
@@ -74,6 +75,7 @@ def classifies(learner: Any) -> bool:
 
 def checked_data(learner: Any, X: Any, y: Any) -> tuple[Any, Array]:
     """Return rows as given (lists as an array) and outcomes ``(n,)``, or say what is wrong with them."""
+    X, y = unmasked(X), unmasked(y)
     X = X if hasattr(X, "shape") else np.asarray(X)
     if len(X.shape) != 2 or X.shape[0] < 2:
         raise ValueError(f"X must be a table with at least two rows, not of shape {tuple(X.shape)}")

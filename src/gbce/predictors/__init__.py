@@ -7,6 +7,7 @@ finite), every call and row is counted, and large batches are split so that memo
 
 from gbce.predictors._classifier import Classifier, classifier
 from gbce.predictors._estimators import as_classifier, as_predictor, follow_predict
+from gbce.predictors._identity import same_answers, some_of
 from gbce.predictors._predictor import Meter, PredictionError, Predictor
 from gbce.predictors._remote import Remote, Usage
 
@@ -21,4 +22,6 @@ __all__ = [
     "as_predictor",
     "classifier",
     "follow_predict",
+    "same_answers",
+    "some_of",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gbce._budget import BudgetSpentError
+from gbce._rows import unmasked
 from gbce._weights import Array
 from gbce.targets import Outputs
 
@@ -45,6 +46,8 @@ class Predictor:
         Whether ``predict`` was seen to differ from the most probable class, so that it must be asked each time.
     plain : bool
         Whether it is a bare function, which does not say whether it classifies.
+    identity : str
+        What tells the model from others without asking it; empty where it is known by its answers.
     batch_rows : int
         Largest number of rows in one call.
     meter : Meter
@@ -57,6 +60,7 @@ class Predictor:
     decide: Callable[[Array], Any] | None = None
     decide_always: bool = False
     plain: bool = False
+    identity: str = ""
     batch_rows: int = MAX_BATCH
     meter: Meter = field(default_factory=Meter)
 
@@ -110,7 +114,7 @@ class Predictor:
 
     def _checked(self, raw: Any, rows: Array, start: int, place: str) -> Array:
         try:
-            array = np.asarray(raw)
+            array = np.asarray(unmasked(raw))
             if array.dtype.kind not in "fiubO" or (array.dtype.kind == "O" and _has_text(array)):
                 raise TypeError("text that looks like a number, or a complex one, would be converted")
             values = array.astype(float, copy=False)

@@ -1,5 +1,6 @@
 """A model behind an HTTP endpoint: asked in batches, patiently, never twice about the same row."""
 
+import hashlib
 import json
 import random
 import threading
@@ -9,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 import numpy as np
 import pandas as pd
@@ -99,6 +101,9 @@ class Remote:
         ``encode(columns, rows)`` returns another body: anything that JSON has, or text or bytes.
     decode : callable, optional
         ``decode(answer)`` returns the predictions out of the JSON of another answer.
+    version : str, optional
+        Which model answers there. Stores and explanations know a remote model by its address and this, without asking
+        it: another version is another model.
 
     Examples
     --------
@@ -122,6 +127,7 @@ class Remote:
     cache_rows: int = field(default=200_000, kw_only=True)
     encode: Callable[[list[str], list[list[Any]]], Any] | None = field(default=None, kw_only=True)
     decode: Callable[[Any], Any] | None = field(default=None, kw_only=True)
+    version: str | None = field(default=None, kw_only=True)
     _desk: _Desk = field(init=False, default_factory=_Desk)
 
     def __post_init__(self) -> None:
@@ -143,6 +149,8 @@ class Remote:
             if not isinstance(value, str) or not value.isascii() or not value.isprintable():
                 raise ValueError(f"Remote: the header {name!r} must be plain printable text")
         object.__setattr__(self, "headers", headers)
+        if self.version is not None and not isinstance(self.version, str):
+            raise TypeError(f"Remote: version must be a text such as '2024-05', not {self.version!r}")
         for name in ("encode", "decode"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise TypeError(f"Remote: {name} must be a function, not {type(getattr(self, name)).__name__}")
@@ -150,6 +158,7 @@ class Remote:
     def __repr__(self) -> str:
         shown = [repr(public_url(self.url))]
         shown += [] if self.classes is None else [f"classes={list(self.classes)}"]
+        shown += [] if self.version is None else [f"version={self.version!r}"]
         shown += [f"batch_rows={self.batch_rows}"] + ([] if self.max_rows is None else [f"max_rows={self.max_rows}"])
         return f"Remote({', '.join(shown)})"
 
@@ -251,6 +260,16 @@ class Remote:
     def _said(self, reason: str) -> str:
         return f"{public_url(self.url)}: {without(reason, secrets_in(self.url, self.headers or {}))}"
 
+    @property
+    def identity(self) -> str:
+        """What tells this model from others: its address and version.
+
+        User and password do not count. The query does, but may hold secrets: of it there is only a digest.
+        """
+        query = urlsplit(self.url).query
+        asked = f"?{hashlib.sha256(query.encode()).hexdigest()[:16]}" if query else ""
+        return f"{public_url(self.url)}{asked}" + ("" if self.version is None else f" version {self.version}")
+
     def _client(self) -> Any:
         desk = self._desk
         if desk.client is None:
@@ -274,4 +293,6 @@ def from_remote(remote: Remote, space: Space, name: str | None) -> Predictor:
     """Wrap a remote model; it is shown frames, with the names of the features where the data are an array."""
     table = as_table(space)
     classes = None if remote.classes is None else tuple(remote.classes)
-    return Predictor(name or "Remote", lambda x: remote(table(x)), classes=classes, plain=True)
+    return Predictor(
+        name or "Remote", lambda x: remote(table(x)), classes=classes, plain=True, identity=remote.identity
+    )

@@ -94,7 +94,7 @@ class DistancePrior:
 
     def _measured(self, x: Array, x0: Array, space: Space) -> Array:
         with np.errstate(over="ignore"):
-            measured = self.distance(x, x0)
+            measured = self.distance(x.copy(), x0.copy())  # it may write into what it gets
         try:
             d = np.asarray(measured, dtype=float)
         except (TypeError, ValueError):

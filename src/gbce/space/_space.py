@@ -50,7 +50,7 @@ class Space:
     computed : tuple of Computed
         Features that follow from others.
     layout : Layout, optional
-        The library and the types of the user's frame where it is not of pandas.
+        The library and the types of the user's frame where it is not of pandas or has sparse columns.
 
     Examples
     --------
@@ -441,7 +441,10 @@ class Space:
         return pd.concat([pd.DataFrame(lines, columns=["row", "feature", "problem"]), found], ignore_index=True)
 
     def decode(self, x: Array) -> Any:
-        """Turn ``(n, d)`` into what the model was fitted on: a frame of its library with its dtypes, or an array."""
+        """Turn ``(n, d)`` into what the model was fitted on: a frame of its library with its dtypes, or an array.
+
+        Whoever gets it may write into it: it shares no memory with ``x``.
+        """
         decoded = self._decoded(x)
         return decoded if self.layout is None else self.layout.restore(decoded)
 
@@ -450,11 +453,11 @@ class Space:
         x = np.atleast_2d(np.asarray(x, dtype=float))
         if self.columns is None:
             if all(codec.precise for codec in self.codecs):
-                return x
+                return x.copy(order="K")
             parts = [codec.decode(x[:, j]) for j, codec in enumerate(self.codecs)]
             return np.column_stack([np.asarray(column, dtype=float) for part in parts for column in part.values()])
         if self._bare:
-            return pd.DataFrame(x, columns=self._index.view())
+            return pd.DataFrame(x.copy(order="K"), columns=self._index.view())
         series: dict[Any, Any] = {}
         for j, codec in enumerate(self.codecs):
             series |= codec.decode(x[:, j])
@@ -509,9 +512,15 @@ def _has_labels(data: Any) -> bool:
 
 
 def _layout(data: Any, codecs: Sequence[Codec | OneHotCodec]) -> Layout | None:
-    """Return the layout of a frame that is not of pandas; a whole number that is read as a real one becomes a float."""
-    if isinstance(data, pd.DataFrame) or not _has_labels(data):
+    """Return the layout of a frame that is not of pandas, or has sparse columns.
+
+    A whole number that is read as a real one becomes a float.
+    """
+    if not _has_labels(data):
         return None
+    if isinstance(data, pd.DataFrame):
+        layout = Layout.of(data)
+        return layout if layout.schema else None
     real = [label for codec in codecs for label, dtype in _dtypes(codec) if dtype == "float64"]
     return Layout.of(data).with_floats(real)
 

@@ -44,7 +44,7 @@ class Loss(Target):
         """Return output, loss and reached for each row."""
         if self.function is None:
             raise ValueError("this Loss came from a file, which keeps no code; build it again with its function")
-        loss = np.asarray(self.function(outputs.values), dtype=float)
+        loss = np.asarray(self.function(outputs.values.copy()), dtype=float)  # it may write into what it gets
         n = len(outputs.values)
         if loss.shape != (n,):
             raise ValueError(f"Loss: the function must return one number per row, ({n},), not {loss.shape}")

@@ -1,0 +1,75 @@
+"""Whether an explanation is one of these models: it knows what its own said, and they are asked again."""
+
+from typing import Any
+
+import numpy as np
+
+from gbce._weights import Array
+from gbce.draws import Points
+from gbce.explanation import Explanation
+from gbce.posterior import GibbsPosterior
+from gbce.predictors import Predictor, same_answers, some_of
+from gbce.targets import Loss, Target
+
+__all__ = ["require_explanation", "require_own"]
+
+
+def require_explanation(explanation: Any) -> Explanation:
+    """Return ``explanation`` if it is one, or say what was expected."""
+    if not isinstance(explanation, Explanation):
+        raise TypeError(
+            f"explanation must be what explainer.explain(...) or gbce.load(...) returned, not {explanation!r:.80}"
+        )
+    return explanation
+
+
+def require_own(explanation: Explanation, posterior: GibbsPosterior) -> None:
+    """Refuse an explanation of other models, or of another prior, than the posterior has.
+
+    A model is asked about a few dozen points of the explanation; one with an identity of its own, such as a remote
+    one, is not asked, but compared by that.
+    """
+    points = _known_points(explanation)
+    for k, predictor in enumerate(posterior.predictors):
+        identity = explanation.identities[k] if k < len(explanation.identities) else None
+        if identity is None and predictor.identity:
+            continue  # a file of an earlier version does not tell
+        if (identity or "") != predictor.identity:
+            raise ValueError(
+                f"the explanation was made with another model: {identity or explanation.models[k]}, where this "
+                f"explainer has {predictor.identity or predictor.name}. {_ADVICE}"
+            )
+        if not predictor.identity:
+            _require_same(points.outputs[:, k], _said(predictor, posterior.target, points.x), predictor.name)
+    if not same_answers(points.cost, posterior.prior.cost(points.x)):
+        raise ValueError(f"the explanation was made with another prior than this explainer has. {_ADVICE}")
+
+
+_ADVICE = "Explain the row with this explainer, or use the one that the explanation was made with."
+
+
+def _known_points(explanation: Explanation) -> Points:
+    """Return the row and some points that every model was asked about."""
+    pool = explanation.draws.pool
+    asked = np.flatnonzero(np.isfinite(pool.extra))
+    return Points.joined([explanation.row, pool.take(asked[some_of(len(asked))])])
+
+
+def _said(predictor: Predictor, target: Target, x: Array) -> Array | None:
+    """Return what a model says now about points ``(n, d)``, as an explanation keeps it; none where that is lost."""
+    outputs = predictor(x)
+    if isinstance(target, Loss) and target.function is None:  # from a file, which keeps no function
+        return outputs.values if outputs.values.ndim == 1 else None
+    return target.read(outputs).output
+
+
+def _require_same(before: Array, now: Array | None, name: str) -> None:
+    if now is None or same_answers(before, now):
+        return
+    with np.errstate(invalid="ignore"):
+        i = int(np.argmax(np.nan_to_num(np.abs(before - now))))  # infinite then and now is no difference
+    raise ValueError(
+        f"the explanation was made with another model: {name} says {now[i]:.4g} where it has {before[i]:.4g}, in one "
+        f"of {len(before)} points that were asked about again. {_ADVICE} (A model that answers differently each time "
+        "cannot be asked again.)"
+    )
