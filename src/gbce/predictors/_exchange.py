@@ -79,11 +79,15 @@ def _posted(client: Any, url: str, body: bytes, deadline: float, max_bytes: int)
 
     left = max(deadline - time.monotonic(), 1e-3)
     with client.stream("POST", url, content=body, timeout=left, extensions={"trace": on_event}) as response:
-        content, coding = bytearray(), response.headers.get("Content-Encoding", "")
+        status, good, headers = response.status_code, response.is_success, response.headers
+        coding = headers.get("Content-Encoding", "")
         unpack = _unpacker(coding.strip().lower())
-        if unpack is None and response.is_success:
+        if unpack is None and good:
             raise UnreadableError(f"it answered in the encoding {coding!r}, where {ACCEPTED} or none was asked for")
-        for part in response.iter_raw() if unpack is not None else ():
+        if unpack is None:
+            return Reply(status, good, headers, b"", whole=True)
+        content = bytearray()
+        for part in response.iter_raw():
             try:
                 content += unpack(part, max_bytes - len(content) + 1)
             except zlib.error as error:
@@ -92,8 +96,7 @@ def _posted(client: Any, url: str, body: bytes, deadline: float, max_bytes: int)
                 break
             if time.monotonic() > deadline:
                 raise _late()
-        whole = len(content) <= max_bytes
-        return Reply(response.status_code, response.is_success, response.headers, bytes(content), whole)
+        return Reply(status, good, headers, bytes(content), whole=len(content) <= max_bytes)
 
 
 def _unpacker(coding: str) -> Callable[[bytes, int], bytes] | None:
