@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -424,7 +425,7 @@ def test_a_file_is_on_the_disk_before_its_name_is(good, tmp_path, monkeypatch):
     fsync, replace = os.fsync, os.replace
 
     def synced(number):
-        done.append("folder" if os.path.isdir(f"/proc/self/fd/{number}") else "file")
+        done.append("folder" if stat.S_ISDIR(os.fstat(number).st_mode) else "file")
         fsync(number)
 
     def renamed(one, other, **options):

@@ -5,6 +5,7 @@ import copy
 import gzip
 import json
 import pickle
+import socket
 import threading
 import time
 import tracemalloc
@@ -426,6 +427,25 @@ def test_nobody_goes_on_listening_after_the_deadline(endpoint):
         time.sleep(0.02)
     else:
         pytest.fail("a thread still listens")
+
+
+def test_a_name_that_takes_long_to_look_up_is_late_and_nothing_is_sent_afterwards(endpoint, monkeypatch):
+    look_up = socket.getaddrinfo
+    looked_up = threading.Event()
+
+    def slowly(*arguments, **options):
+        time.sleep(2.0)
+        looked_up.set()
+        return look_up(*arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slowly)
+    start = time.monotonic()
+    with pytest.raises(PredictionError, match="no answer within"):
+        gbce.Remote(endpoint.url, timeout=0.2, retries=0)(X)
+    assert time.monotonic() - start < 1.8
+    assert looked_up.wait(10)
+    time.sleep(0.3)
+    assert endpoint.bodies == []
 
 
 def gzipped(content):

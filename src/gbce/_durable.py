@@ -49,12 +49,13 @@ def clear_leftovers(folder: Path, ours: Callable[[str], bool]) -> None:
     """Delete what killed processes have left of files with names that are ``ours``; what a live one writes stays."""
     if fcntl is None:
         return
-    with os.scandir(folder) as entries:
+    names: list[str] = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:  # one may write where one may not look
         names = [entry.name for entry in entries if is_partial(entry.name) and entry.is_file(follow_symlinks=False)]
     for name in names:
         meant = _PARTIAL.fullmatch(name)
         if meant and ours(meant[1]):
-            # gone meanwhile, locked by its writer, or on a disk without locks
+            # it may be gone meanwhile, locked by its writer, or on a disk without locks
             with contextlib.suppress(OSError), (folder / name).open("r+b") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 (folder / name).unlink()
