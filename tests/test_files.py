@@ -225,6 +225,9 @@ def test_the_limit_is_for_all_members_together_and_can_be_raised(saved, good):
     with pytest.raises(gbce.FileError, match=rf"too large: .*up to {takes:,} bytes .* max_bytes={takes}$"):
         gbce.load(saved, max_bytes=takes - 1)
     same(gbce.load(saved, max_bytes=takes), good)
+    for bad in (0, "1 GB", float("nan")):
+        with pytest.raises(ValueError, match="max_bytes must be a positive number"):
+            gbce.load(saved, max_bytes=bad)
 
 
 @pytest.mark.parametrize("how", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -269,6 +272,7 @@ UNSOUND = {
     "weight NaN": changed("draws.weights", NAN),
     "weight negative": changed("draws.weights", -1.0),
     "weight infinite": changed("draws.weights", INF),
+    "weights below zero that sum to one": reshaped("draws.weights", lambda array: 2 * array - np.eye(len(array))[0]),
     "weights that sum to two": reshaped("draws.weights", lambda array: 2 * array),
     "pool weight NaN": changed("draws.pool_weights", NAN),
     "pool weight negative": changed("draws.pool_weights", -0.5),

@@ -10,6 +10,7 @@ import numpy as np
 import gbce.decisions
 import gbce.targets
 from gbce._archive import Archive, FileError, TooLargeError, write_archive
+from gbce._checks import is_number
 from gbce._durable import whole_file
 from gbce._soundness import require_sound
 from gbce._values import read_value, write_value
@@ -91,6 +92,8 @@ def load(path: str | Path, *, max_bytes: int | None = None) -> Explanation:
     >>> again.counterfactuals.equals(explanation.counterfactuals)
     True
     """
+    if max_bytes is not None and not (is_number(max_bytes) and max_bytes > 0):
+        raise ValueError(f"load: max_bytes must be a positive number or None, not {max_bytes!r}")
     with Path(path).open("rb") as file:
         # zipfile, numpy and json fail on rubbish in a dozen ways of their own; here they all mean the same
         try:
