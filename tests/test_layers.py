@@ -11,6 +11,7 @@ import gbce
 ROOT = Path(gbce.__file__).parent
 REPOSITORY = Path(__file__).parent.parent
 LEVEL = {
+    "_durable": 0, "_archive": 0.5, "_values": 0.5,
     "_weights": 0, "_checks": 0, "_seeds": 0, "_budget": 0.5, "_rows": 0.5, "_units": 0.5, "_frames": 0,
     "_expressions": 0.5, "_combining": 0.5, "space": 1, "targets": 1, "datasets": 1, "predictors": 2, "priors": 2,
     "posterior": 3, "draws": 4, "noise": 4, "samplers": 5,
@@ -18,7 +19,7 @@ LEVEL = {
     "explanation": 7, "_status": 7.2,
     "_deciding": 7.2, "_provenance": 7.2, "_reference": 7.2, "_across": 7.3, "_frontier": 7.35,
     "_sensitivity": 7.3, "_probes": 7.4, "explain": 7.5,
-    "plots": 8, "report": 8, "io": 8, "_arviz": 8, "batch": 9,
+    "plots": 8, "report": 8, "io": 8, "_arviz": 8, "_soundness": 7.9, "batch": 9,
 }  # fmt: skip
 
 

@@ -1,10 +1,14 @@
 """A model behind a real local server that fails, stalls, talks nonsense and dies: rows are never paid for twice."""
 
+import contextlib
 import copy
+import gzip
 import json
 import pickle
+import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -416,6 +420,152 @@ def test_no_server_at_all():
     assert remote.usage.rows_sent == 0
 
 
+# --- one deadline, one size ---------------------------------------------------------------------------------
+
+
+def dripped(content, pause=0.02, most=4.0):
+    """Send raw bytes one at a time, for as long as anybody listens but never longer than ``most`` seconds."""
+
+    def step(handler):
+        end = time.monotonic() + most
+        with contextlib.suppress(OSError):
+            for byte in content:
+                handler.connection.sendall(bytes([byte]))
+                time.sleep(pause)
+                if time.monotonic() > end:
+                    break
+        hang_up(handler)
+
+    return step
+
+
+DRIPS = {
+    "status line": dripped(b"HTTP/1.1 200 " + b"O" * 1000),
+    "header": dripped(b"HTTP/1.1 200 OK\r\nX-Padding: " + b"a" * 1000),
+    "many headers": dripped(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200),
+    "be patient": dripped(b"HTTP/1.1 102 Processing\r\n\r\n" * 50),
+    "chunk size": dripped(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"0" * 1000),
+}
+
+
+@pytest.mark.parametrize("slowly", DRIPS.values(), ids=DRIPS)
+def test_bytes_dripped_anywhere_do_not_defeat_the_deadline(endpoint, slowly):
+    endpoint.plan = [slowly]
+    remote = gbce.Remote(endpoint.url, timeout=0.3, retries=0)
+    start = time.monotonic()
+    with pytest.raises(PredictionError, match=r"no answer within 0.3 s; 0 of 50 rows were answered"):
+        remote(X)
+    assert time.monotonic() - start < 2.0  # it would drip for four seconds
+    np.testing.assert_array_equal(remote(X), [sum(row) for row in X.tolist()])  # and the next request is a fresh one
+
+
+def test_nobody_goes_on_listening_after_the_deadline(endpoint):
+    endpoint.plan = [DRIPS["header"]]
+    with pytest.raises(PredictionError, match="no answer within"):
+        gbce.Remote(endpoint.url, timeout=0.2, retries=0)(X)
+    for _ in range(100):  # the next byte ends it
+        if not [thread for thread in threading.enumerate() if thread.name == "gbce-exchange"]:
+            break
+        time.sleep(0.02)
+    else:
+        pytest.fail("a thread still listens")
+
+
+def test_a_name_that_takes_long_to_look_up_is_late_and_nothing_is_sent_afterwards(endpoint, monkeypatch):
+    look_up = socket.getaddrinfo
+    looked_up = threading.Event()
+
+    def slowly(*arguments, **options):
+        time.sleep(2.0)
+        looked_up.set()
+        return look_up(*arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slowly)
+    start = time.monotonic()
+    with pytest.raises(PredictionError, match="no answer within"):
+        gbce.Remote(endpoint.url, timeout=0.2, retries=0)(X)
+    assert time.monotonic() - start < 1.8
+    assert looked_up.wait(10)
+    time.sleep(0.3)
+    assert endpoint.bodies == []
+
+
+def gzipped(content):
+    return lambda handler: reply(handler, 200, gzip.compress(content), Content_Encoding="gzip")
+
+
+def test_answer_in_gzip_is_read(endpoint):
+    endpoint.plan = [gzipped(json.dumps([1.0] * 50).encode())]
+    assert (gbce.Remote(endpoint.url, **FAST)(X) == 1).all()
+    assert endpoint.headers[0]["Accept-Encoding"] == "gzip"
+
+
+def endless(handler):
+    handler.connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n[")
+    with contextlib.suppress(OSError):
+        for _ in range(200):
+            handler.connection.sendall(b"1.0, " * 20_000)  # 20 MB in all
+    hang_up(handler)
+
+
+TOO_LARGE = {
+    "endless": endless,
+    "a bomb": gzipped(b" " * 30_000_000),
+    "a long list": status(200, json.dumps([1.0] * 300_000)),
+}
+
+
+@pytest.mark.parametrize("large", TOO_LARGE.values(), ids=TOO_LARGE)
+def test_answer_beyond_the_cap_is_refused_before_it_is_unpacked(endpoint, large):
+    endpoint.plan = [large]
+    remote = gbce.Remote(endpoint.url, max_bytes=1_000_000, timeout=20.0, retries=0)
+    tracemalloc.start()
+    try:
+        with pytest.raises(PredictionError, match=r"longer than max_bytes = 1,000,000.*smaller batch_rows"):
+            remote(X)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+    assert remote.usage.requests == 1
+    np.testing.assert_array_equal(remote(X), [sum(row) for row in X.tolist()])
+
+
+def test_an_error_is_shown_by_its_beginning_however_long_it_is(endpoint):
+    endpoint.plan = [status(404, "no such model " + "x" * 3_000_000)]
+    with pytest.raises(PredictionError, match=r"it answered 404: no such model x") as caught:
+        gbce.Remote(endpoint.url, max_bytes=1_000_000, **FAST)(X)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("[" * 100_000, "JSON that is nested too deep"),
+        ('{"a":' * 100_000, "JSON that is nested too deep"),
+        (json.dumps([0.5] * 49 + [True]), "prediction 49 is bool True, where a finite number belongs"),
+        (json.dumps([[0.5, False]] * 50), "prediction 0 is bool False"),
+        (json.dumps([0.5] * 49 + [10**400]), "prediction 49 is int 1000"),
+        ("[" + "[" * 400 + "]" * 400 + ", 1.0]", "2 predictions for 50 rows"),
+        (json.dumps([0.5] * 49) [:-1] + ", " + "[" * 400 + "]" * 400 + "]", r"prediction 49 is list \[\["),
+    ],
+    ids=["lists", "mappings", "true", "false in a list", "a huge whole number", "two deep ones", "a deep one"],
+)  # fmt: skip
+def test_odd_json_is_named(endpoint, answer, words):
+    endpoint.plan = [status(200, answer)]
+    with pytest.raises(PredictionError, match=words):
+        gbce.Remote(endpoint.url, retries=0, **FAST)(X)
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [({"Content_Encoding": "br"}, "encoding 'br'"), ({"Content_Encoding": "gzip"}, "gzip .* is broken")],
+)
+def test_encodings_that_cannot_be_read_are_named(endpoint, headers, words):
+    endpoint.plan = [status(200, json.dumps([1.0] * 50), **headers)]
+    with pytest.raises(PredictionError, match=words):
+        gbce.Remote(endpoint.url, retries=0, **FAST)(X)
+
+
 # --- the cap ------------------------------------------------------------------------------------------------
 
 
@@ -477,6 +627,7 @@ def test_secrets_are_sent_but_never_shown(endpoint):
         ({"batch_rows": 0}, ValueError, "batch_rows must be a whole number"),
         ({"max_rows": -1}, ValueError, "max_rows must be a whole number"),
         ({"timeout": 0}, ValueError, "timeout must be positive"),
+        ({"max_bytes": 0}, ValueError, "max_bytes must be a whole number"),
         ({"retries": 1.5}, ValueError, "retries must be a whole number"),
         ({"backoff": float("nan")}, ValueError, "backoff must be a finite number"),
         ({"headers": {"Token": f"{SECRET}\n"}}, ValueError, "'Token' must be plain printable text"),

@@ -23,7 +23,7 @@ from gbce.decisions import (
 )
 from gbce.explain import Explainer
 from gbce.explanation import Explanation
-from gbce.io import load
+from gbce.io import FileError, load
 from gbce.metrics import Evaluation
 from gbce.models import (
     BayesianBootstrap,
@@ -66,6 +66,7 @@ __all__ = [
     "Explanation",
     "ExplanationTable",
     "Feature",
+    "FileError",
     "Gaussian",
     "GeometricMedian",
     "Gower",

@@ -1,9 +1,5 @@
 """Explanations in files: one zip of arrays and JSON. Reading one never runs code from it."""
 
-import json
-import uuid
-import zipfile
-import zlib
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +9,11 @@ import numpy as np
 
 import gbce.decisions
 import gbce.targets
+from gbce._archive import Archive, FileError, TooLargeError, write_archive
+from gbce._checks import is_number
+from gbce._durable import whole_file
+from gbce._soundness import require_sound
+from gbce._values import read_value, write_value
 from gbce._weights import Array
 from gbce.decisions import Rule
 from gbce.draws import Draws, Points
@@ -20,13 +21,13 @@ from gbce.explanation import Decision, Explanation
 from gbce.metrics import Evaluation
 from gbce.posterior import Combine, Entropic, Mixture
 from gbce.space import space_fields, space_of
-from gbce.targets import Target
+from gbce.targets import Class, Target
 
-__all__ = ["load", "save"]
+__all__ = ["FileError", "load", "save"]
 
-FORMAT = 4
-_READ = (3, 4)  # before format 4, islands were taken to know nothing of each other
-_MANIFEST = "explanation.json"
+FORMAT = 5
+_READ = (3, 4, 5)  # before format 4, islands were taken to know nothing of each other
+_SUMMED = 5  # from this format on, the manifest knows the checksums of the arrays
 _TARGETS = ("AtLeast", "AtMost", "Class", "Loss", "Multi", "Range", "Value")
 _RULES = (
     "MAP", "CVaR", "ChanceConstrained", "DirectOpt", "DiverseSet", "GeometricMedian", "Mean", "Medoid", "RandomDraw",
@@ -34,43 +35,51 @@ _RULES = (
 _POINTS = tuple(f.name for f in fields(Points))
 _DECISION = tuple(f.name for f in fields(Decision) if f.name != "label")
 _DRAWS = ("pool_weights", "index", "weights", "prior_change", "base")
+_NEEDED = (
+    *(f"{room}.{name}" for room in ("pool", "row") for name in _POINTS),
+    *(f"draws.{name}" for name in _DRAWS),
+    *(f"decisions.{name}" for name in _DECISION),
+    "mixture.weights",
+)
+_POSSIBLE = ("draws.groups",)
 
 
 def save(explanation: Explanation, path: str | Path) -> Path:
     """Write an explanation to ``path``, whole or not at all.
 
-    Functions are not kept: a :class:`gbce.Loss` comes back without its function, and a noise given as a function
-    comes back as one that says it is gone.
+    It is on the disk when this returns. Functions are not kept: a :class:`gbce.Loss` comes back without its function,
+    and a noise given as a function comes back as one that says it is gone.
     """
     path = Path(path)
-    arrays = _arrays(explanation)
-    manifest = json.dumps(_manifest(explanation), default=_plain)
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
-    try:
-        with zipfile.ZipFile(partial, "x", zipfile.ZIP_DEFLATED, compresslevel=1) as box:
-            box.writestr(_MANIFEST, manifest)
-            for key, array in arrays.items():
-                with box.open(f"{key}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file:
+        write_archive(file, _manifest(explanation), _arrays(explanation), _plain)
     return path
 
 
-def load(path: str | Path) -> Explanation:
+def load(path: str | Path, *, max_bytes: int | None = None) -> Explanation:
     """Read an explanation that :meth:`gbce.Explanation.save` wrote.
+
+    A file may come from anybody: nothing in it is run, no more of it is unpacked than ``max_bytes``, and what it holds
+    is checked.
 
     Parameters
     ----------
     path : str or Path
         The file.
+    max_bytes : int, optional
+        How much it may take in memory; 500 MB, or ten times the size of the file if that is more, when left out.
 
     Returns
     -------
     Explanation
         With the same numbers to the last bit. It carries no model.
+
+    Raises
+    ------
+    gbce.FileError
+        If the file is not an explanation, is damaged, too large, or of a later format; it is a ``ValueError``.
+    OSError
+        If there is no such file, or it may not be read.
 
     Examples
     --------
@@ -83,23 +92,26 @@ def load(path: str | Path) -> Explanation:
     >>> again.counterfactuals.equals(explanation.counterfactuals)
     True
     """
-    try:
-        with zipfile.ZipFile(path) as box:
-            manifest = json.loads(box.read(_MANIFEST))
-            arrays = {}
-            for name in box.namelist():
-                if name.endswith(".npy"):
-                    with box.open(name) as member:
-                        arrays[name.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
-    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError) as error:
-        raise ValueError(f"{path} is not an explanation written by gbce: {error}") from None
-    if not isinstance(manifest, dict) or manifest.get("format") not in _READ:
-        found = manifest.get("format") if isinstance(manifest, dict) else None
-        raise ValueError(f"{path} has format {found!r}; this version of gbce reads formats up to {FORMAT}")
-    try:
-        return _rebuilt(manifest, arrays)
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-        raise ValueError(f"{path} is damaged: {type(error).__name__} {error}") from None
+    if max_bytes is not None and not (is_number(max_bytes) and max_bytes > 0):
+        raise ValueError(f"load: max_bytes must be a positive number or None, not {max_bytes!r}")
+    with Path(path).open("rb") as file:
+        # zipfile, numpy and json fail on rubbish in a dozen ways of their own; here they all mean the same
+        try:
+            archive = Archive(file, max_bytes)
+        except TooLargeError as error:
+            raise FileError(f"{path} is too large: {error}") from None
+        except Exception as error:
+            raise FileError(f"{path} is not an explanation written by gbce: {error}") from error
+        found = archive.manifest.get("format")
+        if found not in _READ:
+            raise FileError(f"{path} has format {found!r}; this version of gbce reads formats up to {FORMAT}")
+        try:
+            arrays = archive.arrays(_NEEDED, _POSSIBLE, summed=found >= _SUMMED)
+            explanation = _rebuilt(archive.manifest, arrays)
+            require_sound(explanation)
+        except Exception as error:
+            raise FileError(f"{path} is damaged: {type(error).__name__} {error}") from error
+    return explanation
 
 
 def _arrays(explanation: Explanation) -> dict[str, Array]:
@@ -157,6 +169,8 @@ def _combine_read(written: Any) -> Combine:
 
 def _described(thing: Target | Rule, drop: tuple[str, ...] = ()) -> dict[str, Any]:
     options = {f.name: getattr(thing, f.name) for f in fields(thing) if f.name not in drop}  # type: ignore[arg-type]
+    if isinstance(thing, Class):
+        options["label"] = write_value(thing.label)
     return {"type": type(thing).__name__, "options": options}
 
 
@@ -170,8 +184,6 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         groups=arrays.get("draws.groups"),
         **manifest["draws"] | {"rungs": tuple(manifest["draws"]["rungs"])},
     )
-    if not ((draws.index >= 0) & (draws.index < len(draws.pool))).all():
-        raise ValueError("draws lie outside the pool")
     return Explanation(
         space=space_of(manifest["space"]),
         target=_target(manifest["target"]),
@@ -185,7 +197,7 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         seed=manifest["seed"],
         row=_points(arrays, "row"),
         draws=draws,
-        decisions=tuple(_decision(label, arrays, i) for i, label in enumerate(manifest["labels"])),
+        decisions=_decisions(manifest["labels"], arrays),
         status=manifest["status"],
         notes=tuple(manifest["notes"]),
         n_model_calls=manifest["n_model_calls"],
@@ -195,10 +207,14 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
 
 
 def _points(arrays: dict[str, Array], prefix: str) -> Points:
-    points = Points(**{name: arrays[f"{prefix}.{name}"] for name in _POINTS})
-    if len({len(getattr(points, name)) for name in _POINTS}) > 1:
-        raise ValueError(f"the arrays of {prefix} differ in length")
-    return points
+    return Points(**{name: arrays[f"{prefix}.{name}"] for name in _POINTS})
+
+
+def _decisions(labels: list[str], arrays: dict[str, Array]) -> tuple[Decision, ...]:
+    for name in _DECISION:
+        if len(arrays[f"decisions.{name}"]) != len(labels):
+            raise ValueError(f"there are {len(labels)} decisions, but {name} of {len(arrays[f'decisions.{name}'])}")
+    return tuple(_decision(label, arrays, i) for i, label in enumerate(labels))
 
 
 def _decision(label: str, arrays: dict[str, Array], i: int) -> Decision:
@@ -211,6 +227,8 @@ def _target(described: dict[str, Any]) -> Target:
     if described["type"] not in _TARGETS:
         raise KeyError(f"unknown target {described['type']!r}")
     options = dict(described["options"])
+    if described["type"] == "Class":
+        options["label"] = read_value(options["label"])
     if described["type"] == "Loss":
         options["function"] = None
     if described["type"] == "Multi":

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-import uuid
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gbce._durable import clear_leftovers, is_partial, whole_file
 from gbce._seeds import seed_number
 from gbce._weights import Array
 from gbce.batch._content import Trial, alike, content, returned
@@ -43,14 +44,14 @@ class Store:
         """Begin a store, or go on with one that holds the same run, with the seed it began with."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
+        clear_leftovers(folder, lambda name: re.fullmatch(r"run\.json|row-\d+\.gbce", name) is not None)
         note = folder / _RUN
         if not note.exists():
-            if any(folder.iterdir()):
+            if not all(is_partial(entry.name) for entry in folder.iterdir()):
                 raise ValueError(f"the store {folder} is not empty and holds no run; use an empty folder")
             store = cls(folder, seed_number(seed))
-            partial = folder / f".{_RUN}.{uuid.uuid4().hex}.part"
-            partial.write_text(json.dumps({**run, "seed": store.seed}, indent=1))
-            partial.replace(note)
+            with whole_file(note) as file:
+                file.write(json.dumps({**run, "seed": store.seed}, indent=1).encode())
             return store
         try:
             before = json.loads(note.read_text())

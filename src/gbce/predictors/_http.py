@@ -6,11 +6,12 @@ import random
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
-__all__ = ["Again", "Refused", "import_httpx", "pause", "public_url", "secrets_in", "send", "without"]
+from gbce.predictors._exchange import UnreadableError, exchange, import_httpx
+
+__all__ = ["Again", "Refused", "pause", "public_url", "secrets_in", "send", "without"]
 
 
 class Again(Exception):
@@ -35,31 +36,11 @@ class Refused(Exception):
     """The request failed and would fail again."""
 
 
-@dataclass(frozen=True)
-class _Reply:
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-    def excerpt(self) -> str:
-        text = re.sub(r"\s+", " ", self.content.decode("utf-8", "replace")).strip()
-        return f": {text[:200]}" if text else ""
-
-
-def import_httpx() -> Any:
-    """Return the module, or say which extra has it."""
-    try:
-        import httpx
-    except ImportError as error:
-        raise ImportError("gbce.Remote needs httpx: pip install 'gbce[http]'") from error
-    return httpx
-
-
-def send(client: Any, url: str, body: bytes, timeout: float) -> bytes:
+def send(client: Any, url: str, body: bytes, timeout: float, max_bytes: int) -> bytes:
     """Post ``body`` and return the content of a good answer; raise :class:`Again` or :class:`Refused` otherwise."""
     httpx = import_httpx()
     try:
-        reply = _post(client, url, body, timeout)
+        reply = exchange(client, url, body, timeout, max_bytes)
     except httpx.TimeoutException:
         raise Again(f"there was no answer within {timeout:g} s") from None
     except httpx.ConnectError as error:
@@ -68,25 +49,24 @@ def send(client: Any, url: str, body: bytes, timeout: float) -> bytes:
         raise Again(f"the connection broke ({type(error).__name__}: {error})") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Refused(f"the request failed ({type(error).__name__}: {error})") from None
-    if 200 <= reply.status < 300:
+    except UnreadableError as error:
+        raise Refused(str(error)) from None
+    if reply.good and not reply.whole:
+        raise Refused(
+            f"its answer is longer than max_bytes = {max_bytes:,}: ask for less at a time with a smaller batch_rows, "
+            "or raise max_bytes"
+        )
+    if reply.good:
         return reply.content
-    said = f"it answered {reply.status}{reply.excerpt()}"
+    said = f"it answered {reply.status}{_excerpt(reply.content)}"
     if reply.status == 429 or reply.status >= 500:
         raise Again(said, _retry_after(reply.headers.get("Retry-After")), unread=reply.status == 429)
     raise Refused(said)
 
 
-def _post(client: Any, url: str, body: bytes, timeout: float) -> _Reply:
-    """Read the whole answer before the deadline: an endpoint that sends a byte now and then is late as well."""
-    httpx = import_httpx()
-    deadline = time.monotonic() + timeout
-    parts = []
-    with client.stream("POST", url, content=body, timeout=timeout) as response:
-        for part in response.iter_bytes():
-            parts.append(part)
-            if time.monotonic() > deadline:
-                raise httpx.ReadTimeout("the answer did not end")
-        return _Reply(response.status_code, response.headers, b"".join(parts))
+def _excerpt(content: bytes) -> str:
+    text = re.sub(r"\s+", " ", content[:2_000].decode("utf-8", "replace")).strip()
+    return f": {text[:200]}" if text else ""
 
 
 def _retry_after(value: str | None) -> float | None:
@@ -97,7 +77,7 @@ def _retry_after(value: str | None) -> float | None:
         return float(value)
     try:
         return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

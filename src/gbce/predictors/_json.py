@@ -4,17 +4,24 @@ import datetime
 import hashlib
 import json
 import math
+import reprlib
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from gbce._checks import is_number
 from gbce.predictors._predictor import PredictionError
 
-__all__ = ["as_body", "json_rows", "predictions", "row_keys"]
+__all__ = ["Answer", "as_body", "brief", "json_rows", "parsed", "predictions", "row_keys"]
 
 Answer = float | tuple[float, ...]
+
+_LARGEST = sys.float_info.max
+_BRIEF = reprlib.Repr()
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 60
 
 
 def json_rows(table: pd.DataFrame) -> list[list[Any]]:
@@ -68,6 +75,20 @@ def as_body(payload: Any) -> bytes:
     return json.dumps(payload, allow_nan=False).encode()
 
 
+def parsed(content: bytes) -> Any:
+    """Return the JSON of an answer, or say that it is none."""
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise PredictionError(f"it answered JSON that is nested too deep: {_beginning(content)!r}") from None
+    except ValueError:
+        raise PredictionError(f"it answered something that is not JSON: {_beginning(content)!r}") from None
+
+
+def _beginning(content: bytes) -> str:
+    return content[:80].decode("utf-8", "replace")
+
+
 def predictions(answer: Any, rows: int) -> list[Answer]:
     """Return one number, or one tuple of numbers, per row of a decoded answer; or say what is wrong with it."""
     if isinstance(answer, dict) and "predictions" in answer:
@@ -91,10 +112,15 @@ def _prediction(value: Any, i: int) -> Answer:
 
 
 def _number(value: Any, i: int) -> float:
-    if not isinstance(value, (int, float)) or not math.isfinite(value):
+    if not is_number(value) or not abs(value) <= _LARGEST:  # a whole number may be too large for a float
         raise PredictionError(f"prediction {i} is {_short(value)}, where a finite number belongs")
     return float(value)
 
 
 def _short(value: Any) -> str:
-    return "null" if value is None else f"{type(value).__name__} {value!r:.60}"
+    return "null" if value is None else f"{type(value).__name__} {brief(value)}"
+
+
+def brief(value: Any) -> str:
+    """Return a value as a sentence shows it, however large or deep it is."""
+    return f"{_BRIEF.repr(value):.80}"

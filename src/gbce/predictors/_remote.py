@@ -1,7 +1,6 @@
 """A model behind an HTTP endpoint: asked in batches, patiently, never twice about the same row."""
 
 import hashlib
-import json
 import random
 import threading
 import time
@@ -19,8 +18,9 @@ from gbce._budget import BudgetSpentError
 from gbce._checks import is_number, require_counts, require_finite
 from gbce._weights import Array
 from gbce.predictors._columns import as_table
-from gbce.predictors._http import Again, Refused, import_httpx, pause, public_url, secrets_in, send, without
-from gbce.predictors._json import Answer, as_body, json_rows, predictions, row_keys
+from gbce.predictors._exchange import ACCEPTED, import_httpx
+from gbce.predictors._http import Again, Refused, pause, public_url, secrets_in, send, without
+from gbce.predictors._json import Answer, as_body, brief, json_rows, parsed, predictions, row_keys
 from gbce.predictors._predictor import PredictionError, Predictor
 from gbce.space import Space
 
@@ -83,7 +83,9 @@ class Remote:
     batch_rows : int
         Largest number of rows in one request.
     timeout : float
-        Seconds in which a request must be answered in full.
+        Seconds for a whole exchange, from looking up the name to the last byte of the answer.
+    max_bytes : int
+        Largest answer to one request, unpacked. A row may take 32 kB of it at 500 rows in a request.
     retries : int
         How often a failed request is repeated.
     backoff : float
@@ -119,6 +121,7 @@ class Remote:
     classes: Sequence[Any] | None = field(default=None, kw_only=True)
     batch_rows: int = field(default=500, kw_only=True)
     timeout: float = field(default=30.0, kw_only=True)
+    max_bytes: int = field(default=16_000_000, kw_only=True)
     retries: int = field(default=5, kw_only=True)
     backoff: float = field(default=0.5, kw_only=True)
     max_wait: float = field(default=60.0, kw_only=True)
@@ -138,7 +141,9 @@ class Remote:
             object.__setattr__(self, "classes", tuple(self.classes))
             if len(set(self.classes)) < max(2, len(self.classes)):
                 raise ValueError(f"Remote: classes must be two or more different labels, not {self.classes!r}")
-        require_counts(self, "batch_rows", "cache_rows", *(["max_rows"] if self.max_rows is not None else []))
+        require_counts(self, "batch_rows", "max_bytes", "cache_rows")
+        if self.max_rows is not None:
+            require_counts(self, "max_rows")
         require_finite(self, "timeout", "retries", "backoff", "max_wait")
         if self.timeout <= 0 or min(self.backoff, self.max_wait) < 0:
             raise ValueError("Remote: timeout must be positive, backoff and max_wait must not be negative")
@@ -214,16 +219,12 @@ class Remote:
         payload = {"columns": columns, "rows": rows} if self.encode is None else self.encode(columns, rows)
         content = self._delivered(as_body(payload), len(rows))
         try:
-            answer = json.loads(content)
-        except ValueError:
-            text = content[:80].decode("utf-8", "replace")
-            raise PredictionError(self._said(f"it answered something that is not JSON: {text!r}")) from None
-        try:
+            answer = parsed(content)
             return predictions(answer if self.decode is None else self.decode(answer), len(rows))
         except PredictionError as error:
             raise PredictionError(self._said(str(error))) from None
         except Exception as error:
-            reason = f"decode raised {type(error).__name__} ({error}) on the answer {answer!r:.80}"
+            reason = f"decode raised {type(error).__name__} ({error}) on the answer {brief(answer)}"
             raise PredictionError(self._said(reason)) from None
 
     def _delivered(self, body: bytes, rows: int) -> bytes:
@@ -235,7 +236,7 @@ class Remote:
             desk.retries += attempt > 0
             desk.sent += rows
             try:
-                return send(self._client(), self.url, body, self.timeout)
+                return send(self._client(), self.url, body, self.timeout, self.max_bytes)
             except Refused as error:
                 raise PredictionError(self._said(str(error))) from None
             except Again as error:
@@ -271,11 +272,18 @@ class Remote:
         return f"{public_url(self.url)}{asked}" + ("" if self.version is None else f" version {self.version}")
 
     def _client(self) -> Any:
+        """Return the client, a fresh one after an exchange that failed."""
         desk = self._desk
         if desk.client is None:
-            desk.client = import_httpx().Client(headers={"Content-Type": "application/json", **(self.headers or {})})
-            weakref.finalize(self, desk.client.close)
+            weakref.finalize(self, _close, desk)
+        if desk.client is None or desk.client.is_closed:
+            headers = {"Content-Type": "application/json", "Accept-Encoding": ACCEPTED, **(self.headers or {})}
+            desk.client = import_httpx().Client(headers=headers)
         return desk.client
+
+
+def _close(desk: _Desk) -> None:
+    desk.client.close()
 
 
 def _numbered(label: int) -> str:

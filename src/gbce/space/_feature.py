@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from gbce._checks import is_number
+from gbce._values import require_writable
 
 __all__ = ["Direction", "Feature", "Kind", "Missing"]
 
@@ -117,6 +118,7 @@ class Feature:
             raise ValueError(f"feature {self.name!r}: {self.kind} features need levels=[...], not {self.levels!r}")
         levels = tuple(self.levels)
         object.__setattr__(self, "levels", levels)
+        require_writable(levels, f"feature {self.name!r}: the level")
         if len(set(levels)) < len(levels):
             raise ValueError(f"feature {self.name!r}: a level occurs twice in {list(levels)}")
         if len(levels) == 0 or (len(levels) == 1 and self.mutable and self.missing != "any"):

@@ -15,6 +15,7 @@ import pandas as pd
 from gbce._checks import shown
 from gbce._frames import Layout, as_pandas
 from gbce._rows import as_table
+from gbce._values import require_writable
 from gbce._weights import Array
 from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._constraints import Computed, Constraint, as_computed, as_constraints, require_consistent
@@ -80,6 +81,7 @@ class Space:
         twice = sorted({name for name in self.names if self.names.count(name) > 1})
         if twice:
             raise ValueError(f"feature names must differ, but {', '.join(map(repr, twice))} occurs twice")
+        require_writable(self.columns or (), "the column label")
         if not self.codecs:
             object.__setattr__(self, "codecs", tuple(Codec(f.name, levels=f.levels) for f in self.features))
         object.__setattr__(self, "constraints", as_constraints(self.constraints, self.names))

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import rel_entr
 
 from gbce._checks import is_number, require_finite
+from gbce._values import require_writable
 from gbce._weights import Array
 from gbce.targets._target import Outputs, Reading, Target
 
@@ -51,6 +52,7 @@ class Class(Target):
     probability: float | tuple[float, float] = field(default=0.5, kw_only=True)
 
     def __post_init__(self) -> None:
+        require_writable([self.label], "Class: the label")
         if isinstance(self.probability, (tuple, list, np.ndarray)):
             object.__setattr__(self, "probability", _as_range(self.probability))
             return

@@ -1,0 +1,108 @@
+"""One exchange over HTTP: a body out and an answer back, all of it before one deadline and within one size."""
+
+import queue
+import threading
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["ACCEPTED", "Reply", "UnreadableError", "exchange", "import_httpx"]
+
+ACCEPTED = "gzip"  # the one encoding that is asked for: zlib unpacks no further than it is told to
+
+
+class UnreadableError(Exception):
+    """An answer came whose body cannot be read."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer: whether its status is a good one, and its body, ``whole`` or broken off beyond the largest size."""
+
+    status: int
+    good: bool
+    headers: Mapping[str, str]
+    content: bytes
+    whole: bool
+
+
+def import_httpx() -> Any:
+    """Return the module, or say which extra has it."""
+    try:
+        import httpx
+    except ImportError as error:
+        raise ImportError("gbce.Remote needs httpx: pip install 'gbce[http]'") from error
+    return httpx
+
+
+def exchange(client: Any, url: str, body: bytes, timeout: float, max_bytes: int) -> Reply:
+    """Post ``body`` and return the answer; raise ``httpx.TimeoutException`` if it did not end within ``timeout``.
+
+    The time-outs of httpx are of single steps: a name that is looked up for ever has none, and a header that comes
+    byte by byte meets each of them. So the exchange has a thread of its own, which is not waited for any longer; an
+    exchange that failed closes the client, and its thread ends with the connection.
+    """
+    outcomes: queue.SimpleQueue[Reply | BaseException] = queue.SimpleQueue()
+    deadline = time.monotonic() + timeout
+
+    def work() -> None:
+        try:
+            outcomes.put(_posted(client, url, body, deadline, max_bytes))
+        except BaseException as error:
+            outcomes.put(error)
+
+    threading.Thread(target=work, name="gbce-exchange", daemon=True).start()
+    try:
+        outcome = outcomes.get(timeout=min(timeout, threading.TIMEOUT_MAX))
+        if isinstance(outcome, BaseException):
+            raise outcome
+    except queue.Empty:
+        client.close()
+        raise _late() from None
+    except BaseException:  # an interrupted wait included: no request goes on unseen
+        client.close()
+        raise
+    return outcome
+
+
+def _late() -> Exception:
+    late: Exception = import_httpx().ReadTimeout("the answer did not end")
+    return late
+
+
+def _posted(client: Any, url: str, body: bytes, deadline: float, max_bytes: int) -> Reply:
+    def on_event(name: str, info: Any) -> None:
+        if name.endswith("send_request_headers.started") and time.monotonic() > deadline:
+            raise _late()  # a connection that came too late: nothing is sent, nothing is paid for
+
+    left = max(deadline - time.monotonic(), 1e-3)
+    with client.stream("POST", url, content=body, timeout=left, extensions={"trace": on_event}) as response:
+        status, good, headers = response.status_code, response.is_success, response.headers
+        coding = headers.get("Content-Encoding", "")
+        unpack = _unpacker(coding.strip().lower())
+        if unpack is None and good:
+            raise UnreadableError(f"it answered in the encoding {coding!r}, where {ACCEPTED} or none was asked for")
+        if unpack is None:
+            return Reply(status, good, headers, b"", whole=True)
+        content = bytearray()
+        for part in response.iter_raw():
+            try:
+                content += unpack(part, max_bytes - len(content) + 1)
+            except zlib.error as error:
+                raise UnreadableError(f"the gzip that it answered is broken ({error})") from None
+            if len(content) > max_bytes:
+                break
+            if time.monotonic() > deadline:
+                raise _late()
+        return Reply(status, good, headers, bytes(content), whole=len(content) <= max_bytes)
+
+
+def _unpacker(coding: str) -> Callable[[bytes, int], bytes] | None:
+    """Return what unpacks a part to at most so many bytes; ``None`` if nothing does."""
+    if coding in ("", "identity"):
+        return lambda part, most: part[:most]
+    if coding in (ACCEPTED, f"x-{ACCEPTED}"):
+        return zlib.decompressobj(16 + zlib.MAX_WBITS).decompress  # 16: with the head and tail of gzip
+    return None
