@@ -331,7 +331,7 @@ class Explanation:
         eta, met = settled(self.draws, mixture, rule)
         if not met:
             raise ValueError(
-                f"the draws cannot carry {rule.label}: they go as far as eta = {eta:g}. Run "
+                f"the draws cannot carry {rule.label}: of all etas that they carry, {eta:g} comes closest. Run "
                 "gbce.Explainer(..., eta=...) with it."
             )
         return eta
