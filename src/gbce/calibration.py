@@ -64,8 +64,8 @@ class ExpectedLoss:
     """The eta whose posterior has a given expected loss: a Lagrange multiplier.
 
     Of all laws with no larger expected loss, the posterior at this eta is the one nearest to the prior (in
-    Kullback-Leibler divergence), if there is one model. With several, the loss asked about is the first one's, which may
-    rise with eta; the smallest eta that achieves it is taken.
+    Kullback-Leibler divergence), if there is one model. With several, the loss asked about is the first one's, which
+    may rise with eta; the smallest eta that achieves it is taken.
 
     Parameters
     ----------
