@@ -165,8 +165,8 @@ class ChanceConstrained(Rule):
         accepted = shaken.accepted(best_few) if reaching else best_few[:0]
         best_few = accepted if len(accepted) else best_few
         winner = int(best_few[np.argmax(shaken.success(best_few, many))])  # the first of equals is the nearest
-        share, _ = shaken.anew(winner, copies)
-        return pick(scene, np.array(winner), self._fallen_short(len(candidates), len(accepted) > 0, share))
+        anew, _ = shaken.anew(winner, copies)
+        return pick(scene, np.array(winner), self._fallen_short(len(candidates), len(accepted) > 0, anew))
 
     def _shown(self, shown: float) -> str:
         """Say so where a trial without a failure shows less than what is promised."""

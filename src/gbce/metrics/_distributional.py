@@ -49,7 +49,8 @@ def success_probability(draws: Draws, reached: Array) -> Figure:
     if drawn.any() and not drawn.all():
         return figure
     n = draws.ess if not draws.resampled else 1.0 / (1.0 / draws.ess + 1.0 / len(draws))
-    return Figure(*map(float, binomial(np.array(float(drawn.all())), n)))
+    share, se = binomial(np.array(float(drawn.all())), n)
+    return Figure(float(share), float(se))
 
 
 def tail(draws: Draws, loss: Array, alpha: float) -> Figure:

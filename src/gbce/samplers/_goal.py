@@ -24,7 +24,7 @@ _NOTHING = 1e-9  # of what is missing: rounding
 
 
 class Settled(NamedTuple):
-    """An eta, and whether it achieves the goal; if not, it is the smallest that comes as close as any."""
+    """An eta, and whether it achieves the goal; if not, it is the one that comes closest."""
 
     eta: float
     met: bool
