@@ -10,7 +10,7 @@ import gbce
 from exact import linear
 from gbce.decisions._bayes import expected_distance, geometric_median
 from gbce.decisions._risk import some_draws, tail_mean
-from gbce.decisions._trials import lower_bound
+from gbce.decisions._trials import Trials, lower_bound
 from gbce.noise import offsets
 from scenes import scene_of
 
@@ -296,6 +296,17 @@ def test_chance_constrained_asks_about_near_draws_first():
     scene = scene_of(CLOUD, model=lambda x: np.zeros(len(x)), noise=0.1)
     gbce.ChanceConstrained(0.9).choose(scene)
     assert scene.posterior.predictors[0].meter.rows == 301 + 50 * 64 + 16 * 512 + 4 * 512
+
+
+def test_all_trials_together_err_as_often_as_they_say():
+    """Twenty candidates that just fall short, each of which looked perfect before."""
+    rng, runs, risk = np.random.default_rng(5), 2_000, 0.05
+    accepted = 0
+    for _ in range(runs):
+        trials = Trials(lambda which: (rng.binomial(500, 0.9) / 500, 500), 0.9, risk, 500)
+        accepted += trials.first_to_hold(np.arange(20), np.ones(20)) is not None
+    assert accepted <= binom.ppf(1 - 1e-4, runs, risk)
+    assert accepted > 0
 
 
 @pytest.mark.parametrize("n", [1, 30, 2048])
