@@ -372,6 +372,7 @@ BAD_RULES = [
     (gbce.ChanceConstrained, {"probability": 0}, r"probability must be above 0, at most 1, not 0"),
     (gbce.ChanceConstrained, {"probability": 1.1}, r"probability must be above 0, at most 1, not 1\.1"),
     (gbce.ChanceConstrained, {"probability": "high"}, r"probability must be a finite number, not 'high'"),
+    (gbce.ChanceConstrained, {"confidence": 1.0}, r"confidence must lie between 0 and 1, not 1\.0"),
     (gbce.ChanceConstrained, {"n_perturb": 0}, r"n_perturb must be a whole number"),
     (gbce.ChanceConstrained, {"n_confirm": 0}, r"n_confirm must be a whole number"),
     (gbce.ChanceConstrained, {"max_candidates": 0}, r"max_candidates must be a whole number"),

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
+from scipy.stats import norm
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import gbce
@@ -109,6 +110,91 @@ def test_a_goal_that_cannot_be_met_is_reported_with_the_best(sampler):
     assert bounded.diagnostics["calibration"]["met"] is False
     assert any("SuccessProbability(0.9) could not be met" in note for note in bounded.notes)
     assert np.isfinite(bounded.eta)
+
+
+# --- success that falls as eta grows ----------------------------------------------------------------------------
+
+
+class Tug:
+    """One feature from N(x0, 1), wanted near 0 (that counts) and near 2 (it counts in the loss): a normal posterior.
+
+    On its way from the row at -2 to the least loss at 1 it passes through the target.
+    """
+
+    x0, tolerance = -2.0, 0.5
+    target = gbce.Multi({0: gbce.Value(0, scale=1, tolerance=0.5), 1: gbce.Value(2, scale=1, tolerance=99)})
+
+    @staticmethod
+    def predict(x):
+        return np.column_stack([x[:, 0], x[:, 0]])
+
+    @classmethod
+    def success(cls, eta):
+        precision = 1 + 4 * eta
+        law = norm((cls.x0 + 4 * eta) / precision, precision**-0.5)
+        return law.cdf(cls.tolerance) - law.cdf(-cls.tolerance)
+
+
+TUG_BEST = float(minimize_scalar(lambda eta: -Tug.success(eta), bounds=(0, 5), method="bounded").x)
+WAYS = [SMALL, gbce.Importance(20_000, 2_000), gbce.Chains(100, 60, start=SMALL)]
+
+
+def tugged(eta, sampler):
+    one = gbce.Space.real(1)
+    return gbce.Explainer(Tug.predict, DATA[:, :1], space=one, eta=eta, sampler=sampler).explain(
+        [Tug.x0], Tug.target, rules=[], seed=0
+    )
+
+
+@pytest.mark.parametrize("sampler", WAYS)
+def test_the_smallest_eta_is_found_though_success_falls_beyond_it(sampler):
+    found = tugged(gbce.SuccessProbability(0.5), sampler)
+    wanted = brentq(lambda eta: Tug.success(eta) - 0.5, 0, TUG_BEST)
+    assert Tug.success(20.0) < 0.1
+    assert found.diagnostics["calibration"]["met"] is True
+    assert found.eta < TUG_BEST
+    close(Tug.success(found.eta), 0.5, found.distribution["success_probability_se"], "exact SP there")
+    assert found.eta == pytest.approx(wanted, rel=0.25)
+
+
+@pytest.mark.parametrize("sampler", WAYS)
+def test_where_no_eta_is_enough_the_best_is_taken(sampler):
+    found = tugged(gbce.SuccessProbability(0.8), sampler)
+    assert found.diagnostics["calibration"]["met"] is False
+    assert any("SuccessProbability(0.8) could not be met" in note for note in found.notes)
+    se = found.distribution["success_probability_se"]
+    assert Tug.success(found.eta) >= Tug.success(TUG_BEST) - 4 * se
+    close(found.distribution["success_probability"], Tug.success(found.eta), se, "SP there")
+
+
+def label_beside_a_likelier_one(x):
+    """Three classes: the middle one is more probable above 1, but there the last one is more probable still."""
+    far = (x[:, 0] > 1)[:, None]
+    return np.where(far, [0.03, 0.45, 0.52], [0.30, 0.42, 0.28])
+
+
+@pytest.mark.parametrize("sampler", [SMALL, gbce.Importance(20_000, 2_000)])
+@pytest.mark.parametrize(
+    ("model", "target", "at_zero"),
+    [
+        (gbce.classifier(label_beside_a_likelier_one, ["a", "b", "c"]), gbce.Class("b"), norm.cdf(1)),
+        (
+            [lambda x: np.where(np.abs(x[:, 0]) < 1, 0.0, -5.0), lambda x: np.where(x[:, 0] > 1, 0.0, -3.0)],
+            gbce.AtLeast(0, scale=1, tolerance=0),
+            norm.cdf(1) - norm.cdf(-1),
+        ),
+    ],
+    ids=["several classes", "several models"],
+)
+def test_no_eta_is_taken_that_is_worse_than_none(model, target, at_zero, sampler):
+    weights = [0.01, 0.99] if isinstance(model, list) else None
+    explainer = gbce.Explainer(
+        model, DATA[:, :1], space=gbce.Space.real(1), eta=gbce.SuccessProbability(0.95), sampler=sampler,
+        weights=weights,
+    )  # fmt: skip
+    found = explainer.explain([0.0], target, rules=[], seed=0)
+    assert found.diagnostics["calibration"]["met"] is False
+    close(found.distribution["success_probability"], at_zero, found.distribution["success_probability_se"], "SP")
 
 
 def test_model_error_is_the_unit_rule():

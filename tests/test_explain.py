@@ -198,14 +198,14 @@ def test_model_calls_and_rows_are_counted_to_the_last():
 
     data = np.random.default_rng(0).normal(size=(100, 2))
     explainer = gbce.Explainer(model, data, sampler=SMALL)
-    rules = [gbce.MAP(polish=False), gbce.Mean(), gbce.CVaR(), gbce.ChanceConstrained()]
+    rules = [gbce.MAP(polish=False), gbce.Mean(), gbce.CVaR()]
     for chosen in (None, rules):
         asked.clear()
         explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(2.0), rules=chosen, seed=0)
         assert explanation.diagnostics["n_model_calls"] == len(asked)
         assert explanation.diagnostics["n_model_rows"] == sum(asked)
-    # row, candidates, CVaR, one block of ChanceConstrained twice, the invented point (Mean), robustness
-    assert len(asked) == 7
+    # row, candidates, CVaR, the invented point (Mean), robustness
+    assert len(asked) == 5
 
 
 # --- classifiers ------------------------------------------------------------------------------------------------

@@ -20,8 +20,12 @@ __all__ = ["EtaRule", "ExpectedLoss", "ModelError", "SuccessProbability", "as_et
 class SuccessProbability:
     """The smallest eta whose posterior reaches the target with a given probability.
 
-    The success probability never falls as eta grows, so there is one such eta; it is found on the way up of the
-    sampler, without further model calls. With several models it is the first one's.
+    It is found on the way up of the sampler, without further model calls. With several models it is the first one's.
+
+    Where success is a matter of one model's loss alone (a wish for a number, or for one of two classes), its
+    probability never falls as eta grows. It can fall with :class:`gbce.Multi`, with one of several classes and with
+    several models: the least total loss may lie where the target is missed. There all of the path is searched; if no
+    eta succeeds often enough, the smallest that does so as often as any is taken, and a note says so.
 
     Parameters
     ----------
@@ -63,7 +67,8 @@ class ExpectedLoss:
     """The eta whose posterior has a given expected loss: a Lagrange multiplier.
 
     Of all laws with no larger expected loss, the posterior at this eta is the one nearest to the prior (in
-    Kullback-Leibler divergence).
+    Kullback-Leibler divergence), if there is one model. With several, the loss asked about is the first one's, which
+    may rise with eta; the smallest eta that achieves it is taken.
 
     Parameters
     ----------

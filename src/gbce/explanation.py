@@ -154,12 +154,13 @@ class Explanation:
         """Figures of the whole posterior, each followed by its Monte Carlo error under the same name plus ``_se``.
 
         ``success_probability`` (SP), ``tail`` (Tail), ``stability`` (Stability, in units of each feature's scale),
-        ``expected_loss`` and ``expected_distance``. With several models these are the first one's; each model's own,
-        and success under all and under at least half of them, follow in brackets.
+        ``expected_loss`` and ``expected_distance``. ``tail_low`` and ``tail_high`` are the 95% interval of the tail,
+        from order statistics; ``tail_se`` is that of its longer side. With several models these are the first one's;
+        each model's own, and success under all and under at least half of them, follow in brackets.
         """
         table: dict[str, float] = {}
         for name, figure in figures(self.draws, self.space, self.x0, self.evaluation.alpha, self.models).items():
-            table[name], table[f"{name}_se"] = figure
+            table |= figure.entries(name)
         return pd.Series(table, name="value")
 
     @cached_property
@@ -243,8 +244,8 @@ class Explanation:
         -------
         DataFrame
             One line per eta: ``success_probability``, ``tail``, ``stability``, ``expected_loss``,
-            ``expected_distance`` and ``log_evidence``, each again as ``*_se``, and ``ess``. Below 100 effective draws
-            the figures are left open.
+            ``expected_distance`` and ``log_evidence``, each again as ``*_se``, ``tail_low`` and ``tail_high``, and
+            ``ess``. Below 100 effective draws the figures are left open.
         """
         wanted = None if etas is None else as_etas(etas)
         return eta_path(self.draws, self.mixture, self.space, self.x0, self.evaluation.alpha, wanted)
@@ -336,7 +337,7 @@ class Explanation:
         eta, met = settled(self.draws, mixture, rule)
         if not met:
             raise ValueError(
-                f"the draws cannot carry {rule.label}: they go as far as eta = {eta:g}. Run "
+                f"the draws cannot carry {rule.label}: of all etas that they carry, {eta:g} comes closest. Run "
                 "gbce.Explainer(..., eta=...) with it."
             )
         return eta

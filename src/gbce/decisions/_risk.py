@@ -8,14 +8,16 @@ import numpy as np
 from gbce._checks import require_counts, require_finite
 from gbce._weights import Array
 from gbce.decisions._rule import Choice, Rule, Scene, best, pick
+from gbce.decisions._trials import Trials
 from gbce.noise import Noise, offsets, under_noise
 from gbce.posterior import BudgetSpentError, GibbsPosterior
 
 __all__ = ["CVaR", "ChanceConstrained"]
 
 _FIRST_BLOCK = 50  # candidates asked about in the first call; later calls take more
+_AT_ONCE = 16  # promising ones that are looked at more closely in one call
 _FALLBACKS = 20
-_ROUNDING = 1e-12  # of a sum of weights
+_TRIAL = 4  # times n_confirm: copies in a trial; the fewer, the more than enough a candidate has to be to pass
 
 
 @dataclass(frozen=True)
@@ -79,29 +81,38 @@ class CVaR(Rule):
 
 @dataclass(frozen=True)
 class ChanceConstrained(Rule):
-    """The draw nearest to the row that still succeeds with the given probability under execution noise.
+    """The draw nearest to the row that reaches the target and still does so with the given probability under noise.
 
-    Candidates are gone through from the nearest outwards. One that looks promising under a few perturbations must
-    hold under many fresh ones, because the best of several noisy estimates is too good to be true.
+    Candidates are draws that reach the target as they are, by the first model's own decision. They are gone through
+    from the nearest outwards. One that looks promising under a few perturbations and under many is put to trial under
+    fresh ones, because the best of several noisy estimates is too good to be true: the lower confidence bound of its
+    success must be the given probability or more.
 
     Parameters
     ----------
     probability : float
-        Least share of perturbed copies that must reach the target.
+        Of reaching the target under noise.
     noise : number, sequence, mapping or function, optional
         Execution noise, as in :class:`CVaR`.
     n_perturb : int
         Perturbed copies of each candidate for a first look.
     n_confirm : int
-        Further copies of each promising one.
+        Further copies of each promising one; four times as many are drawn anew for each trial.
     max_candidates : int
         Distinct draws that are tried, picked at random.
     across : {"first", "models"}
         Whose verdicts count: the first model's; or those of all models on every copy, each with its weight.
+    confidence : float
+        That the chosen point keeps the promise, over all trials together.
 
     Notes
     -----
-    If no candidate succeeds often enough, the one that does so most often is chosen, and a note says so.
+    If no candidate holds, the one that succeeds most often is chosen, and a note says so and how often it succeeds
+    under noise that had no part in choosing it. Where no draw reaches the target as it is, other evaluated points that
+    do are the candidates; where there are none of these either, all draws are, and the note says that, too.
+
+    A probability of 1, or one so near to it that not even all copies of a trial could show it, is taken to hold if all
+    of them succeed, and a note says what that shows.
 
     Examples
     --------
@@ -117,51 +128,127 @@ class ChanceConstrained(Rule):
     n_confirm: int = 512
     max_candidates: int = 800
     across: Literal["first", "models"] = "first"
+    confidence: float = 0.95
 
     def __post_init__(self) -> None:
         _require_across(self, "first")
-        require_finite(self, "probability")
+        require_finite(self, "probability", "confidence")
         if not 0 < self.probability <= 1:
             raise ValueError(f"ChanceConstrained: probability must be above 0, at most 1, not {self.probability!r}")
+        if not 0 < self.confidence < 1:
+            raise ValueError(f"ChanceConstrained: confidence must lie between 0 and 1, not {self.confidence!r}")
         require_counts(self, "n_perturb", "n_confirm", "max_candidates")
 
     def choose(self, scene: Scene) -> Choice:
         """Choose the nearest candidate that holds."""
         posterior = scene.model(self)
+        where, weight, reaching = _reaching(scene)
         # each is looked at once; as much again is left for confirming
-        candidates = some_draws(scene, _affordable(posterior, self.max_candidates, 2 * self.n_perturb))
+        candidates = some_draws(scene, _affordable(posterior, self.max_candidates, 2 * self.n_perturb), where, weight)
         candidates = candidates[np.argsort(scene.distance(scene.draws.pool.x[candidates]), kind="stable")]
-        noise = scene.noise if self.noise is None else self.noise
-        shifts = offsets(noise, scene.space, scene.rng, self.n_perturb + self.n_confirm)
-        few, many = shifts[: self.n_perturb], shifts[self.n_perturb :]
-
-        def success(which: Array, shifts: Array) -> Array:
-            x = scene.draws.pool.x[which]
-            first = self.across == "first"
-            reached = under_noise(posterior, scene.space, x, shifts, first_only=first).reached
-            return reached[:, :, 0].mean(axis=1) if first else reached.mean(axis=1) @ scene.mixture.weights
-
-        p, n = self.probability, self.n_perturb
-        promising = p - np.sqrt(p * (1 - p) / n)
+        shaken = _Shaken(scene, posterior, scene.noise if self.noise is None else self.noise, self.across == "first")
+        few, many = np.split(shaken.shifts(self.n_perturb + self.n_confirm), [self.n_perturb])
+        copies = _TRIAL * self.n_confirm
+        trials = Trials(lambda which: shaken.anew(which, copies), self.probability, 1.0 - self.confidence, copies)
         looks = np.zeros(0)
         while len(looks) < len(candidates):
             block = candidates[len(looks) : 2 * len(looks) + _FIRST_BLOCK]
-            share = success(block, few)
+            share = shaken.success(block, few)
             looks = np.concatenate([looks, share])
-            hopeful = block[share >= promising]
-            if len(hopeful):
-                holds = np.flatnonzero(success(hopeful, many) >= p - _ROUNDING)
-                if len(holds):
-                    return pick(scene, hopeful[holds[0]])
-        best_few = candidates[np.sort(np.argsort(-looks, kind="stable")[:_FALLBACKS])]
-        share = success(best_few, many)
-        winner = int(np.argmax(share))  # the first of equals is the nearest
-        where = "" if self.across == "first" else " and across models"
-        note = (
-            f"{self.label}: none of {len(candidates)} draws succeeds under noise{where} with probability {p:g}; "
-            f"the best one, {share[winner]:.2f}, was taken."
+            worth = trials.worth
+            hopeful = block[share >= worth - np.sqrt(worth * (1 - worth) / self.n_perturb)]
+            held = _held(shaken, trials, hopeful, many) if reaching else None
+            if held is not None:
+                return pick(scene, np.array(held), self._shown(trials.enough))
+        most = _affordable(posterior, _FALLBACKS + 1, self.n_confirm)
+        best_few = candidates[np.sort(np.argsort(-looks, kind="stable")[: min(most, _FALLBACKS)])]
+        accepted = shaken.accepted(best_few) if reaching else best_few[:0]
+        best_few = accepted if len(accepted) else best_few
+        winner = int(best_few[np.argmax(shaken.success(best_few, many))])  # the first of equals is the nearest
+        anew, _ = shaken.anew(winner, copies)
+        return pick(scene, np.array(winner), self._fallen_short(len(candidates), len(accepted) > 0, anew))
+
+    def _shown(self, shown: float) -> str:
+        """Say so where a trial without a failure shows less than what is promised."""
+        if shown >= self.probability:
+            return ""
+        return (
+            f"{self.label}: {_TRIAL * self.n_confirm:,} copies without a failure show a probability of {shown:.4f}; a "
+            "larger n_confirm would show more."
         )
-        return pick(scene, best_few[winner], note)
+
+    def _fallen_short(self, n: int, reaching: bool, share: float) -> str:
+        """Say that no candidate kept the promise, and what the chosen one does."""
+        where = "" if self.across == "first" else " and across models"
+        if not reaching:
+            return (
+                f"{self.label}: none of {n} draws reaches the target as it is; the one that does so most often under "
+                f"noise{where} was taken, with probability {share:.2f}."
+            )
+        return (
+            f"{self.label}: none of {n} draws that reach the target still does so under noise{where} with probability "
+            f"{self.probability:g}, at {100 * self.confidence:g}% confidence; the best one was taken, with {share:.2f}."
+        )
+
+
+@dataclass(frozen=True)
+class _Shaken:
+    """Candidates, by their positions in the pool, under execution noise."""
+
+    scene: Scene
+    posterior: GibbsPosterior
+    noise: Noise
+    first_only: bool
+
+    def shifts(self, n: int) -> Array:
+        """Draw ``n`` offsets."""
+        return offsets(self.noise, self.scene.space, self.scene.rng, n)
+
+    def success(self, which: Array, shifts: Array) -> Array:
+        """Return the share of successes of each candidate ``(k,)`` under the same offsets."""
+        x = self.scene.draws.pool.x[which]
+        reached = under_noise(self.posterior, self.scene.space, x, shifts, first_only=self.first_only).reached
+        return reached[:, :, 0].mean(axis=1) if self.first_only else reached.mean(axis=1) @ self.scene.mixture.weights
+
+    def anew(self, which: int, copies: int) -> tuple[float, int]:
+        """Return one candidate's share under offsets of its own, and how many there were within the budget."""
+        n = _affordable(self.posterior, copies, 1)
+        return float(self.success(np.array([which]), self.shifts(n))[0]), n
+
+    def accepted(self, which: Array) -> Array:
+        """Return those that the first model accepts by its own decision, which is asked for where it may differ."""
+        first = self.posterior.predictors[0]
+        if len(which) == 0 or first.questions(own_decision=True) == first.questions():
+            return which
+        said = self.posterior.ask(self.scene.draws.pool.x[which], own_decision=True, models=1)
+        return which[self.posterior.read(said).reached[:, 0]]
+
+
+def _reaching(scene: Scene) -> tuple[Array, Array, bool]:
+    """Return where to look in the pool, the weights, and whether the target is reached there as it is.
+
+    That is among the draws; if none of them reaches it, among all evaluated points; and if none does, anywhere.
+    """
+    where, weight = scene.draws.distinct
+    reached = scene.draws.pool.reached[:, 0]
+    if reached[where].any():
+        return where[reached[where]], weight[reached[where]], True
+    if reached.any():
+        return np.flatnonzero(reached), np.full(int(reached.sum()), 1.0), True
+    return where, weight, False
+
+
+def _held(shaken: _Shaken, trials: Trials, hopeful: Array, many: Array) -> int | None:
+    """Look at hopeful candidates more closely, the nearest first, and put the best of them to trial."""
+    for start in range(0, len(hopeful), _AT_ONCE):
+        near = hopeful[start : start + _AT_ONCE]
+        near = near[: _affordable(shaken.posterior, len(near) + 1, len(many))]  # one more, for the trial
+        share = shaken.success(near, many)
+        accepted = shaken.accepted(near[share >= trials.worth])
+        held = trials.first_to_hold(accepted, share[np.isin(near, accepted)])
+        if held is not None:
+            return held
+    return None
 
 
 def _affordable(posterior: GibbsPosterior, most: int, rows_each: int) -> int:
@@ -201,9 +288,10 @@ def _require_across(rule: Rule, default: str) -> None:
         raise ValueError(f"{type(rule).__name__}: across must be {default!r} or 'models', not {across!r}")
 
 
-def some_draws(scene: Scene, most: int) -> Array:
-    """Pool positions of at most ``most`` distinct draws, picked at random in proportion to their weights."""
-    where, weight = scene.draws.distinct
+def some_draws(scene: Scene, most: int, where: Array | None = None, weight: Array | None = None) -> Array:
+    """Pool positions of at most ``most`` distinct draws, or of ``where``, at random in proportion to their weights."""
+    if where is None or weight is None:
+        where, weight = scene.draws.distinct
     if len(where) <= most:
         return where
     # Efraimidis and Spirakis: sampling without replacement in proportion to the weights

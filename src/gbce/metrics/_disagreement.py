@@ -92,7 +92,7 @@ def disagreement(draws: Draws, space: Space, free: Array, models: tuple[str, ...
             name="value",
         ),
         pairs=pd.DataFrame(
-            list(pairs.values()),
+            [(figure.value, figure.se) for figure in pairs.values()],
             columns=["differ", "se"],
             index=pd.MultiIndex.from_tuples(list(pairs), names=["model", "other"]),
         ),

@@ -1,7 +1,8 @@
 """Figures for the whole posterior, each with its Monte Carlo error (Section 2.5.3 of the paper).
 
 Each figure is read off the draws; its error follows from the figure's influence function on the pool the draws were
-picked from (the delta method), see :meth:`gbce.draws.Draws.standard_error`.
+picked from (the delta method), see :meth:`gbce.draws.Draws.standard_error`. The tail is a quantile and has an
+interval of its own.
 """
 
 from typing import NamedTuple
@@ -17,11 +18,22 @@ from gbce.space import Space
 __all__ = ["Figure", "figures", "first_figures", "importance", "most_moved", "stability", "success_probability", "tail"]
 
 
+_WIDE = 1.959964  # standard errors on either side that cover 95%
+
+
 class Figure(NamedTuple):
-    """A value and its Monte Carlo standard error."""
+    """A value and its Monte Carlo standard error; a 95% interval, where that is not 1.96 errors on either side."""
 
     value: float
     se: float
+    interval: tuple[float, float] | None = None
+
+    def entries(self, name: str) -> dict[str, float]:
+        """Return the lines of a table: the value under its name, its error, and the ends of its own interval."""
+        lines = {name: self.value, f"{name}_se": self.se}
+        if self.interval is not None:
+            lines |= {f"{name}_low": self.interval[0], f"{name}_high": self.interval[1]}
+        return lines
 
 
 def expectation(draws: Draws, values: Array) -> Figure:
@@ -37,21 +49,45 @@ def success_probability(draws: Draws, reached: Array) -> Figure:
     if drawn.any() and not drawn.all():
         return figure
     n = draws.ess if not draws.resampled else 1.0 / (1.0 / draws.ess + 1.0 / len(draws))
-    return Figure(*map(float, binomial(np.array(float(drawn.all())), n)))
+    share, se = binomial(np.array(float(drawn.all())), n)
+    return Figure(float(share), float(se))
 
 
 def tail(draws: Draws, loss: Array, alpha: float) -> Figure:
     """Tail: the loss that a draw stays below with probability ``1 - alpha``, from losses ``(N,)`` on the pool.
 
-    Its error is that of the distribution function there, carried over to the loss by two more quantiles (Woodruff,
-    1952), so that no density has to be estimated.
+    Its interval has two order statistics as its ends: the losses between which the quantile must lie if the share of
+    draws below it is known up to its error (Woodruff, 1952). No density has to be estimated, and where many losses are
+    equal the interval reaches to the next one if the share leaves that open. The standard error is that of the longer
+    side, so that 1.96 of it on either side cover the interval.
+    """
+    own, level = loss[draws.index], 1.0 - alpha
+    t = weighted_quantile(own, draws.weights, level)
+    error = _WIDE * _share_error(draws, loss, t, level)
+    low = weighted_quantile(own, draws.weights, max(level - error, 0.0))
+    # the first loss with more than that share at or below it: a share that is just attained does not rule it out
+    high = weighted_quantile(own, draws.weights, min(level + error + 1e-9, 1.0))
+    longer = max((high - t) if high > t else 0.0, (t - low) if t > low else 0.0)
+    return Figure(t, longer / _WIDE, (low, high))
+
+
+def _share_error(draws: Draws, loss: Array, t: float, level: float) -> float:
+    """Error of the share of draws below the quantile ``t``, were it a plain share of ``level``.
+
+    Draws equal to ``t`` are split so that exactly ``level`` lies below. Split ones differ little from that level and
+    would make the error look small; so it only says how many draws the pool is worth, and the error is that of a share
+    of so many.
     """
     own = loss[draws.index]
-    t = weighted_quantile(own, draws.weights, 1 - alpha)
-    below = float(draws.standard_error((loss <= t) - (1 - alpha)))
-    upper = weighted_quantile(own, draws.weights, min(1 - alpha + below, 1.0))
-    lower = weighted_quantile(own, draws.weights, max(1 - alpha - below, 0.0))
-    return Figure(t, 0.5 * (upper - lower))
+    less, equal = float(draws.weights @ (own < t)), float(draws.weights @ (own == t))
+    split = min(max((level - less) / equal, 0.0), 1.0)
+    influence = (loss < t) + split * (loss == t) - level
+    variance = float(draws.pool_weights @ np.square(influence))
+    if variance > 1e-9:
+        worth = variance / max(float(draws.standard_error(influence)) ** 2, 1e-300)
+    else:  # nearly all draws are equal to t
+        worth = draws.ess if not draws.resampled else 1.0 / (1.0 / draws.ess + 1.0 / len(draws))
+    return float(np.sqrt(level * (1.0 - level) / max(worth, 1.0)))
 
 
 def stability(draws: Draws, u: Array) -> Figure:

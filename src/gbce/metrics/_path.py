@@ -32,7 +32,5 @@ def _line(draws: Draws, space: Space, x0: Array, alpha: float) -> dict[str, floa
     figures = first_figures(draws, space, x0, alpha)
     figures["log_evidence"] = Figure(draws.log_evidence, draws.log_evidence_se)
     carried = draws.ess >= MIN_ESS
-    line = {}
-    for name, figure in figures.items():
-        line[name], line[f"{name}_se"] = figure if carried else (np.nan, np.nan)
-    return line | {"ess": draws.ess}
+    line = {key: value for name, figure in figures.items() for key, value in figure.entries(name).items()}
+    return (line if carried else dict.fromkeys(line, np.nan)) | {"ess": draws.ess}

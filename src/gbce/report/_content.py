@@ -159,12 +159,12 @@ def _span(explanation: Explanation, name: str, low: float, high: float) -> str:
 
 def _posterior(explanation: Explanation) -> Section:
     figures = explanation.distribution
-    names = [name for name in figures.index if not name.endswith("_se")]
+    names = [name for name in figures.index if not name.endswith(("_se", "_low", "_high"))]
     lines = {}
     for name in names:
         value, se = figures[name], figures[f"{name}_se"]
         base, _, model = name.partition("[")
-        low, high = value - 1.96 * se, value + 1.96 * se
+        low, high = figures.get(f"{name}_low", value - 1.96 * se), figures.get(f"{name}_high", value + 1.96 * se)
         low = max(low, 0.0) if base != "expected_loss" else low  # only a user's own loss can be negative
         high = min(high, 1.0) if base == "success_probability" else high
         label = _NAMES[base] + (f" [{model}" if model else "")

@@ -9,6 +9,7 @@ import numpy as np
 from gbce._weights import Array, normalise, systematic
 from gbce.draws import Points
 from gbce.posterior import EtaGoal, GibbsPosterior
+from gbce.samplers._goal import STEEPEST
 from gbce.samplers._guide import Guide
 from gbce.samplers._moves import Kernel, Learned, Normal, Steps, memory
 from gbce.samplers._tempering import Bridge, Population, next_level
@@ -189,6 +190,7 @@ class _History:
     goal: EtaGoal | None
     missing: list[float] = field(default_factory=list)
     loss: list[float] = field(default_factory=list)
+    level: float = 0.0
 
     def add(self, now: Population, bridge: Bridge) -> None:
         if self.goal is None or now.level < 0:  # before the prior is there, what is achieved says nothing
@@ -197,12 +199,13 @@ class _History:
         loss, reached = now.points.loss[:, 0], now.points.reached[:, 0]
         self.missing.append(self.goal.shortfall(loss, reached, weights))
         self.loss.append(float(weights @ loss))
+        self.level = now.level
 
     @property
     def over(self) -> bool:
         if self.goal is None or not self.missing:
             return False
-        if self.missing[-1] <= 0:
+        if self.missing[-1] <= 0 or self.level >= STEEPEST:
             return True
         if len(self.missing) <= _PATIENCE:
             return False

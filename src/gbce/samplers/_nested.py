@@ -101,7 +101,7 @@ class Nested:
         for _ in range(_RAISES):
             if run.settle(goal) or run.spent:
                 break
-            run.temper(_FARTHER * (run.mixture.eta or 1.0))
+            run.temper(_FARTHER * (run.top or 1.0))
             run.until(0)
         return run.settle(goal)
 
@@ -123,6 +123,7 @@ class _Run:
     spent: bool = False
     complete: bool = False
     weightless: bool = True
+    top: float = 0.0  # the largest eta at which a goal was looked for
 
     def __post_init__(self) -> None:
         dimension = self.posterior.prior.dimension
@@ -238,7 +239,7 @@ class _Run:
             nautilus.update_shell_info(s)
 
     def settle(self, goal: EtaGoal) -> bool:
-        """Go to the smallest eta that achieves the goal, or to the largest that the points carry."""
+        """Go to the smallest eta that achieves the goal, or to the one that comes closest of all the points carry."""
         pool, base = self.pool, self.base
 
         def carried(eta: float) -> bool:
@@ -246,9 +247,9 @@ class _Run:
             return effective_sample_size(normalise(log_weights)) >= _CARRIED
 
         ladder = (self.mixture.eta or 1.0) * np.exp2(np.arange(4, -30, -1.0))
-        top = next((float(eta) for eta in ladder if carried(eta)), 0.0)
+        self.top = next((float(eta) for eta in ladder if carried(eta)), 0.0)
         draws = Draws.weighed(pool, self.mixture, self.posterior.prior, base=base)
-        found = settled(draws, self.mixture, goal, top)
+        found = settled(draws, self.mixture, goal, self.top)
         self.temper(found.eta)
         return found.met
 

@@ -180,7 +180,9 @@ class SMC:
         draws = Draws.weighed(pool, mixture, prior, base=base, groups=island, rungs=rungs, facts=facts, tied=_TIED)
         if posterior.goal is not None:
             eta, met = settled(draws, mixture, posterior.goal, mixture.eta)
-            draws = replace(draws, facts={**draws.facts, "goal_met": met}).reweighed(replace(mixture, eta=eta))
+            # where the goal is missed, eta may lie far below the top: landmarks are looked for on all rungs up to there
+            facts |= {"goal_met": met} | ({} if met else {"climbed": [*rungs]})
+            draws = replace(draws, facts=facts).reweighed(replace(mixture, eta=eta))
         elif not rungs or rungs[-1] < mixture.eta:
             draws = replace(draws, rungs=(*rungs, mixture.eta))
         return draws
@@ -196,7 +198,8 @@ def _missed_at(posterior: GibbsPosterior, marks: Landmarks, around: Points, draw
 
     A goal may have sent the climb far beyond the eta at which that mass matters first: there every rung is looked at.
     """
-    for eta in draws.rungs if posterior.goal is not None else draws.rungs[-1:]:
+    rungs = draws.facts.get("climbed", draws.rungs)
+    for eta in rungs if posterior.goal is not None else draws.rungs[-1:]:
         mixture = replace(posterior.mixture, eta=eta)
         if eta > 0 and marks.missed(around, draws.reweighed(mixture), mixture, posterior.prior.mass, agreed):
             return eta

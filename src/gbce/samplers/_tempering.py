@@ -14,12 +14,12 @@ from scipy.special import logsumexp
 from gbce._weights import Array, effective_sample_size, log_mean_exp, normalise
 from gbce.draws import Points
 from gbce.posterior import Mixture
+from gbce.samplers._goal import STEEPEST
 from gbce.samplers._guide import Guide
 from gbce.samplers._landmarks import Landmarks
 
 __all__ = ["Bridge", "Population", "next_level", "recycled"]
 
-_STEEPEST = 1e12  # an eta beyond which nothing is sought
 _HALVINGS = 200
 
 
@@ -129,7 +129,7 @@ def next_level(population: Population, bridge: Bridge, least: float, end: float)
         high = 0.0
     if not np.isfinite(high):
         high = 2.0 * max(low, 1e-6)
-        while high < _STEEPEST and counts(high):
+        while high < STEEPEST and counts(high):
             low, high = high, 2.0 * high
     if counts(high):
         return high, here - u(high)
