@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from gbce._budget import budget_of
+from gbce._budget import Budget, deadline_in
 from gbce._seeds import seed_number
 from gbce._weights import Array
+from gbce.batch._allowance import Allowance
 from gbce.batch._lockstep import Lockstep
 from gbce.batch._store import Store, described_run
 from gbce.batch._table import ExplanationTable, Record, record_of, stacked
@@ -37,17 +38,20 @@ def explain_many(
     progress: bool,
     store: Any,
     max_model_rows: int | None = None,
+    time_budget: float | None = None,
+    total_model_rows: int | None = None,
+    total_time: float | None = None,
 ) -> ExplanationTable:
     """Explain every row; see :meth:`gbce.Explainer.explain_many`."""
     listed = explainer._checked_rules(rules)
-    budget_of(max_model_rows, None)  # checked before anything is asked
+    allowance = Allowance.of(max_model_rows, time_budget, total_model_rows, total_time)
     x = explainer.space.encode(rows)
     labels = list(rows.index) if isinstance(rows, pd.DataFrame) else list(range(len(x)))
     for label, row in zip(labels, x, strict=True):
         explainer.space.require_inside(row, f"row {label!r}")
-    kept = (
-        None if store is None else Store.open(store, described_run(explainer, x, target, listed, max_model_rows), seed)
-    )
+    max_model_rows = allowance.for_each(len(x), explainer._setting_up(target))
+    run = described_run(explainer, x, target, listed, max_model_rows) | {"time_budget": time_budget}
+    kept = None if store is None else Store.open(store, run, seed)
     number = seed_number(seed) if kept is None else kept.seed
     seeds = [seed_number(child) for child in np.random.SeedSequence(number).spawn(len(x))]
     records: dict[int, Record] = {}
@@ -64,10 +68,10 @@ def explain_many(
         calls = rows_asked = 0
         if len(records) < len(x):
             # set up once, here: what is read off the data is not read again by every process
-            ready, target = explainer._ready(target)
+            ready, target = explainer._ready(target, allowance.whole)
             calls, rows_asked = sum(p.meter.calls for p in ready), sum(p.meter.rows for p in ready)
         for done, n_calls, n_rows in _run(
-            explainer, x, seeds, target, listed, [g for g in todo if g], kept, n_jobs, max_model_rows
+            explainer, x, seeds, target, listed, [g for g in todo if g], kept, n_jobs, max_model_rows, allowance
         ):
             records |= done
             calls, rows_asked = calls + n_calls, rows_asked + n_rows
@@ -88,14 +92,25 @@ def _run(
     store: Store | None,
     n_jobs: int | None,
     max_model_rows: int | None,
+    allowance: Allowance,
 ) -> Iterable[Done]:
     """Yield finished groups, in this process or from several."""
-    arguments = [([(i, x[i], seeds[i]) for i in group], target, rules, store, max_model_rows) for group in groups]
-    if joblib.effective_n_jobs(n_jobs or 1) == 1 or len(groups) <= 1:
-        yield from (_explain_group(explainer, *group) for group in arguments)
+    workers = joblib.effective_n_jobs(n_jobs or 1) if len(groups) > 1 else 1
+
+    def arguments() -> Iterable[tuple[Any, ...]]:
+        left = sum(map(len, groups))
+        for group in groups:
+            limits = max_model_rows, allowance.for_group(len(group), left, workers)
+            yield [(i, x[i], seeds[i]) for i in group], target, rules, store, limits
+            left -= len(group)
+
+    if workers == 1:
+        yield from (_explain_group(explainer, *group) for group in arguments())
         return
-    pool = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-    yield from pool(joblib.delayed(_explain_group)(explainer, *group) for group in arguments)
+    # a group's time is what is left when it is handed out: not ahead of time, and one by one
+    handing: dict[str, Any] = {} if allowance.whole.deadline is None else {"pre_dispatch": "n_jobs", "batch_size": 1}
+    pool = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", **handing)
+    yield from pool(joblib.delayed(_explain_group)(explainer, *group) for group in arguments())
 
 
 def _explain_group(
@@ -104,15 +119,17 @@ def _explain_group(
     target: Target,
     rules: tuple[Rule, ...],
     store: Store | None,
-    max_model_rows: int | None,
+    limits: tuple[int | None, float | None],
 ) -> Done:
-    predictors, target = explainer._ready(target)
+    max_rows, seconds = limits
+    timed = Budget() if seconds is None else Budget(deadline=deadline_in(seconds))
+    predictors, target = explainer._ready(target, timed)
     step = Lockstep(min(predictor.batch_rows for predictor in predictors))
 
     def task(position: int, row: Array, seed: int) -> Callable[[int], tuple[int, Record]]:
         def explain(number: int) -> tuple[int, Record]:
             shared = tuple(_sharing(predictor, step, number) for predictor in predictors)
-            explanation = explainer._explained(row, shared, target, rules, seed, budget_of(max_model_rows, None))
+            explanation = explainer._explained(row, shared, target, rules, seed, Budget(max_rows, timed.deadline))
             if store is not None:
                 store.save(position, explanation)
             return position, record_of(explanation)

@@ -12,8 +12,6 @@ from gbce.samplers._goal import settled
 
 __all__ = ["Importance", "Sampler", "candidates"]
 
-_FIRST_BATCH = 64  # rows, where time is short and the model's speed unknown; then twice as many each time
-
 
 class Sampler(Protocol):
     """What an Explainer takes as ``sampler``."""
@@ -61,14 +59,13 @@ class Importance:
 def candidates(posterior: GibbsPosterior, rng: np.random.Generator, n: int) -> Points:
     """Draw ``n`` points from the prior's map and ask the models about as many as the budget allows."""
     z = posterior.prior.draw(rng, n)
-    if posterior.budget.deadline is None:
-        affordable = posterior.affords(n)
-        parts = [Points.evaluated(posterior, z[:affordable])] if affordable else []
-    else:
-        parts, done, size = [], 0, _FIRST_BATCH
-        while (size := min(size, posterior.affords(n - done))) > 0:
-            parts.append(Points.evaluated(posterior, z[done : done + size]))
-            done, size = done + size, 2 * size
+    parts: list[Points] = []
+    try:
+        for some in posterior.portions(n):
+            parts.append(Points.evaluated(posterior, z[some]))
+    except BudgetSpentError:  # time ran out earlier than was foreseen: what there is, is returned
+        if not parts:
+            raise
     if not parts:
         raise BudgetSpentError("the budget does not allow a single candidate: raise max_model_rows or time_budget")
     return parts[0] if len(parts) == 1 else Points.joined(parts)
