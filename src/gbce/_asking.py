@@ -1,7 +1,7 @@
 """Models asked together within a budget: the only lines that call one after it is set up."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -68,35 +68,38 @@ class Panel:
         while done < len(x) or not parts:
             if parts:
                 self.budget.require_time()
-            some = x[done : done + self.budget.batch(len(x) - done, load)]
-            parts.append([self._said(predictor, some) for predictor in self.predictors])
-            done += len(some)
-        return parts[0] if len(parts) == 1 else [_joined(said) for said in zip(*parts, strict=True)]
+            size = self.budget.batch(len(x) - done, load)
+            parts.append(self._said(x[done : done + size]))
+            done += size
+        return _joined(parts)
 
     def ask_some(self, x: Array) -> list[Outputs]:
         """Return what every model says about the first rows of ``x``, as many as the budget allows, or refuse."""
+        load = self.load
         parts: list[list[Outputs]] = []
-        try:
-            for part in self.portions(len(x)):
-                parts.append(self.ask(x[part]))
-        except BudgetSpentError:
-            if not parts:
-                raise
+        done = 0
+        while size := min(self.affords(len(x) - done), self.budget.batch(len(x) - done, load)):
+            parts.append(self._said(x[done : done + size]))
+            done += size
         if not parts:
-            self.budget.require(1, self.load)
             raise BudgetSpentError("not a single row is within the budget")
-        return [_joined(said) for said in zip(*parts, strict=True)]
+        return _joined(parts)
 
-    def _said(self, predictor: Predictor, x: Array) -> Outputs:
-        with self.budget.spending(len(x) * predictor.questions(self.own_decision), id(predictor.ask)):
-            return predictor(x, own_decision=self.own_decision)
+    def _said(self, x: Array) -> list[Outputs]:
+        said = []
+        for predictor in self.predictors:
+            with self.budget.spending(len(x) * predictor.questions(self.own_decision), id(predictor.ask)):
+                said.append(predictor(x, own_decision=self.own_decision))
+        return said
 
 
-def _joined(parts: tuple[Outputs, ...]) -> Outputs:
-    """Return what one model said in several calls as one."""
-    first = parts[0]
+def _joined(parts: Sequence[Sequence[Outputs]]) -> list[Outputs]:
+    """Return what models said in several calls as if it had been one."""
     if len(parts) == 1:
-        return first
-    values = np.concatenate([part.values for part in parts])
-    decided = None if first.decided is None else np.concatenate([part.decided for part in parts])
-    return Outputs(values, first.classes, decided, first.model)
+        return list(parts[0])
+    joined = []
+    for said in zip(*parts, strict=True):
+        decided = [one.decided for one in said if one.decided is not None]
+        values = np.concatenate([one.values for one in said])
+        joined.append(replace(said[0], values=values, decided=np.concatenate(decided) if decided else None))
+    return joined

@@ -24,7 +24,7 @@ _PLANNED = 0.8  # of the time that is left: a pace that was measured may be off,
 _SLACK = 2  # times the time that is left: what was planned before the clock went on is not refused
 _LOOK = 0.25  # of the time that is left: so soon the clock is looked at again
 _BLINK = 0.05  # seconds that are not worth another look
-_FIRST, _GROWTH = 8, 8  # rows of a first batch, and how many times larger than any before the next may be
+_GROWTH = 8  # how many times larger than any before a batch may be; the first is a single row
 _TRIAL = 100  # rows that may be planned before a pace is known; they are asked in batches, too
 _FADE = 0.8  # what a call counts after the next one: models slow down and speed up
 _LEAST_SLOPE = 0.1  # of the mean seconds of a row: rows are not for nothing because a call has a price
@@ -169,7 +169,7 @@ class Budget:
         if self.end is None:
             return n
         if self.unmeasured(load):
-            return min(n, _FIRST)
+            return min(n, 1)
         per_call, per_point = self._seconds(load)
         seconds = max(_LOOK * (self.end - _now()), _BLINK) - per_call
         size = min([n, *(_GROWTH * self.paces[key].most / rows for key, rows in load if rows and key in self.paces)])

@@ -29,8 +29,8 @@ _LEFT_IN_TIME = 32  # the same where time is short: fewer points, but these are 
 _COPIES = 16  # under noise, of each point of a walk
 _LEVELS = np.array([0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])  # "next" never says 1
 _UNCONFIRMED = (
-    "frontier: the budget ran out before points could be confirmed under fresh noise: their reliability is the one they "
-    "were found by, and the best of many such figures is too good; allow more rows or time"
+    "frontier: the budget ran out before points could be confirmed under fresh noise: their reliability is the one "
+    "they were found by, and the best of many such figures is too good; allow more rows or time"
 )
 
 

@@ -117,7 +117,9 @@ def sample_jointly(sampler: Sampler, posterior: GibbsPosterior, rng: np.random.G
     which = found.index
     most = posterior.affords(len(which) + _PRIOR_POINTS)
     if most < 2:
-        raise BudgetSpentError("the budget does not allow showing draws to every model: raise max_model_rows or time_budget")
+        raise BudgetSpentError(
+            "the budget does not allow showing draws to every model: raise max_model_rows or time_budget"
+        )
     which = which[np.linspace(0, len(which) - 1, min(len(which), max(most - _PRIOR_POINTS, most // 2))).astype(int)]
     blocks = found.groups if found.groups is not None else np.arange(len(found.pool)) % _BLOCKS
     fresh = posterior.prior.draw(rng, min(_PRIOR_POINTS, most - len(which)))

@@ -1,6 +1,6 @@
 """Input change: how far a posterior moves when its row moves a little."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,44 +78,43 @@ def sensitivity(
     moved = space.distance(near, x0)
     if not (moved > 0).any():
         raise ValueError("no copy of the row moved: give a larger noise, and noise for a feature that can move")
-    first, *others = _runs(explained, [x0] * (1 + n_null) + list(near), seeds, budget)
+    runs = _runs(explained, [x0] * (1 + n_null) + list(near), seeds, budget)
     kinds, lengths = ["same"] * n_null + ["moved"] * n_rows, [0.0] * n_null + list(moved)
-    lines = [
-        (kind, length, *_apart(space, first.draws, other.draws), _success(other), other.eta)
-        for kind, length, other in zip(kinds, lengths, others, strict=True)
-        if other is not None
-    ]
+    first = next(runs)
+    lines, ended = [], int(_ended(first))
+    # each is compared before the next is run, so that a budget knows of the time it takes
+    for kind, length, other in zip(kinds, lengths, runs, strict=True):
+        ended += _ended(other)
+        if other is not None:
+            apart = _apart(space, first.draws, other.draws)
+            lines.append((kind, length, *apart, float(other.distribution["success_probability"]), other.eta))
     table = pd.DataFrame(lines, columns=["row", "moved", "distance", "shift", "success_probability", "eta"])
     if table["row"].nunique() < 2:
         raise BudgetSpentError("the budget does not allow runs to compare: raise max_model_rows or time_budget")
-    return Sensitivity(table.rename_axis("run"), _sentence(table) + _cut_short([first, *others]))
+    return Sensitivity(table.rename_axis("run"), _sentence(table) + _cut_short(ended, len(seeds)))
 
 
 def _runs(
     explained: Callable[[Array, int, Budget], Explanation], rows: Sequence[Array], seeds: Sequence[int], budget: Budget
-) -> list[Any]:
+) -> Iterator[Any]:
     """Explain rows, each with an even share of what is left; ``None`` for one that the budget does not allow."""
-    runs: list[Explanation | None] = []
-    for row, seed in zip(rows, seeds, strict=True):
+    for number, (row, seed) in enumerate(zip(rows, seeds, strict=True)):
         try:
-            runs.append(explained(row, seed, budget.share(1.0 / (len(rows) - len(runs)))))
+            yield explained(row, seed, budget.share(1.0 / (len(rows) - number)))
         except BudgetSpentError:
-            if not runs or not budget.limited:  # nothing to compare with, or a limit of a model's own
+            if number == 0 or not budget.limited:  # nothing to compare with, or a limit of a model's own
                 raise
-            runs.append(None)
-    return runs
+            yield None
 
 
-def _success(explanation: Explanation) -> float:
-    return float(explanation.distribution["success_probability"])
+def _ended(run: Explanation | None) -> bool:
+    """Whether the budget ended a run early."""
+    return run is None or not run.draws.facts.get("complete", True)
 
 
-def _cut_short(runs: Sequence[Explanation | None]) -> str:
+def _cut_short(ended: int, n: int) -> str:
     """Say so if the budget ended runs early: posteriors at different etas differ whether the row moves or not."""
-    ended = sum(run is None or not run.draws.facts.get("complete", True) for run in runs)
-    if ended == 0:
-        return ""
-    return f"; the budget ended {ended} of {len(runs)} runs early, so that they may differ for that reason alone"
+    return f"; the budget ended {ended} of {n} runs early: they may differ for that reason alone" if ended else ""
 
 
 def energy_distance(a: Array, b: Array, a_weights: Array | None = None, b_weights: Array | None = None) -> float:

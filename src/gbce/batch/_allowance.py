@@ -7,6 +7,8 @@ from gbce._budget import Budget, BudgetSpentError, budget_of, require_rows, requ
 
 __all__ = ["Allowance"]
 
+_ASKING = 0.9  # of the time in all: the rest is for the figures, when models have been asked
+
 
 @dataclass(frozen=True)
 class Allowance:
@@ -54,5 +56,5 @@ class Allowance:
         own = None if self.seconds is None else n * self.seconds
         if self.whole.deadline is None:
             return own
-        part = self.whole.time_left * min(n * workers / left, 1.0)
+        part = _ASKING * self.whole.time_left * min(n * workers / left, 1.0)
         return part if own is None else min(own, part)

@@ -102,7 +102,7 @@ def survival_table(
     if which is not None and len(which) < len(weight):
         weight = weight[which] / weight[which].sum()
         spread += float(np.square(weight).sum())  # that of picking some of them
-    share = drawn @ weights
+    share, under_all = drawn @ weights, np.asarray(drawn[:, counts].all(axis=1))
     mean = _mean(weight, share)
     size = 1.0 / spread
     values = np.append(decided @ weights, mean)
@@ -111,7 +111,7 @@ def survival_table(
         "survival": values,
         "low": low,
         "high": high,
-        "all": np.append(decided[:, counts].all(axis=1).astype(float), _mean(weight, drawn[:, counts].all(axis=1))),
+        "all": np.append(decided[:, counts].all(axis=1).astype(float), _mean(weight, under_all)),
         "se": np.append(np.zeros(len(decided)), np.sqrt(_mean(weight, np.square(share - mean)) / size)),
     }
     return pd.DataFrame(table, index=pd.Index([*labels, "posterior"], name="rule", dtype=object))

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from gbce._weights import Array
 from gbce.predictors._boosters import from_catboost, from_lightgbm, from_xgboost
 from gbce.predictors._classifier import Classifier, named
 from gbce.predictors._columns import Rows, as_numbers, in_order, made_by, n_columns

@@ -128,6 +128,8 @@ class SMC:
         for number in range(_MAX_GUIDES):
             if all(run.facts["rounds"] == 1 and self._agree(run) for run in runs):
                 break
+            if posterior.budget.deadline is not None and posterior.affords(n) < n:
+                break  # before time goes into a guide that nobody can follow
             guide = guide_of(runs, rng, posterior.mixture, posterior.prior.mass)
             bridge = Bridge(posterior.mixture, guide, fade)
             first = _first(posterior, rng, bridge, n)
