@@ -213,6 +213,20 @@ def test_a_slow_classifier_is_explained_in_time_and_compared_again_later(clock):
     np.testing.assert_array_equal(free.draws.x, fresh.draws.x)
 
 
+def test_classifiers_are_compared_at_fewer_points_where_rows_are_short(clock):
+    model = SlowClassifier(clock)
+    explainer = gbce.Explainer(model, DATA, space=SPACE)
+    explanation = explainer.explain(DATA[0] - 1, gbce.Class("yes"), seed=0, max_model_rows=2_000)
+    assert 1_000 < model.rows == explanation.n_model_rows <= 2_000
+    assert len(explanation.decisions) >= 2
+    others = [SlowClassifier(clock), SlowClassifier(clock)]
+    table = explainer.survival(explanation, others, max_model_rows=400)
+    assert sum(other.rows for other in others) + model.rows - explanation.n_model_rows <= 400
+    assert table["survival"].notna().all()
+    again = explainer.explain(DATA[0] - 1, gbce.Class("yes"), seed=0, max_model_rows=2_000)
+    np.testing.assert_array_equal(again.draws.x, explanation.draws.x)
+
+
 def test_rows_that_nobody_asks_are_not_charged():
     def predict(x):
         return 1 / (1 + np.exp(-x.sum(axis=1)))

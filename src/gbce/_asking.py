@@ -82,7 +82,7 @@ class Panel:
             parts.append(self._said(x[done : done + size]))
             done += size
         if not parts:
-            raise BudgetSpentError("not a single row is within the budget")
+            raise BudgetSpentError("not a single row is within the budget: raise max_model_rows or time_budget")
         return _joined(parts)
 
     def _said(self, x: Array) -> list[Outputs]:

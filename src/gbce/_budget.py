@@ -114,6 +114,11 @@ class Budget:
         return self.deadline if self.whole is None or self.deadline is None else self.whole.end
 
     @property
+    def rows_left(self) -> int:
+        """Rows that may still be asked; without a limit, more than anybody asks."""
+        return _ANY if self.max_rows is None else self.max_rows - self.rows
+
+    @property
     def time_left(self) -> float:
         """Seconds until the deadline, infinite without one, negative after it."""
         return math.inf if self.deadline is None else self.deadline - _now()
@@ -126,7 +131,7 @@ class Budget:
         """
         if self.max_rows is not None:
             rows = each or int(sum(rows for _, rows in load)) or 1
-            n = min(n, (self.max_rows - self.rows) // rows)
+            n = min(n, self.rows_left // rows)
         return max(min(n, self._in_time(load)), 0)
 
     def _in_time(self, load: Load) -> int:
@@ -152,12 +157,14 @@ class Budget:
     def require(self, n: int, load: Load) -> None:
         """Refuse ``n`` points that are beyond the limits; a forecast of time has some slack."""
         rows = n * int(sum(rows for _, rows in load))
-        within = self.max_rows is None or rows <= self.max_rows - self.rows
+        within = rows <= self.rows_left
         if within and self.deadline is not None:
             per_call, per_point = self._seconds(load)
             within = self.time_left > 0 and per_call + n * per_point <= _SLACK * self.time_left
         if not within:
-            raise BudgetSpentError(f"{rows:,} more model rows are not within the budget")
+            raise BudgetSpentError(
+                f"{rows:,} more model rows are not within the budget: raise max_model_rows or time_budget"
+            )
 
     def require_time(self) -> None:
         """Refuse to go on with what is under way when the time of the whole is over."""

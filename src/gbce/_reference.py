@@ -15,7 +15,7 @@ __all__ = ["Reference"]
 
 _MOST = 5_000  # rows of the data, to read the spread of outputs off
 _N_BETWEEN = 2_000  # points at which a classifier's predict is compared with its probabilities
-_FOR_SETTING_UP = 0.25  # of the time that is left: then fewer rows have to do
+_FOR_SETTING_UP = 0.25  # of what is left, where it is short: then fewer rows have to do
 _FEWEST = 30  # rows, with fewer of which a spread is off by more than an eighth
 
 
@@ -37,18 +37,18 @@ class Reference:
     def as_classifiers(self, predictors: tuple[Predictor, ...], budget: Budget) -> tuple[Predictor, ...]:
         """Return the predictors as classifiers that count from zero, their ``predict`` compared once.
 
-        Where time is short they are compared at fewer points, which counts until somebody has more time.
+        Where time or rows are short they are compared at fewer points; who has no deadline compares them again.
         """
         if self.classifiers is not None and (budget.deadline is not None or not self.hasty):
             return tuple(predictor.metered() for predictor in self.classifiers)
         plain, compared = _unnamed(predictors), _compared(predictors)
-        _require_rows(budget, self.rows_to_compare(predictors), "comparing predict with probabilities", "")
+        short = budget.deadline is not None or self.rows_to_compare(predictors) > budget.rows_left
         ready, self.hasty = list(predictors), False
         for k in np.flatnonzero(plain):
             ready[k] = as_classifier(ready[k], Panel((ready[k],), budget).ask(self.rows[:1])[0])
-        points, timed = _between(self.rows, self.steps), budget.share(_FOR_SETTING_UP)
+        points, some = _between(self.rows, self.steps), budget.share(_FOR_SETTING_UP)
         for number, k in enumerate(np.flatnonzero(compared)):
-            part = timed.share(1.0 / (sum(compared) - number)) if budget.deadline is not None else budget
+            part = some.share(1.0 / (sum(compared) - number)) if short else budget
             (said,) = Panel((ready[k],), part, own_decision=True).ask_some(points)
             ready[k] = follow_predict(ready[k], said)
             self.hasty |= len(said.values) < len(points)
@@ -63,8 +63,9 @@ class Reference:
         """Return the standard deviation of each of the first model's outputs ``(c,)``, asked for once."""
         if self.spread is not None:
             return self.spread
-        what, advice = "reading the spread of outputs off the data", "give the target a scale and a tolerance, or "
-        _require_rows(budget, len(self.rows), what, advice)
+        what, advice = "reading the spread of outputs off the data", "give the target a scale and a tolerance, or raise"
+        if len(self.rows) > budget.rows_left:
+            raise BudgetSpentError(f"{what} takes {len(self.rows):,} model rows, once: {advice} max_model_rows")
         if budget.deadline is None:
             self.spread = _spread(Panel((first,), budget).ask(self.rows)[0])
             return self.spread
@@ -72,7 +73,7 @@ class Reference:
         order = stream(0, JUDGING).permutation(len(self.rows))
         (said,) = Panel((first,), budget.share(_FOR_SETTING_UP)).ask_some(self.rows[order])
         if len(said.values) < min(_FEWEST, len(order)):
-            raise BudgetSpentError(f"{what} takes {_FEWEST} model rows at least: {advice}raise time_budget")
+            raise BudgetSpentError(f"{what} takes {_FEWEST} model rows at least: {advice} time_budget")
         if len(said.values) == len(order):
             self.spread = _spread(replace(said, values=said.values[np.argsort(order)]))
         return self.spread if self.spread is not None else _spread(said)
@@ -90,12 +91,6 @@ def _compared(predictors: tuple[Predictor, ...]) -> list[bool]:
 
 def _spread(said: Outputs) -> Array:
     return np.atleast_1d(said.values.std(axis=0))
-
-
-def _require_rows(budget: Budget, rows: int, what: str, advice: str) -> None:
-    """Say why something cannot be asked where rows are too few; where time is, fewer are asked."""
-    if budget.max_rows is not None and rows > budget.max_rows - budget.rows:
-        raise BudgetSpentError(f"{what} takes {rows:,} model rows, once: {advice}raise max_model_rows")
 
 
 def _between(rows: Array, steps: Array) -> Array:

@@ -157,8 +157,8 @@ class Explainer(Probes):
             that was reached comes back, and says so.
         time_budget : float, optional
             Seconds after which no model is asked any more, but for the few rows of the decisions. How long a row takes
-            is measured, and models are asked in batches, so that the time is overrun by one batch at most: about 0.05
-            seconds, or a single row of a model that takes longer. The bits then depend on the machine.
+            is measured, and models are asked in batches, so that the time is overrun by one batch at most: 0.05
+            seconds, or a single row where models take longer. The bits then depend on the machine.
 
         Returns
         -------
