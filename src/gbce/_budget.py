@@ -109,9 +109,14 @@ class Budget:
         return self.max_rows is not None or self.deadline is not None
 
     @property
+    def outermost(self) -> "Budget":
+        """The budget that this one is in the end a share of, as far as time goes."""
+        return self if self.whole is None or self.deadline is None else self.whole.outermost
+
+    @property
     def end(self) -> float | None:
         """The deadline of the outermost budget; none if this one has none."""
-        return self.deadline if self.whole is None or self.deadline is None else self.whole.end
+        return self.outermost.deadline
 
     @property
     def rows_left(self) -> int:

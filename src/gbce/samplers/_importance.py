@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from gbce._checks import require_counts
+from gbce._weights import Array
 from gbce.draws import Draws, Points
 from gbce.posterior import BudgetSpentError, GibbsPosterior
 from gbce.samplers._goal import settled
@@ -64,8 +65,17 @@ def candidates(posterior: GibbsPosterior, rng: np.random.Generator, n: int) -> P
         for some in posterior.portions(n):
             parts.append(Points.evaluated(posterior, z[some]))
     except BudgetSpentError:  # time ran out earlier than was foreseen: what there is, is returned
-        if not parts:
+        if not parts and posterior.budget.deadline is None:
             raise
+    if not parts and posterior.budget.deadline is not None:
+        parts = _at_least_some(posterior, z)
     if not parts:
         raise BudgetSpentError("the budget does not allow a single candidate: raise max_model_rows or time_budget")
     return parts[0] if len(parts) == 1 else Points.joined(parts)
+
+
+def _at_least_some(posterior: GibbsPosterior, z: Array) -> list[Points]:
+    """Ask about one batch in the time that is left in all: without candidates there is nothing to go on with."""
+    whole = replace(posterior, budget=posterior.budget.outermost)
+    size = min(posterior.budget.rows_left, len(z), whole.budget.batch(len(z), whole.panel.load))
+    return [Points.evaluated(whole, z[:size])] if whole.budget.time_left > 0 and size > 0 else []
