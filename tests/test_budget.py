@@ -96,9 +96,12 @@ def test_limits_are_checked(limits):
 def test_a_share_is_charged_to_the_whole():
     whole = Budget(max_rows=100)
     part = whole.share(0.5)
-    with part.spending(30):
+    with part.spending(30, model=1):
         pass
     assert (part.affords(100), whole.affords(100)) == (20, 70)
-    with pytest.raises(BudgetSpentError), part.spending(21):
-        pass
+    part.require(20, [(1, 1)])
+    with pytest.raises(BudgetSpentError):
+        part.require(21, [(1, 1)])
+    with pytest.raises(BudgetSpentError):
+        part.require(11, [(1, 1), (2, 1)])
     assert whole.rows == 30

@@ -14,7 +14,7 @@ LEVEL = {
     "_durable": 0, "_archive": 0.5, "_values": 0.5,
     "_weights": 0, "_checks": 0, "_seeds": 0, "_budget": 0.5, "_rows": 0.5, "_units": 0.5, "_frames": 0,
     "_expressions": 0.5, "_combining": 0.5, "space": 1, "targets": 1, "datasets": 1, "predictors": 2, "priors": 2,
-    "posterior": 3, "draws": 4, "noise": 4, "samplers": 5,
+    "_asking": 2.5, "posterior": 3, "draws": 4, "noise": 4, "samplers": 5,
     "decisions": 5, "metrics": 5, "calibration": 6.2, "models": 6, "_decision": 6, "_readings": 6.5, "_joint": 6,
     "explanation": 7, "_status": 7.2,
     "_deciding": 7.2, "_provenance": 7.2, "_reference": 7.2, "_across": 7.3, "_frontier": 7.35,

@@ -229,10 +229,10 @@ def test_time_is_kept_and_a_refusal_in_the_middle_of_a_step_does_no_harm():
     assert posterior.n_rows <= 800
 
     class Fickle(Budget):
-        def spending(self, rows):
+        def require(self, n, load):
             if self.rows >= 500:
                 raise BudgetSpentError("the clock has gone on meanwhile")
-            return super().spending(rows)
+            super().require(n, load)
 
     posterior = linear_posterior(case, budget=Fickle())
     draws = drawn(posterior)

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._budget import Budget
+from gbce._asking import Panel
+from gbce._budget import Budget, BudgetSpentError
 from gbce._reference import Reference
+from gbce._seeds import JUDGING, stream
 from gbce._weights import Array
 from gbce.explanation import Explanation
 from gbce.metrics import survival_table
@@ -16,7 +18,7 @@ from gbce.models import ModelPosterior, listed_models
 from gbce.posterior import GibbsPosterior, as_weights
 from gbce.predictors import Predictor, as_predictor
 from gbce.space import Space
-from gbce.targets import Class, Target
+from gbce.targets import Class, Outputs, Target
 
 __all__ = ["OtherModels", "survived", "with_models"]
 
@@ -56,10 +58,10 @@ class OtherModels:
             return None
         return replace(self, weights=_weights_of(models, len(listed)))
 
-    def ready(self, target: Target) -> tuple[Predictor, ...]:
+    def ready(self, target: Target, budget: Budget) -> tuple[Predictor, ...]:
         """Return the predictors, for a target that asks for a class as classifiers."""
         if isinstance(target, Class):
-            return self.reference.as_classifiers(self.predictors, Budget())
+            return self.reference.as_classifiers(self.predictors, budget)
         return tuple(predictor.metered() for predictor in self.predictors)
 
 
@@ -67,24 +69,29 @@ def _weights_of(models: Any, n: int) -> Array:
     return models.weights if isinstance(models, ModelPosterior) else as_weights(None, n)
 
 
-def survived(explanation: Explanation, others: OtherModels) -> pd.DataFrame:
+def survived(explanation: Explanation, others: OtherModels, budget: Budget) -> pd.DataFrame:
     """Put decisions and draws to other models; see :func:`gbce.metrics.survival`."""
     draws, decisions, target = explanation.draws, explanation.decisions, explanation.target
-    predictors = others.ready(target)
+    predictors = others.ready(target, budget)
 
-    def reached(x: Array, *, own_decision: bool) -> Array:
-        if len(x) == 0:
-            return np.zeros((0, len(predictors)), dtype=bool)
-        return np.column_stack([target.read(model(x, own_decision=own_decision)).reached for model in predictors])
+    def reached(said: list[Outputs]) -> Array:
+        return np.column_stack([target.read(outputs).reached for outputs in said])
 
-    decided = np.array([decision.x for decision in decisions]).reshape(-1, len(explanation.space))
-    table = survival_table(
-        tuple(decision.label for decision in decisions),
-        reached(decided, own_decision=True),
-        draws,
-        reached(draws.pool.x[draws.distinct[0]], own_decision=False),
-        others.weights,
-    )
+    decided = np.zeros((0, len(predictors)), dtype=bool)
+    if decisions:
+        x = np.array([decision.x for decision in decisions])
+        decided = reached(Panel(predictors, budget, own_decision=True).ask(x))
+    # in a random order, so that those the budget allows are like the others
+    where, drawn = draws.distinct[0], np.zeros((0, len(predictors)), dtype=bool)
+    order = stream(explanation.seed, JUDGING).permutation(len(where)) if budget.limited else np.arange(len(where))
+    try:
+        drawn = reached(Panel(predictors, budget).ask_some(draws.pool.x[where[order]]))
+    except BudgetSpentError:
+        if not budget.limited:  # a limit of a model's own
+            raise
+    which = order[: len(drawn)]
+    labels = tuple(decision.label for decision in decisions)
+    table = survival_table(labels, decided, draws, drawn[np.argsort(which)], others.weights, np.sort(which))
     before = [float(decision.reached[0]) for decision in decisions]
     table.insert(0, "before", [*before, float(explanation.distribution["success_probability"])])
     return table.assign(n_models=len(predictors))

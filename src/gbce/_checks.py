@@ -5,12 +5,17 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["is_number", "printable", "require_counts", "require_finite", "shown"]
+__all__ = ["is_number", "is_whole", "printable", "require_counts", "require_finite", "shown"]
 
 
 def is_number(value: Any) -> bool:
     """Whether ``value`` is a plain number (a bool is not)."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def is_whole(value: Any) -> bool:
+    """Whether ``value`` is a whole number, of whatever type."""
+    return is_number(value) and math.isfinite(value) and value == int(value)
 
 
 def shown(value: Any) -> str:

@@ -1,6 +1,7 @@
 """From rules to judged decisions: every rule is applied, every chosen point gets its figures, within the budget."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -62,7 +63,8 @@ def judged_points(
     shifts = shifts[: posterior.affords(len(shifts) * len(x)) // len(x)]
     robust = robust_se = np.full(len(x), np.nan)
     if len(shifts) >= min(_FEWEST_PERTURBED, evaluation.n_perturb):
-        robust, robust_se = robustness(posterior, space, x, shifts)
+        with suppress(BudgetSpentError):  # time ran out earlier than was foreseen
+            robust, robust_se = robustness(posterior, space, x, shifts)
     near = neighbours.plausibility(x, evaluation.neighbours)
     figures = np.column_stack([posterior.prior.cost(x), robust, robust_se, near])
     return tuple(

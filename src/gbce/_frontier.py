@@ -1,6 +1,8 @@
 """What reliability costs: the cheapest point for every share of models and perturbed copies that must accept it."""
 
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -8,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from gbce._budget import Budget
-from gbce._checks import is_number
+from gbce._checks import is_whole
 from gbce._seeds import JUDGING, stream
 from gbce._weights import Array
 from gbce.decisions import Shelf, Steps, walk
@@ -23,8 +25,13 @@ Reliability = Literal["share", "next"]
 
 _MOST = 200  # candidates that are looked at again
 _LEFT = 100  # confirmed copies of a point that a budget must have room for
+_LEFT_IN_TIME = 32  # the same where time is short: fewer points, but these are known better
 _COPIES = 16  # under noise, of each point of a walk
 _LEVELS = np.array([0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])  # "next" never says 1
+_UNCONFIRMED = (
+    "frontier: the budget ran out before points could be confirmed under fresh noise: their reliability is the one "
+    "they were found by, and the best of many such figures is too good; allow more rows or time"
+)
 
 
 class _Judged(NamedTuple):
@@ -50,7 +57,7 @@ class Frontier:
     data : array of shape (n, d)
         Rows whose values are tried.
     unseen : GibbsPosterior, optional
-        The question put to models that take no part in the search.
+        The question put to models that take no part in the search, with what may be spent on them.
 
     The other options are those of :meth:`gbce.Explainer.frontier`.
     """
@@ -72,7 +79,7 @@ class Frontier:
     def __post_init__(self) -> None:
         for name in ("n_perturb", "n_confirm", "max_candidates"):
             n = getattr(self, name)
-            if not is_number(n) or n != int(n) or n < 1:
+            if not is_whole(n) or n < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, not {n!r}")
         at_levels(np.zeros(0), self.levels)
         require_noise(self.noise, self.explanation.space)
@@ -99,18 +106,33 @@ class Frontier:
         if self.noise is None:
             return self._reported(*self._found(x, np.zeros((1, len(space)))))
         # with little to spend, the search must leave enough for a few points to be confirmed
-        n_confirm = min(self.n_confirm, max(self.posterior.affords(_LEFT * self.n_confirm) // _LEFT, 1))
+        n_confirm = self.n_confirm if self._timed else self._confirming(_LEFT)
         shifts = offsets(self.noise, space, rng, self.n_perturb + 2 * n_confirm)
         find, choose, report = np.split(shifts, [self.n_perturb, self.n_perturb + n_confirm])
         x, judged = self._found(x, find)
-        most = self._affordable(_MOST, 2 * n_confirm)
-        x = x[near_front(judged.reliability, self._cost(x), self.n_perturb, most)]
-        x = x[pareto(self._judged(x, choose).reliability, self._cost(x))]
-        return self._reported(x, self._judged(x, report))
+        if self._timed:  # how long models take is known only now
+            n_confirm = self._confirming(_LEFT_IN_TIME)
+            choose, report = choose[:n_confirm], report[:n_confirm]
+        try:
+            most = self._affordable(_MOST, 2 * n_confirm)
+            near = x[near_front(judged.reliability, self._cost(x), self.n_perturb, most)]
+            near = near[pareto(self._judged(near, choose).reliability, self._cost(near))]
+            x, judged = near, self._judged(near, report)
+        except BudgetSpentError:
+            warnings.warn(_UNCONFIRMED, stacklevel=3)
+        return self._reported(x, judged)
+
+    @property
+    def _timed(self) -> bool:
+        return self.posterior.budget.deadline is not None
+
+    def _confirming(self, points: int) -> int:
+        """Return under how many copies so many points can be confirmed."""
+        return min(self.n_confirm, max(self.posterior.affords(points * self.n_confirm) // points, 1))
 
     def _found(self, x: Array, shifts: Array) -> tuple[Array, _Judged]:
         """Judge points ``(n, d)``, and add those that a walk from the row and back finds."""
-        judged = self._judged(x, shifts)
+        x, judged = self._seen(x, shifts)
         if not self.refine:
             return x, judged
         space, x0 = self.explanation.space, self.explanation.x0
@@ -124,9 +146,27 @@ class Frontier:
             return said.reliability, said.loss
 
         walk(judge, self._cost, Steps.of(space, x0, self.data), shelf)
-        found = shelf.filled[: self._affordable(len(levels), len(shifts))]
-        again = self._judged(found, shifts)
+        found = shelf.filled
+        try:
+            found = found[: self._affordable(len(levels), len(shifts))]
+            again = self._judged(found, shifts)
+        except BudgetSpentError:  # what the walk found is not known well enough
+            return x, judged
         return np.vstack([x, found]), _Judged(*map(np.concatenate, zip(judged, again, strict=True)))
+
+    def _seen(self, x: Array, shifts: Array) -> tuple[Array, _Judged]:
+        """Judge points ``(n, d)``; where time is short, the first ones, as many as half of it allows."""
+        if not self._timed:
+            return x, self._judged(x, shifts)
+        half = self.posterior.budget.share(0.5)
+        parts: list[_Judged] = []
+        with suppress(BudgetSpentError):
+            for some in replace(self.posterior, budget=half).portions(len(x), len(shifts)):
+                parts.append(self._judged(x[some], shifts, half))
+        if not parts:
+            raise BudgetSpentError(f"one point takes {len(shifts):,} rows for each model: raise time_budget")
+        judged = _Judged(*map(np.concatenate, zip(*parts, strict=True)))
+        return x[: len(judged.loss)], judged
 
     def _judged(self, x: Array, shifts: Array, budget: Budget | None = None) -> _Judged:
         """Ask the models about points ``(n, d)`` under offsets ``(s, d)``, if the own one accepts them as they are."""
@@ -154,22 +194,31 @@ class Frontier:
         front = pareto(judged.reliability, self._cost(x))
         front = front[at_levels(judged.reliability[front], self.levels)]
         if self.own is not None and len(front):  # what counts is what the model in use decides, not its scores
-            front = front[self.own.evaluate(x[front], own_decision=True).reached[:, 0]]
+            untimed = self.posterior.budget.untimed()  # a handful of rows, and the answer itself
+            own = replace(self.own, budget=untimed)
+            front = front[own.evaluate(x[front], own_decision=True).reached[:, 0]]
         x = x[front]
         figures = {"distance": self._cost(x), "se": judged.se[front]}
         if self.unseen is not None:
-            weights = self.unseen.mixture.weights
-            figures["unseen"] = self.unseen.evaluate(x, own_decision=True).reached @ weights if len(x) else np.zeros(0)
+            figures["unseen"] = np.full(len(x), np.nan)
+            if len(x):
+                with suppress(BudgetSpentError):
+                    said = self.unseen.evaluate(x, own_decision=True)
+                    figures["unseen"] = said.reached @ self.unseen.mixture.weights
         return frontier_table(self.explanation.space, x, judged.reliability[front], figures)
 
     def _drawn(self, rng: np.random.Generator) -> Array:
         """Return the row, distinct draws picked at random by weight, and the decisions ``(n, d)``."""
         explanation = self.explanation
         where, weight = explanation.draws.distinct
+        decided = np.array([decision.x for decision in explanation.decisions]).reshape(-1, len(explanation.space))
+        if self._timed:  # the first ones are looked at first, until time is up
+            most = min(self.max_candidates, int((weight > 0).sum()))
+            where = rng.choice(where, most, replace=False, p=weight / weight.sum())
+            return np.vstack([explanation.row.x, decided, explanation.draws.pool.x[where]])
         most = self._affordable(self.max_candidates, 1 if self.noise is None else self.n_perturb)
         if len(where) > most:
             where = np.sort(rng.choice(where, size=most, replace=False, p=weight / weight.sum()))
-        decided = np.array([decision.x for decision in explanation.decisions]).reshape(-1, len(explanation.space))
         return np.vstack([explanation.row.x, explanation.draws.pool.x[where], decided])
 
     def _affordable(self, most: int, copies: int) -> int:

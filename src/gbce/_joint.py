@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
+from gbce._asking import Panel
+from gbce._budget import Load
 from gbce._weights import Array, log_mean_exp
 from gbce.draws import Draws, Points
 from gbce.posterior import BudgetSpentError, Evaluated, GibbsPosterior, Mixture
@@ -58,14 +60,33 @@ class _JointPrior(LocatedPrior):
         return super().change(x[:, :-1])
 
 
+@dataclass(frozen=True)
+class _JointPanel(Panel):
+    """Models of which only one is asked about each point, in proportion to the weights."""
+
+    weights: Array = field(default_factory=lambda: np.ones(1))
+
+    @property
+    def load(self) -> Load:
+        """How many rows of each model a point takes on average."""
+        return [(model, rows * float(share)) for (model, rows), share in zip(super().load, self.weights, strict=True)]
+
+    @property
+    def each(self) -> int:
+        """The most rows that a point takes."""
+        return max(predictor.questions() for predictor in self.predictors)
+
+
 @dataclass(frozen=True, eq=False)
 class _JointPosterior(GibbsPosterior):
     """The law of rows and models; ``mixture`` has a single weight, because the prior holds the models' own."""
 
-    def affords(self, n: int) -> int:
-        """Return how many of ``n`` points their models can still be asked about."""
-        each = max(predictor.questions() for predictor in self.predictors)
-        return self.budget.affords(n * each) // each
+    prior: _JointPrior
+
+    @property
+    def panel(self) -> Panel:
+        """The models, with what may be spent on them."""
+        return _JointPanel(self.predictors, self.budget, weights=self.prior.weights)
 
     def evaluate(self, x: Array, *, own_decision: bool = False) -> Evaluated:
         """Ask each point's own model: arrays ``(n, 1)``."""
@@ -96,7 +117,9 @@ def sample_jointly(sampler: Sampler, posterior: GibbsPosterior, rng: np.random.G
     which = found.index
     most = posterior.affords(len(which) + _PRIOR_POINTS)
     if most < 2:
-        raise BudgetSpentError("the budget does not allow showing draws to every model: raise max_model_rows")
+        raise BudgetSpentError(
+            "the budget does not allow showing draws to every model: raise max_model_rows or time_budget"
+        )
     which = which[np.linspace(0, len(which) - 1, min(len(which), max(most - _PRIOR_POINTS, most // 2))).astype(int)]
     blocks = found.groups if found.groups is not None else np.arange(len(found.pool)) % _BLOCKS
     fresh = posterior.prior.draw(rng, min(_PRIOR_POINTS, most - len(which)))

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import compress
 from typing import Any
 
@@ -24,6 +23,8 @@ from gbce.targets import Target
 
 __all__ = ["Probes"]
 
+_FOR_UNSEEN = 0.1  # of the time of a frontier
+
 
 class Probes(ABC):
     """The questions of an explainer about models and rows that change."""
@@ -35,10 +36,10 @@ class Probes(ABC):
     def _ready(self, target: Target, budget: Budget | None = None) -> tuple[tuple[Predictor, ...], Target]: ...
 
     @abstractmethod
-    def _own_posterior(self, explanation: Explanation) -> GibbsPosterior: ...
+    def _own_posterior(self, explanation: Explanation, budget: Budget | None = None) -> GibbsPosterior: ...
 
     @abstractmethod
-    def _posterior_of(self, explanation: Explanation) -> GibbsPosterior: ...
+    def _posterior_of(self, explanation: Explanation, budget: Budget | None = None) -> GibbsPosterior: ...
 
     @abstractmethod
     def _explained(
@@ -51,13 +52,21 @@ class Probes(ABC):
         budget: Budget,
     ) -> Explanation: ...
 
-    def survival(self, explanation: Explanation, models: Any) -> pd.DataFrame:
+    def survival(
+        self,
+        explanation: Explanation,
+        models: Any,
+        *,
+        max_model_rows: int | None = None,
+        time_budget: float | None = None,
+    ) -> pd.DataFrame:
         """Put an explanation to models that it has not seen; see :func:`gbce.metrics.survival`.
 
         Asked again about the same models, an explainer does not look at them anew.
         """
-        self._own_posterior(explanation)
-        return survived(explanation, self._others(models))
+        budget = budget_of(max_model_rows, time_budget)
+        self._own_posterior(explanation, budget)
+        return survived(explanation, self._others(models), budget)
 
     def frontier(
         self,
@@ -104,13 +113,19 @@ class Probes(ABC):
             Perturbed copies of every candidate; fresh ones to confirm promising candidates, and as many again to
             report them by; draws that are tried.
         max_model_rows, time_budget : optional
-            What may be spent, as in :meth:`explain`; the walk ends when half of it is gone.
+            What may be spent, as in :meth:`explain`; the walk ends when half of it is gone. Where the rest does not
+            suffice to confirm points under fresh noise, they come back as they were found, with a warning.
 
         Returns
         -------
         DataFrame
             As :meth:`gbce.Explanation.frontier`; reliability is over models and copies, ``se`` its error over copies.
-            With ``unseen`` also the share of these that accept each point.
+            With ``unseen`` also the share of these that accept each point, NaN where the budget left nothing for them.
+
+        Raises
+        ------
+        BudgetSpentError
+            If the budget does not even allow one point.
 
         Notes
         -----
@@ -119,24 +134,36 @@ class Probes(ABC):
         predictive distribution), which knows more than a count of verdicts and goes on where all accept; but it too
         is optimistic about points that were chosen by it. ``unseen`` models tell.
         """
-        self._own_posterior(explanation)
-        posterior = self._under(explanation, models, weights)
+        whole = budget_of(max_model_rows, time_budget)
+        # what the search leaves to models that take no part in it; of rows it leaves enough anyway
+        budget = whole if unseen is None or whole.deadline is None else whole.share(1.0 - _FOR_UNSEEN)
+        self._own_posterior(explanation, budget)
+        posterior = self._under(explanation, models, budget, weights)
         counts = posterior.mixture.weights > 0
         posterior = with_models(
             posterior, list(compress(posterior.predictors, counts)), posterior.mixture.weights[counts]
         )
-        first = self._posterior_of(explanation).predictors[:1]
+        first = self._posterior_of(explanation, budget).predictors[:1]
         search = Frontier(
-            explanation, replace(posterior, budget=budget_of(max_model_rows, time_budget)), self.data,
+            explanation, posterior, self.data,
             own=None if models is None else with_models(posterior, first, np.ones(1)),
-            unseen=None if unseen is None else self._under(explanation, unseen),
+            unseen=None if unseen is None else self._under(explanation, unseen, whole),
             noise=noise, reliability=reliability, distance=distance, levels=levels,
             n_perturb=n_perturb, n_confirm=n_confirm, max_candidates=max_candidates, refine=refine,
         )  # fmt: skip
         return search.table()
 
     def sensitivity(
-        self, row: Any, target: Target, *, noise: Noise = 0.1, n_rows: int = 8, n_null: int = 4, seed: Any = None
+        self,
+        row: Any,
+        target: Target,
+        *,
+        noise: Noise = 0.1,
+        n_rows: int = 8,
+        n_null: int = 4,
+        seed: Any = None,
+        max_model_rows: int | None = None,
+        time_budget: float | None = None,
     ) -> Sensitivity:
         """Explain rows nearby, and see how far the answer moves when the row does.
 
@@ -148,29 +175,42 @@ class Probes(ABC):
             How far the row moves, see :class:`gbce.Evaluation`; only what can move does, within the space.
         n_rows, n_null : int
             Rows nearby; further runs at the row itself, which tell what chance alone does. Each is a whole run.
+        max_model_rows, time_budget : optional
+            What all runs together may spend, as in :meth:`explain`; each gets the same share. Runs that the budget
+            ended stop at a smaller eta, which the table and the sentence tell.
 
         Returns
         -------
         Sensitivity
             With a ``table`` and a ``sentence``.
+
+        Raises
+        ------
+        BudgetSpentError
+            If the budget does not allow a run at the row, one more there, and one nearby.
         """
-        predictors, target = self._ready(target)
-
-        def explained(x0: Array, number: int) -> Explanation:
-            return self._explained(x0, predictors, target, (), number, Budget())
-
+        budget = budget_of(max_model_rows, time_budget)
         x0 = self.space.encode_row(row)
-        return sensitivity(explained, self.space, x0, noise=noise, n_rows=n_rows, n_null=n_null, seed=seed)
+        predictors, target = self._ready(target, budget)
 
-    def _under(self, explanation: Explanation, models: Any, weights: Sequence[float] | None = None) -> GibbsPosterior:
+        def explained(x: Array, number: int, part: Budget) -> Explanation:
+            return self._explained(x, predictors, target, (), number, part)
+
+        return sensitivity(
+            explained, self.space, x0, noise=noise, n_rows=n_rows, n_null=n_null, seed=seed, budget=budget
+        )
+
+    def _under(
+        self, explanation: Explanation, models: Any, budget: Budget, weights: Sequence[float] | None = None
+    ) -> GibbsPosterior:
         """Return the question of an explanation put to other models, or to this explainer's own."""
-        posterior = self._posterior_of(explanation)
+        posterior = self._posterior_of(explanation, budget)
         if models is None:
             own = posterior.mixture.weights if weights is None else as_weights(weights, len(posterior.predictors))
             return with_models(posterior, posterior.predictors, own)
         others = self._others(models)
         chosen = others.weights if weights is None else as_weights(weights, len(others.predictors))
-        return with_models(posterior, others.ready(explanation.target), chosen)
+        return with_models(posterior, others.ready(explanation.target, budget), chosen)
 
     def _others(self, models: Any) -> OtherModels:
         """Wrap models, or remember that it was done before: looking at classifiers takes longer than asking them."""

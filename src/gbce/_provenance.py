@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from gbce._asking import Panel
 from gbce._weights import Array
 from gbce.draws import Points
 from gbce.explanation import Explanation
 from gbce.posterior import GibbsPosterior
-from gbce.predictors import Predictor, same_answers, some_of
-from gbce.targets import Loss, Target
+from gbce.predictors import same_answers, some_of
+from gbce.targets import Loss, Outputs, Target
 
 __all__ = ["require_explanation", "require_own"]
 
@@ -40,11 +41,15 @@ def require_own(explanation: Explanation, posterior: GibbsPosterior) -> None:
                 f"explainer has {predictor.identity or predictor.name}. {_ADVICE}"
             )
         if not predictor.identity:
-            _require_same(points.outputs[:, k], _said(predictor, posterior.target, points.x), predictor.name)
+            panel = Panel((predictor,), posterior.budget)
+            most = max(panel.affords(_SHARE * len(points.x)) // _SHARE, 1)
+            now = _output(panel.ask_some(points.x[:most])[0], posterior.target)
+            _require_same(points.outputs[: most if now is None else len(now), k], now, predictor.name)
     if not same_answers(points.cost, posterior.prior.cost(points.x)):
         raise ValueError(f"the explanation was made with another prior than this explainer has. {_ADVICE}")
 
 
+_SHARE = 10  # of a budget, one part in so many may be spent on this check; the rest is for what is asked
 _ADVICE = "Explain the row with this explainer, or use the one that the explanation was made with."
 
 
@@ -55,9 +60,8 @@ def _known_points(explanation: Explanation) -> Points:
     return Points.joined([explanation.row, pool.take(asked[some_of(len(asked))])])
 
 
-def _said(predictor: Predictor, target: Target, x: Array) -> Array | None:
-    """Return what a model says now about points ``(n, d)``, as an explanation keeps it; none where that is lost."""
-    outputs = predictor(x)
+def _output(outputs: Outputs, target: Target) -> Array | None:
+    """Return what a model says now about points, ``(n,)``, as an explanation keeps it; none where that is lost."""
     if isinstance(target, Loss) and target.function is None:  # from a file, which keeps no function
         return outputs.values if outputs.values.ndim == 1 else None
     return target.read(outputs).output

@@ -1,12 +1,14 @@
 """Input change: how far a posterior moves when its row moves a little."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.spatial.distance import cdist
 
+from gbce._budget import Budget, BudgetSpentError
 from gbce._checks import printable
 from gbce._seeds import JUDGING, seed_number, stream
 from gbce._weights import Array
@@ -29,7 +31,8 @@ class Sensitivity:
     table : DataFrame
         One line per run: the ``row`` that was explained ("same" or "moved"), how far it ``moved``, the energy
         ``distance`` of its posterior from the first run's, the ``shift`` of the posterior mean, all in units of each
-        feature's scale, and its ``success_probability``.
+        feature's scale, its ``success_probability``, and the ``eta`` it came to, which is smaller than the one asked
+        for where a budget ended it.
     sentence : str
         The same in words.
 
@@ -51,7 +54,7 @@ class Sensitivity:
 
 
 def sensitivity(
-    explained: Callable[[Array, int], Explanation],
+    explained: Callable[[Array, int, Budget], Explanation],
     space: Space,
     x0: Array,
     *,
@@ -59,10 +62,11 @@ def sensitivity(
     n_rows: int,
     n_null: int,
     seed: object,
+    budget: Budget,
 ) -> Sensitivity:
     """Explain the row ``(d,)`` and rows near it; see :meth:`gbce.Explainer.sensitivity`.
 
-    ``explained`` gives the explanation of an encoded row at a seed.
+    ``explained`` gives the explanation of an encoded row at a seed, within a share of the budget.
     """
     for name, n in (("n_rows", n_rows), ("n_null", n_null)):
         if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
@@ -74,17 +78,43 @@ def sensitivity(
     moved = space.distance(near, x0)
     if not (moved > 0).any():
         raise ValueError("no copy of the row moved: give a larger noise, and noise for a feature that can move")
-    first = explained(x0, seeds[0])
-    lines: list[tuple[str, float, float, float, float]] = []
-    for seed_of_run, row, length in zip(
-        seeds[1:], [x0] * n_null + list(near), [0.0] * n_null + list(moved), strict=True
-    ):
-        other = explained(row, seed_of_run)
-        distance, shift = _apart(space, first.draws, other.draws)
-        success = float(other.distribution["success_probability"])
-        lines.append(("same" if len(lines) < n_null else "moved", length, distance, shift, success))
-    table = pd.DataFrame(lines, columns=["row", "moved", "distance", "shift", "success_probability"])
-    return Sensitivity(table.rename_axis("run"), _sentence(table))
+    runs = _runs(explained, [x0] * (1 + n_null) + list(near), seeds, budget)
+    kinds, lengths = ["same"] * n_null + ["moved"] * n_rows, [0.0] * n_null + list(moved)
+    first = next(runs)
+    lines, ended = [], int(_ended(first))
+    # each is compared before the next is run, so that a budget knows of the time it takes
+    for kind, length, other in zip(kinds, lengths, runs, strict=True):
+        ended += _ended(other)
+        if other is not None:
+            apart = _apart(space, first.draws, other.draws)
+            lines.append((kind, length, *apart, float(other.distribution["success_probability"]), other.eta))
+    table = pd.DataFrame(lines, columns=["row", "moved", "distance", "shift", "success_probability", "eta"])
+    if table["row"].nunique() < 2:
+        raise BudgetSpentError("the budget does not allow runs to compare: raise max_model_rows or time_budget")
+    return Sensitivity(table.rename_axis("run"), _sentence(table) + _cut_short(ended, len(seeds)))
+
+
+def _runs(
+    explained: Callable[[Array, int, Budget], Explanation], rows: Sequence[Array], seeds: Sequence[int], budget: Budget
+) -> Iterator[Any]:
+    """Explain rows, each with an even share of what is left; ``None`` for one that the budget does not allow."""
+    for number, (row, seed) in enumerate(zip(rows, seeds, strict=True)):
+        try:
+            yield explained(row, seed, budget.share(1.0 / (len(rows) - number)))
+        except BudgetSpentError:
+            if number == 0 or not budget.limited:  # nothing to compare with, or a limit of a model's own
+                raise
+            yield None
+
+
+def _ended(run: Explanation | None) -> bool:
+    """Whether the budget ended a run early."""
+    return run is None or not run.draws.facts.get("complete", True)
+
+
+def _cut_short(ended: int, n: int) -> str:
+    """Say so if the budget ended runs early: posteriors at different etas differ whether the row moves or not."""
+    return f"; the budget ended {ended} of {n} runs early: they may differ for that reason alone" if ended else ""
 
 
 def energy_distance(a: Array, b: Array, a_weights: Array | None = None, b_weights: Array | None = None) -> float:

@@ -157,8 +157,9 @@ class Explainer(Probes):
             Most rows that may be shown to models, over all of them. When they are used up, the posterior at the eta
             that was reached comes back, and says so.
         time_budget : float, optional
-            Seconds after which no model is asked any more, but for the few rows of the decisions; one call is not
-            interrupted. The bits then depend on the machine.
+            Seconds after which no model is asked any more, but for the few rows of the decisions. How long a row takes
+            is measured, and models are asked in batches, so that the time is overrun by one batch at most: 0.05
+            seconds, or a single row where models take longer. The bits then depend on the machine.
 
         Returns
         -------
@@ -187,6 +188,9 @@ class Explainer(Probes):
         progress: bool = True,
         store: str | Path | None = None,
         max_model_rows: int | None = None,
+        time_budget: float | None = None,
+        total_model_rows: int | None = None,
+        total_time: float | None = None,
         on_error: Literal["record", "raise"] = "record",
     ) -> "ExplanationTable":
         """Explain many rows; rows share model calls, and a run that is killed can be resumed.
@@ -208,8 +212,12 @@ class Explainer(Probes):
             question with the same folder explains only what is missing; what a kill loses is the group of rows
             (sixteen at most) that was under way. Another question is refused: models and functions are known by what
             they return for a few dozen rows of the data, a :class:`gbce.Remote` by its address and version.
-        max_model_rows : int, optional
-            Most rows that may be shown to models for each row that is explained.
+        max_model_rows, time_budget : optional
+            Most rows that may be shown to models, and seconds, for each row that is explained, as in :meth:`explain`.
+            Rows that are explained together put their seconds together.
+        total_model_rows, total_time : optional
+            The same for all rows in all, setting up included. Every row gets the same share of the model rows; of the
+            time, what earlier groups of rows left is shared out to the later ones.
         on_error : {"record", "raise"}
             What becomes of a row that cannot be explained, because the model or a function fails for it: a line in
             ``diagnostics`` with the status "failed" and its error, and a warning in the end, while the others go on;
@@ -242,6 +250,9 @@ class Explainer(Probes):
             progress=progress,
             store=store,
             max_model_rows=max_model_rows,
+            time_budget=time_budget,
+            total_model_rows=total_model_rows,
+            total_time=total_time,
             on_error=on_error,
         )
 
@@ -347,14 +358,19 @@ class Explainer(Probes):
 
     def _ready(self, target: Target, budget: Budget | None = None) -> tuple[tuple[Predictor, ...], Target]:
         """Return predictors that count from zero and the target with its open numbers filled in."""
-        if not isinstance(target, Target):
-            raise TypeError(f"target must be a gbce target such as gbce.AtLeast(10), not {target!r}")
+        _require_target(target)
         budget = Budget() if budget is None else budget
         predictors = tuple(predictor.metered() for predictor in self.predictors)
         if isinstance(target, Class):
             predictors = self._reference.as_classifiers(predictors, budget)
         spread = self._reference.output_spread(predictors[0], budget) if target.needs_spread else 1.0
         return predictors, target.resolved(spread)
+
+    def _setting_up(self, target: Target) -> int:
+        """Return how many model rows :meth:`_ready` takes, if nothing was asked before."""
+        _require_target(target)
+        rows = self._reference.rows_to_compare(self.predictors) if isinstance(target, Class) else 0
+        return rows + (len(self._reference.rows) if target.needs_spread else 0)
 
     def _posterior(
         self, x0: Array, predictors: tuple[Predictor, ...], target: Target, budget: Budget
@@ -375,18 +391,19 @@ class Explainer(Probes):
             return {"rule": self.eta_rule.label, "met": True, **(self._model_error or {})}
         return {"rule": self.eta_rule.label, "met": bool(draws.facts.get("goal_met", False))}
 
-    def _own_posterior(self, explanation: Explanation) -> GibbsPosterior:
+    def _own_posterior(self, explanation: Explanation, budget: Budget | None = None) -> GibbsPosterior:
         """Return the question of an explanation; refuse one of other models, and what is none."""
-        posterior = self._posterior_of(require_explanation(explanation))
+        posterior = self._posterior_of(require_explanation(explanation), budget)
         require_own(explanation, posterior)
         return posterior
 
-    def _posterior_of(self, explanation: Explanation) -> GibbsPosterior:
+    def _posterior_of(self, explanation: Explanation, budget: Budget | None = None) -> GibbsPosterior:
         if explanation.space != self.space or len(explanation.models) != len(self.predictors):
             raise ValueError("the explanation was made with another space or other models than this explainer has")
-        predictors, target = self._ready(explanation.target)
+        budget = Budget() if budget is None else budget
+        predictors, target = self._ready(explanation.target, budget)
         prior = self.prior.at(self.space, explanation.x0)
-        return GibbsPosterior(prior, predictors, target, explanation.mixture)
+        return GibbsPosterior(prior, predictors, target, explanation.mixture, budget=budget)
 
 
 def _settled(posterior: GibbsPosterior, x0: Array) -> tuple[GibbsPosterior, Points]:
@@ -409,6 +426,11 @@ def _as_rules(rules: Any) -> tuple[Rule, ...]:
     if twice:
         raise ValueError(f"rules: {', '.join(twice)} is listed twice")
     return listed
+
+
+def _require_target(target: Any) -> None:
+    if not isinstance(target, Target):
+        raise TypeError(f"target must be a gbce target such as gbce.AtLeast(10), not {target!r}")
 
 
 def _require(value: Any, method: str, what: str, example: str) -> None:

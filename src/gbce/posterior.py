@@ -1,15 +1,16 @@
-"""The Gibbs posterior ``exp(-potential(x)) * prior(x | row)``, and the only line that calls a model.
+"""The Gibbs posterior ``exp(-potential(x)) * prior(x | row)``, and what models say about its points.
 
 The potential is written here once, for one model and for several. Losses are kept per model, ``(n, K)``, so that
 another temperature, other weights or another way of combining needs no further model call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from gbce._asking import Panel
 from gbce._budget import Budget, BudgetSpentError
 from gbce._checks import is_number
 from gbce._combining import Combine, Entropic, entropic, require_combine
@@ -131,10 +132,18 @@ class GibbsPosterior:
     landmarks: Array | None = None
     budget: Budget = field(default_factory=Budget)
 
+    @property
+    def panel(self) -> Panel:
+        """The models, with what may be spent on them."""
+        return Panel(self.predictors, self.budget)
+
     def affords(self, n: int) -> int:
         """Return how many of ``n`` points all models can still be asked about within the budget."""
-        each = sum(predictor.questions() for predictor in self.predictors)
-        return self.budget.affords(n * each) // each
+        return self.panel.affords(n)
+
+    def portions(self, n: int, copies: int = 1) -> Iterator[slice]:
+        """Yield slices of ``n`` points of ``copies`` rows each, as many as the budget allows; see :class:`Panel`."""
+        return self.panel.portions(n, copies)
 
     def evaluate(self, x: Array, *, own_decision: bool = False) -> Evaluated:
         """Ask every model about ``x`` of shape ``(n, d)`` and read the answers against the target."""
@@ -146,9 +155,7 @@ class GibbsPosterior:
 
     def ask(self, x: Array, *, own_decision: bool = False, models: int | None = None) -> list[Outputs]:
         """Return what every model says about ``x`` of shape ``(n, d)``, or only the first few ``models``."""
-        asked = self.predictors[:models]
-        with self.budget.spending(len(x) * sum(predictor.questions(own_decision) for predictor in asked)):
-            return [predictor(x, own_decision=own_decision) for predictor in asked]
+        return Panel(self.predictors[:models], self.budget, own_decision).ask(x)
 
     def read(self, said: Sequence[Outputs]) -> Evaluated:
         """Read what models said against the target."""

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from gbce._budget import budget_of
+from gbce._budget import Budget, deadline_in
 from gbce._checks import shown
 from gbce._seeds import seed_number
 from gbce._weights import Array
+from gbce.batch._allowance import Allowance
 from gbce.batch._lockstep import Lockstep
-from gbce.batch._store import Store, described_run
+from gbce.batch._store import Store, described_run, rows_to_describe
 from gbce.batch._table import ExplanationTable, Record, failure_of, record_of, stacked
 from gbce.decisions import Rule
 from gbce.explain import Explainer
@@ -41,21 +42,28 @@ def explain_many(
     progress: bool,
     store: Any,
     max_model_rows: int | None = None,
+    time_budget: float | None = None,
+    total_model_rows: int | None = None,
+    total_time: float | None = None,
     on_error: OnError = "record",
 ) -> ExplanationTable:
     """Explain every row; see :meth:`gbce.Explainer.explain_many`."""
     if on_error not in ("record", "raise"):
         raise ValueError(f"on_error must be 'record' or 'raise', not {on_error!r}")
     listed = explainer._checked_rules(rules)
-    budget_of(max_model_rows, None)  # checked before anything is asked
+    allowance = Allowance.of(max_model_rows, time_budget, total_model_rows, total_time)
     x = explainer.space.encode(rows)
     labels = list(rows.index) if isinstance(rows, pd.DataFrame) else list(range(len(x)))
     for label, row in zip(labels, x, strict=True):
         explainer.space.require_inside(row, f"row {label!r}")
+    setting_up = explainer._setting_up(target) + (0 if store is None else rows_to_describe(explainer))
+    max_model_rows = allowance.for_each(len(x), setting_up)
     kept, calls, rows_asked = None, 0, 0
     if store is not None:
         asked = [predictor.metered() for predictor in explainer.predictors]
-        kept = Store.open(store, described_run(explainer, asked, x, target, listed, max_model_rows), seed)
+        run = described_run(explainer, asked, x, target, listed, max_model_rows, allowance.whole)
+        run["time_budget"] = time_budget
+        kept = Store.open(store, run, seed)
         calls, rows_asked = _spent(asked)
     number = seed_number(seed) if kept is None else kept.seed
     seeds = [seed_number(child) for child in np.random.SeedSequence(number).spawn(len(x))]
@@ -72,13 +80,13 @@ def explain_many(
         todo = [[i for i in group if i not in records] for group in groups]
         if len(records) < len(x):
             # set up once, here: what is read off the data is not read again by every process
-            ready, target = explainer._ready(target)
+            ready, target = explainer._ready(target, allowance.whole)
             n_calls, n_rows = _spent(ready)
             calls, rows_asked = calls + n_calls, rows_asked + n_rows
         members = list(zip(range(len(x)), labels, x, seeds, strict=True))
         for done, n_calls, n_rows in _run(
             explainer, [[members[i] for i in g] for g in todo if g], target, listed, kept, n_jobs, max_model_rows,
-            on_error,
+            allowance, on_error,
         ):  # fmt: skip
             records |= done
             calls, rows_asked = calls + n_calls, rows_asked + n_rows
@@ -106,15 +114,26 @@ def _run(
     store: Store | None,
     n_jobs: int | None,
     max_model_rows: int | None,
+    allowance: Allowance,
     on_error: OnError,
 ) -> Iterable[Done]:
     """Yield finished groups, in this process or from several."""
-    arguments = [(group, target, rules, store, max_model_rows, on_error) for group in groups]
-    if joblib.effective_n_jobs(n_jobs or 1) == 1 or len(groups) <= 1:
-        yield from (_explain_group(explainer, *group) for group in arguments)
+    workers = joblib.effective_n_jobs(n_jobs or 1) if len(groups) > 1 else 1
+
+    def arguments() -> Iterable[tuple[Any, ...]]:
+        left = sum(map(len, groups))
+        for group in groups:
+            limits = max_model_rows, allowance.for_group(len(group), left, workers)
+            yield group, target, rules, store, limits, on_error
+            left -= len(group)
+
+    if workers == 1:
+        yield from (_explain_group(explainer, *group) for group in arguments())
         return
-    pool = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-    yield from pool(joblib.delayed(_explain_group)(explainer, *group) for group in arguments)
+    # a group's time is what is left when it is handed out: not ahead of time, and one by one
+    handing: dict[str, Any] = {} if allowance.whole.deadline is None else {"pre_dispatch": "n_jobs", "batch_size": 1}
+    pool = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", **handing)
+    yield from pool(joblib.delayed(_explain_group)(explainer, *group) for group in arguments())
 
 
 def _explain_group(
@@ -123,17 +142,19 @@ def _explain_group(
     target: Target,
     rules: tuple[Rule, ...],
     store: Store | None,
-    max_model_rows: int | None,
+    limits: tuple[int | None, float | None],
     on_error: OnError,
 ) -> Done:
-    predictors, target = explainer._ready(target)
+    max_rows, seconds = limits
+    timed = Budget() if seconds is None else Budget(deadline=deadline_in(seconds))
+    predictors, target = explainer._ready(target, timed)
     step = Lockstep(min(predictor.batch_rows for predictor in predictors))
 
     def task(position: int, label: Any, row: Array, seed: int) -> Callable[[int], tuple[int, Record]]:
         def explain(number: int) -> tuple[int, Record]:
             shared = tuple(_sharing(predictor, step, number) for predictor in predictors)
             try:
-                explanation = explainer._explained(row, shared, target, rules, seed, budget_of(max_model_rows, None))
+                explanation = explainer._explained(row, shared, target, rules, seed, Budget(max_rows, timed.deadline))
             except Exception as error:
                 if on_error == "raise":
                     raise _of_row(error, label) from error

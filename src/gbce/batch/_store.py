@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from gbce._asking import Panel
+from gbce._budget import Budget
 from gbce._durable import clear_leftovers, is_partial, whole_file
 from gbce._seeds import seed_number
 from gbce._weights import Array
@@ -18,7 +20,7 @@ from gbce.explanation import Explanation
 from gbce.io import load, save
 from gbce.predictors import Predictor, some_of
 
-__all__ = ["Store", "described_run"]
+__all__ = ["Store", "described_run", "rows_to_describe"]
 
 _RUN = "run.json"
 _FORMAT = 2  # of its note: before, models and functions counted by their names
@@ -96,6 +98,12 @@ class Store:
         save(explanation, self.path(position))
 
 
+def rows_to_describe(explainer: Any) -> int:
+    """Return how many model rows :func:`described_run` takes."""
+    asked = [predictor.questions(own_decision=True) for predictor in explainer.predictors if not predictor.identity]
+    return len(some_of(len(explainer.data))) * sum(asked)
+
+
 def described_run(
     explainer: Any,
     predictors: Sequence[Predictor],
@@ -103,6 +111,7 @@ def described_run(
     target: Any,
     rules: Sequence[Any],
     max_model_rows: int | None,
+    budget: Budget,
 ) -> dict[str, Any]:
     """Return what tells one run from another, as JSON has it.
 
@@ -110,7 +119,7 @@ def described_run(
     is another; a model with an identity of its own, such as a remote one, is not asked.
     """
     rows = explainer.data[some_of(len(explainer.data))]
-    models, outputs = zip(*(_described_model(predictor, rows) for predictor in predictors), strict=True)
+    models, outputs = zip(*(_described_model(predictor, rows, budget) for predictor in predictors), strict=True)
     trial = Trial(explainer.space, rows, outputs[0])
     return {
         "format": _FORMAT,
@@ -130,11 +139,11 @@ def described_run(
     }
 
 
-def _described_model(predictor: Predictor, rows: Array) -> tuple[dict[str, Any], Array | None]:
+def _described_model(predictor: Predictor, rows: Array, budget: Budget) -> tuple[dict[str, Any], Array | None]:
     """Return what tells a model from others, and what it said about rows ``(n, d)`` if it was asked."""
     known: dict[str, Any] = {"name": predictor.name, "classes": list(map(repr, predictor.classes or ()))}
     if predictor.identity:
         return known | {"identity": predictor.identity}, None
-    said = predictor(rows, own_decision=True)
+    (said,) = Panel((predictor,), budget, own_decision=True).ask(rows)
     decided = np.zeros(0) if said.decided is None else said.decided
     return known | {"outputs": returned(said.values), "decided": returned(decided)}, said.values

@@ -9,6 +9,7 @@ from gbce._checks import require_counts
 from gbce._weights import Array
 from gbce.decisions._nelder_mead import nelder_mead
 from gbce.decisions._rule import Choice, Rule, Scene, best
+from gbce.posterior import BudgetSpentError
 
 __all__ = ["DirectOpt"]
 
@@ -52,20 +53,31 @@ class DirectOpt(Rule):
             x[:, free] = u * unit
             return scene.space.project(x, scene.x0)
 
+        seen: list[tuple[float, Array]] = []  # the best point of each question, for when the budget runs out
+
         def objective(u: Array) -> Array:
             x = rows(u)
-            return posterior.objective(x, posterior.evaluate(x).loss)
+            value = posterior.objective(x, posterior.evaluate(x).loss)
+            least = best(value, scene.distance(x))
+            seen.append((float(value[least]), x[least]))
+            return value
 
         z = posterior.prior.draw(scene.rng, self.n_starts - 1)
         starts = np.vstack([scene.x0[None, :], posterior.prior.place(z).x])
         low, high = scene.space.limits(scene.x0)
-        minima = nelder_mead(
-            objective,
-            np.where(np.isnan(starts), scene.x0, starts)[:, free] / unit,
-            low[free] / unit,
-            high[free] / unit,
-            max_iterations=self.max_iterations,
-        )
+        try:
+            minima = nelder_mead(
+                objective,
+                np.where(np.isnan(starts), scene.x0, starts)[:, free] / unit,
+                low[free] / unit,
+                high[free] / unit,
+                max_iterations=self.max_iterations,
+            )
+        except BudgetSpentError:
+            if not seen:
+                raise
+            x = min(seen, key=lambda point: point[0])[1]
+            return Choice(x[None, :], note=f"{self.label}: the budget ran out; the best point so far was taken.")
         x = rows(minima.x)
         winner = best(minima.value, scene.distance(x))
         unfinished = int((~minima.converged).sum())

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from gbce._budget import budget_of
 from gbce._weights import Array
 from gbce.draws import Draws
 
@@ -16,7 +17,13 @@ __all__ = ["survival", "survival_table", "wilson"]
 _Z = 1.959964
 
 
-def survival(explanation: "Explanation", models: Any) -> pd.DataFrame:
+def survival(
+    explanation: "Explanation",
+    models: Any,
+    *,
+    max_model_rows: int | None = None,
+    time_budget: float | None = None,
+) -> pd.DataFrame:
     """Put an explanation to models that it has not seen, such as refits, and see whether the answer holds.
 
     Parameters
@@ -25,13 +32,22 @@ def survival(explanation: "Explanation", models: Any) -> pd.DataFrame:
         Fresh or loaded from a file.
     models : estimator, callable, list of them, or ModelPosterior
         Fitted for the same table; the weights of a posterior over models count.
+    max_model_rows, time_budget : optional
+        What may be spent, as in :meth:`gbce.Explainer.explain`: rows over all models, seconds. Decisions come first;
+        then as many draws as the rest allows, picked at random, which ``se`` takes into account.
 
     Returns
     -------
     DataFrame
         By rule, and for the ``posterior``: ``before`` (success under the first model), ``survival`` (share of
         ``models`` under which it succeeds), its 95% interval ``low`` to ``high`` over models, ``all`` (success
-        under all of them), Monte Carlo error ``se``, ``n_models``.
+        under all of them), Monte Carlo error ``se``, ``n_models``. The line of the posterior is NaN where the budget
+        does not allow a single draw.
+
+    Raises
+    ------
+    BudgetSpentError
+        If the budget does not even allow the decisions.
 
     Examples
     --------
@@ -50,10 +66,13 @@ def survival(explanation: "Explanation", models: Any) -> pd.DataFrame:
     from gbce._provenance import require_explanation
 
     pool = require_explanation(explanation).draws.pool
-    return survived(explanation, OtherModels.of(models, explanation.space, pool.x[np.isfinite(pool.extra)]))
+    others = OtherModels.of(models, explanation.space, pool.x[np.isfinite(pool.extra)])
+    return survived(explanation, others, budget_of(max_model_rows, time_budget))
 
 
-def survival_table(labels: tuple[str, ...], decided: Array, draws: Draws, drawn: Array, weights: Array) -> pd.DataFrame:
+def survival_table(
+    labels: tuple[str, ...], decided: Array, draws: Draws, drawn: Array, weights: Array, which: Array | None = None
+) -> pd.DataFrame:
     """Return how decisions and a posterior fare under further models, one line each, the posterior last.
 
     Parameters
@@ -65,9 +84,11 @@ def survival_table(labels: tuple[str, ...], decided: Array, draws: Draws, drawn:
     draws : Draws
         The posterior.
     drawn : bool array of shape (u, K)
-        The same for its distinct draws, ``draws.distinct``.
+        The same for its distinct draws, ``draws.distinct``, or for some of them.
     weights : array of shape (K,)
         Of the models.
+    which : int array of shape (u,), optional
+        Which of the distinct draws, picked at random; all when left out.
 
     Returns
     -------
@@ -78,19 +99,28 @@ def survival_table(labels: tuple[str, ...], decided: Array, draws: Draws, drawn:
         them. ``se``: Monte Carlo error of ``survival``, zero for a decision.
     """
     weight, counts = draws.distinct[1], weights > 0
-    share = drawn @ weights
-    mean = float(weight @ share)
-    size = 1.0 / (1.0 / draws.ess + (1.0 / len(draws) if draws.resampled else 0.0))
+    spread = 1.0 / draws.ess + (1.0 / len(draws) if draws.resampled else 0.0)
+    if which is not None and len(which) < len(weight):
+        weight = weight[which] / weight[which].sum()
+        spread += float(np.square(weight).sum())  # that of picking some of them
+    share, under_all = drawn @ weights, np.asarray(drawn[:, counts].all(axis=1))
+    mean = _mean(weight, share)
+    size = 1.0 / spread
     values = np.append(decided @ weights, mean)
     low, high = wilson(values, 1.0 / float(np.square(weights).sum()))
     table = {
         "survival": values,
         "low": low,
         "high": high,
-        "all": np.append(decided[:, counts].all(axis=1).astype(float), float(weight @ drawn[:, counts].all(axis=1))),
-        "se": np.append(np.zeros(len(decided)), np.sqrt(float(weight @ np.square(share - mean)) / size)),
+        "all": np.append(decided[:, counts].all(axis=1).astype(float), _mean(weight, under_all)),
+        "se": np.append(np.zeros(len(decided)), np.sqrt(_mean(weight, np.square(share - mean)) / size)),
     }
     return pd.DataFrame(table, index=pd.Index([*labels, "posterior"], name="rule", dtype=object))
+
+
+def _mean(weight: Array, values: Array) -> float:
+    """Weighted mean, NaN of nothing."""
+    return float(weight @ values) if len(values) else float("nan")
 
 
 def wilson(share: Array, n: float | Array, z: float = _Z) -> tuple[Array, Array]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from gbce._weights import Array
 from gbce.predictors._boosters import from_catboost, from_lightgbm, from_xgboost
 from gbce.predictors._classifier import Classifier, named
 from gbce.predictors._columns import Rows, as_numbers, in_order, made_by, n_columns
@@ -18,6 +17,7 @@ from gbce.predictors._remote import Remote, from_remote
 from gbce.predictors._scores import decides_by_score, scored
 from gbce.predictors._torch import from_torch
 from gbce.space import Space
+from gbce.targets import Outputs
 
 __all__ = ["as_classifier", "as_predictor", "follow_predict"]
 
@@ -83,22 +83,17 @@ def _of_any_make(model: Any, space: Space, name: str | None) -> Predictor:
     raise TypeError(f"model must have a predict method or be callable, not {type(model).__name__}")
 
 
-def as_classifier(predictor: Predictor, x: Array) -> Predictor:
+def as_classifier(predictor: Predictor, said: Outputs) -> Predictor:
     """Read a bare function as a classifier with labels 0, 1, ...: columns are classes, one column is p(1)."""
-    if predictor.classes is not None or not predictor.plain:
-        return predictor
-    values = predictor(x[:1]).values
+    values = said.values
     return replace(predictor, classes=(0, 1) if values.ndim == 1 else tuple(range(values.shape[1])))
 
 
-def follow_predict(predictor: Predictor, x: Array) -> Predictor:
-    """Check on rows ``x`` whether the most probable class is what ``predict`` gives, and remember if it is not.
+def follow_predict(predictor: Predictor, said: Outputs) -> Predictor:
+    """See whether the most probable class is what ``predict`` gave for some rows, and remember if it is not.
 
     A classifier with a tuned threshold, or an SVM with fitted probabilities, decides otherwise.
     """
-    if predictor.classes is None or predictor.decide is None:
-        return predictor
-    said = predictor(x, own_decision=True)
     differs = said.decided != said.values.argmax(axis=1)
     return replace(predictor, decide_always=predictor.decide_always or bool(np.any(differs)))
 

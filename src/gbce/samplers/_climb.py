@@ -8,7 +8,7 @@ import numpy as np
 
 from gbce._weights import Array, normalise, systematic
 from gbce.draws import Points
-from gbce.posterior import EtaGoal, GibbsPosterior
+from gbce.posterior import BudgetSpentError, EtaGoal, GibbsPosterior
 from gbce.samplers._goal import STEEPEST
 from gbce.samplers._guide import Guide
 from gbce.samplers._moves import Kernel, Learned, Normal, Steps, memory
@@ -173,7 +173,11 @@ def _moved(rng: np.random.Generator, kernel: Kernel, start: Population, steps: S
         broke = kernel.posterior.affords(len(now)) < len(now)
         if broke:
             break
-        now, steps = kernel.sweep(rng, now, steps)
+        try:
+            now, steps = kernel.sweep(rng, now, steps)
+        except BudgetSpentError:  # time ran out earlier than was foreseen
+            broke = True
+            break
         passed.append(now)
         accepted.append(steps.acceptance)
         known = memory(start.points, now, kernel.u)

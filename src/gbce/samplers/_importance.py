@@ -6,13 +6,12 @@ from typing import Protocol
 import numpy as np
 
 from gbce._checks import require_counts
+from gbce._weights import Array
 from gbce.draws import Draws, Points
 from gbce.posterior import BudgetSpentError, GibbsPosterior
 from gbce.samplers._goal import settled
 
 __all__ = ["Importance", "Sampler", "candidates"]
-
-_FIRST_BATCH = 64  # rows, where time is short and the model's speed unknown; then twice as many each time
 
 
 class Sampler(Protocol):
@@ -61,14 +60,22 @@ class Importance:
 def candidates(posterior: GibbsPosterior, rng: np.random.Generator, n: int) -> Points:
     """Draw ``n`` points from the prior's map and ask the models about as many as the budget allows."""
     z = posterior.prior.draw(rng, n)
-    if posterior.budget.deadline is None:
-        affordable = posterior.affords(n)
-        parts = [Points.evaluated(posterior, z[:affordable])] if affordable else []
-    else:
-        parts, done, size = [], 0, _FIRST_BATCH
-        while (size := min(size, posterior.affords(n - done))) > 0:
-            parts.append(Points.evaluated(posterior, z[done : done + size]))
-            done, size = done + size, 2 * size
+    parts: list[Points] = []
+    try:
+        for some in posterior.portions(n):
+            parts.append(Points.evaluated(posterior, z[some]))
+    except BudgetSpentError:  # time ran out earlier than was foreseen: what there is, is returned
+        if not parts and posterior.budget.deadline is None:
+            raise
+    if not parts and posterior.budget.deadline is not None:
+        parts = _at_least_some(posterior, z)
     if not parts:
         raise BudgetSpentError("the budget does not allow a single candidate: raise max_model_rows or time_budget")
     return parts[0] if len(parts) == 1 else Points.joined(parts)
+
+
+def _at_least_some(posterior: GibbsPosterior, z: Array) -> list[Points]:
+    """Ask about one batch in the time that is left in all: without candidates there is nothing to go on with."""
+    whole = replace(posterior, budget=posterior.budget.outermost)
+    size = min(posterior.budget.rows_left, len(z), whole.budget.batch(len(z), whole.panel.load))
+    return [Points.evaluated(whole, z[:size])] if whole.budget.time_left > 0 and size > 0 else []

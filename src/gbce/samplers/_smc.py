@@ -1,6 +1,7 @@
 """Adaptive tempering: importance sampling where that is enough, sequential Monte Carlo where it is not."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from gbce._checks import require_counts
 from gbce._weights import pareto_k
 from gbce.draws import Draws, Points
-from gbce.posterior import GibbsPosterior
+from gbce.posterior import BudgetSpentError, GibbsPosterior
 from gbce.samplers._climb import ENOUGH, Climb, climb
 from gbce.samplers._goal import settled
 from gbce.samplers._guide import guide_of
@@ -88,20 +89,30 @@ class SMC:
         n_moved = self._affordable(posterior)
         draws = self._tempered(posterior, rng, Bridge(posterior.mixture), first, n_moved)
         runs = [draws]
+        if self.landmarks and draws.facts["complete"]:
+            with suppress(BudgetSpentError):  # time ran out earlier than was foreseen: what there was stands
+                runs += self._from_landmarks(posterior, rng, draws, first, n_moved)
+        return self._guided(posterior, rng, runs, len(first), n_moved).resample(rng, self.n_draws)
+
+    def _from_landmarks(
+        self, posterior: GibbsPosterior, rng: np.random.Generator, draws: Draws, first: Points, n_moved: int
+    ) -> list[Draws]:
+        """Look around landmarks, and run again from there if the draws have missed something: one run, or none."""
         known = replace(posterior, budget=posterior.budget.share(_FOR_LANDMARKS))
-        marks = landmarks_of(known, rng, len(first)) if self.landmarks and draws.facts["complete"] else None
+        marks = landmarks_of(known, rng, len(first))
         # candidates that broke a constraint were drawn as well, only not kept
         drawn = len(first) / posterior.prior.mass
         n = 0 if marks is None else posterior.affords(round(drawn * marks.share / (1 - marks.share)))
-        if marks is not None and n > 0:
-            around = Points.evaluated(posterior, marks.draw(rng, n))
-            trusted = posterior.goal is None or self._agree(draws)  # an eta must not rest on a mode met by chance
-            fade = _missed_at(posterior, marks, around, draws, trusted)
-            if fade is not None:
-                bridge = Bridge(posterior.mixture, replace(marks, share=n / (n + drawn)), fade)
-                found = self._tempered(posterior, rng, bridge, Points.joined([first, _kept(around)]), n_moved)
-                runs += [found] if found.facts["complete"] else []
-        return self._guided(posterior, rng, runs, len(first), n_moved).resample(rng, self.n_draws)
+        if marks is None or n == 0:
+            return []
+        around = Points.evaluated(posterior, marks.draw(rng, n))
+        trusted = posterior.goal is None or self._agree(draws)  # an eta must not rest on a mode met by chance
+        fade = _missed_at(posterior, marks, around, draws, trusted)
+        if fade is None:
+            return []
+        bridge = Bridge(posterior.mixture, replace(marks, share=n / (n + drawn)), fade)
+        found = self._tempered(posterior, rng, bridge, Points.joined([first, _kept(around)]), n_moved)
+        return [found] if found.facts["complete"] else []
 
     def _guided(
         self, posterior: GibbsPosterior, rng: np.random.Generator, runs: Sequence[Draws], n: int, n_moved: int
@@ -117,6 +128,8 @@ class SMC:
         for number in range(_MAX_GUIDES):
             if all(run.facts["rounds"] == 1 and self._agree(run) for run in runs):
                 break
+            if posterior.budget.deadline is not None and posterior.affords(n) < n:
+                break  # before time goes into a guide that nobody can follow
             guide = guide_of(runs, rng, posterior.mixture, posterior.prior.mass)
             bridge = Bridge(posterior.mixture, guide, fade)
             first = _first(posterior, rng, bridge, n)
@@ -210,6 +223,13 @@ def _first(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, 
     """Return ``n`` fresh points of the bridge's starting law, or nothing if they cannot be afforded."""
     if posterior.affords(n) < n:
         return None
+    try:
+        return _started(posterior, rng, bridge, n)
+    except BudgetSpentError:  # time ran out earlier than was foreseen
+        return None
+
+
+def _started(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, n: int) -> Points | None:
     if bridge.landmarks is None:
         return candidates(posterior, rng, n)
     # candidates that broke a constraint were drawn as well: they count for the share, only not for n
