@@ -28,7 +28,7 @@ def as_text(
 ) -> str:
     """Return a table of the features, and the conditions below it."""
     formula = {one.name: one.text for one in computed}
-    lines = [("feature", "kind", "range", "unit of change", "may change")]
+    lines: list[tuple[str, ...]] = [("feature", "kind", "range", "unit of change", "may change")]
     lines += [
         (f.name, f.kind, _range(f, codec), _unit(f), f"= {formula[f.name]}" if f.name in formula else _freedom(f))
         for f, codec in zip(features, codecs, strict=True)
