@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["is_number", "require_counts", "require_finite", "shown"]
+__all__ = ["is_number", "require_counts", "require_finite", "shown", "told_apart"]
 
 
 def is_number(value: Any) -> bool:
@@ -16,6 +16,12 @@ def is_number(value: Any) -> bool:
 def shown(value: Any) -> str:
     """Return a value as a sentence shows it: a number of numpy's is a number."""
     return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def told_apart(a: float, b: float) -> tuple[str, str]:
+    """Return two numbers as a sentence shows them: in short, unless that would make one of two."""
+    short = f"{a:g}", f"{b:g}"
+    return short if a == b or short[0] != short[1] else (repr(float(a)), repr(float(b)))
 
 
 def require_counts(owner: Any, *names: str) -> None:

@@ -1,18 +1,20 @@
 """Units of change: how much of a column counts as one, read off its spread in the data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 
 from gbce._weights import Array
 
-__all__ = ["units_of"]
+__all__ = ["FLAT", "units_of"]
+
+FLAT = 1e-12  # relative: what varies by less than rounding would make it does not vary
 
 _MAD_TO_SD = 1.4826  # the median absolute deviation of a normal law is its standard deviation over this
 
 
-def units_of(values: Array, names: Sequence[str], scale: Any, fixed: set[str]) -> list[float]:
+def units_of(values: Array, names: Sequence[str], scale: Any, fixed: Set[str]) -> list[float]:
     """One unit of change per column; a column that does not vary has none, unless it is held fixed."""
     if isinstance(scale, Mapping):
         how, given = "sd", dict(scale)
@@ -28,7 +30,7 @@ def units_of(values: Array, names: Sequence[str], scale: Any, fixed: set[str]) -
         else _MAD_TO_SD * np.nanmedian(np.abs(values - np.nanmedian(values, axis=0)), axis=0)
     )
     units = {name: given.get(name, float(spread[j])) for j, name in enumerate(names)}
-    tiny = 1e-12 * np.maximum(np.nanmax(np.abs(values), axis=0), 1e-300)
+    tiny = FLAT * np.maximum(np.nanmax(np.abs(values), axis=0), 1e-300)
     flat = [n for j, n in enumerate(names) if n not in given and spread[j] <= tiny[j]]
     stuck = [name for name in flat if name not in fixed]
     if stuck:

@@ -11,6 +11,7 @@ from gbce.decisions._rule import Choice, Rule, Scene, pick
 
 __all__ = ["DiverseSet", "RandomDraw"]
 
+_MOST_DRAWN = 10_000  # draws that are judged one by one, each with 200 perturbed copies: two million model rows
 _MAX_POINTS = 4_000  # distinct draws among which representatives are sought: 128 MB of distances
 
 
@@ -61,6 +62,11 @@ class DiverseSet(Rule):
 class RandomDraw(Rule):
     """``k`` draws at random: decide by sampling.
 
+    Parameters
+    ----------
+    k : int
+        How many, at most 10,000: each of them is a decision, shown to the model and judged.
+
     Examples
     --------
     >>> RandomDraw(k=5).label
@@ -71,6 +77,11 @@ class RandomDraw(Rule):
 
     def __post_init__(self) -> None:
         require_counts(self, "k")
+        if self.k > _MOST_DRAWN:
+            raise ValueError(
+                f"RandomDraw: k must be at most {_MOST_DRAWN:,}, not {self.k:,}: each of them is shown to the model "
+                "and judged. More draws, not judged, are in explanation.draws."
+            )
 
     def choose(self, scene: Scene) -> Choice:
         """Choose at random, with replacement."""

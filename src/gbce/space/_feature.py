@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from gbce._checks import is_number
+from gbce._checks import is_number, told_apart
 
 __all__ = ["Direction", "Feature", "Kind", "Missing"]
 
@@ -78,7 +78,8 @@ class Feature:
                     raise ValueError(f"feature {self.name!r}: {side} must be a number or None, not {value!r}")
                 object.__setattr__(self, side, float(value))
         if self.low is not None and self.high is not None and self.low > self.high:
-            raise ValueError(f"feature {self.name!r}: low = {self.low:g} is above high = {self.high:g}")
+            low, high = told_apart(self.low, self.high)
+            raise ValueError(f"feature {self.name!r}: low = {low} is above high = {high}")
         if not is_number(self.scale) or not math.isfinite(self.scale) or self.scale <= 0:
             raise ValueError(
                 f"feature {self.name!r}: scale must be a positive number, not {self.scale!r}. It is the amount "

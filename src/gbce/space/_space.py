@@ -4,8 +4,9 @@ Everywhere else a row is a float64 vector ``x`` of shape ``(d,)`` and a batch is
 by their positions, times in their unit, NaN where a value is missing.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,10 +24,11 @@ from gbce.space._feature import Feature, Kind
 from gbce.space._infer import Wishes, codec_of, features_of
 from gbce.space._limits import Limits
 from gbce.space._projection import admissible, coarse_of, completed, projected
-from gbce.space._table import as_text, misfits
+from gbce.space._table import as_text, constant_notes, misfits
 
 __all__ = ["Space"]
 
+_MOST_FEATURES = 100_000  # asked for by number: a slip of the finger, and more than a batch of candidates can hold
 _TOUCH = 1e-9  # relative slack for a row that sits on its bound up to rounding
 
 
@@ -51,6 +53,8 @@ class Space:
         Features that follow from others.
     layout : Layout, optional
         The library and the types of the user's frame where it is not of pandas.
+    notes : tuple of str
+        Sentences for the user about what was read off the data; a file does not keep them.
 
     Examples
     --------
@@ -72,12 +76,13 @@ class Space:
     constraints: tuple[Constraint, ...] = ()
     computed: tuple[Computed, ...] = ()
     layout: Layout | None = None
+    notes: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
         if not self.features:
             raise ValueError("a space needs at least one feature")
-        twice = sorted({name for name in self.names if self.names.count(name) > 1})
+        twice = _repeated(self.names)
         if twice:
             raise ValueError(f"feature names must differ, but {', '.join(map(repr, twice))} occurs twice")
         if not self.codecs:
@@ -108,7 +113,8 @@ class Space:
 
         Texts, objects and unordered categories become categorical, ordered categories ordinal, bools and whole numbers
         that are only ever 0 and 1 boolean, other whole numbers integer (never below zero if they never are in the
-        data), times datetime, everything else real.
+        data), times datetime, everything else real. A column that holds one value only in the data stays as it is,
+        and a note says so: to let it move give its unit with ``scale={name: number}``, or its ``levels``.
 
         Parameters
         ----------
@@ -164,8 +170,9 @@ class Space:
             levels=levels,
             missing=missing,
             one_hot=one_hot,
+            computed=computed,
         )
-        features, codecs = features_of(table, wishes)
+        features, codecs, constant = features_of(table, wishes)
         names = tuple(feature.name for feature in features)
         columns = tuple(table.columns) if _has_labels(data) else None
         if columns is None and any(isinstance(codec, OneHotCodec) for codec in codecs):
@@ -177,6 +184,7 @@ class Space:
             as_constraints(constraints, names),
             as_computed(computed, names),
             _layout(data, codecs),
+            constant_notes(constant),
         )
 
     @classmethod
@@ -188,9 +196,15 @@ class Space:
         >>> Space.real(2).names
         ('x1', 'x2')
         """
-        if isinstance(d_or_names, str):
+        counted = isinstance(d_or_names, (int, np.integer)) and not isinstance(d_or_names, bool)
+        if isinstance(d_or_names, str) or not (counted or isinstance(d_or_names, Iterable)):
             raise ValueError(f"Space.real takes a number of features or a list of names, not {d_or_names!r}")
-        names = [f"x{j + 1}" for j in range(d_or_names)] if isinstance(d_or_names, int) else list(d_or_names)
+        if counted and d_or_names > _MOST_FEATURES:
+            raise ValueError(
+                f"Space.real: {d_or_names:,} features are too many; {_MOST_FEATURES:,} is the most, at which a batch "
+                "of 20,000 candidates already takes 16 GB"
+            )
+        names = [f"x{j + 1}" for j in range(d_or_names)] if counted else list(map(str, d_or_names))
         scales = np.asarray(scale, dtype=float)
         if scales.shape not in ((), (len(names),)):
             raise ValueError(f"scale must be one number or {len(names)}, one per feature, not shape {scales.shape}")
@@ -274,7 +288,7 @@ class Space:
         return len(self.features)
 
     def __str__(self) -> str:
-        return as_text(self.features, self.codecs, self.constraints, self.computed)
+        return as_text(self.features, self.codecs, self.constraints, self.computed, self.notes)
 
     # --- what may change ------------------------------------------------------------------------------------
 
@@ -487,8 +501,7 @@ class Space:
 
     def _matched(self, table: pd.DataFrame, what: str) -> pd.DataFrame:
         have, want = [str(c) for c in table.columns], self.labels
-        missing = [name for name in want if name not in have]
-        extra = [name for name in have if name not in want]
+        missing, extra = _without(want, have), _without(have, want)
         if missing or extra:
             parts = ([f"lacks {missing}"] if missing else []) + ([f"has also {extra}"] if extra else [])
             advice = "Drop what the model was not fitted on." if not missing else "Names must match the data."
@@ -498,8 +511,19 @@ class Space:
         return table.set_axis(list(self.columns or self.names), axis=1)
 
 
+def _repeated(names: Sequence[str]) -> list[str]:
+    """Return the names that occur more than once."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
+def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Return the names that are none of the others."""
+    known = set(others)
+    return [name for name in names if name not in known]
+
+
 def _require_distinct(names: Sequence[str], what: str) -> None:
-    twice = sorted({name for name in names if list(names).count(name) > 1})
+    twice = _repeated(names)
     if twice:
         raise ValueError(f"{what}: a column name occurs twice: {twice}. Rename or drop one of them.")
 

@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from gbce._checks import require_finite
+from gbce._checks import require_finite, told_apart
 from gbce._weights import Array
 from gbce.targets._target import Outputs, Reading, Target, short
 
@@ -178,7 +178,8 @@ class Range(_Plain):
     def __post_init__(self) -> None:
         require_finite(self, "low", "high")
         if self.low > self.high:
-            raise ValueError(f"Range: low = {self.low:g} is above high = {self.high:g}")
+            low, high = told_apart(self.low, self.high)
+            raise ValueError(f"Range: low = {low} is above high = {high}")
         super().__post_init__()
 
     def _wanted(self) -> tuple[float, float]:
