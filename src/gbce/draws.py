@@ -269,7 +269,12 @@ class Draws:
 
     def mean(self, values: Array) -> Array:
         """Weighted mean over the draws of ``values`` given for the pool, ``(N, ...)``."""
-        return np.tensordot(self.weights, values[self.index], axes=1)
+        return np.tensordot(self.weights, values if self._whole else values[self.index], axes=1)
+
+    @cached_property
+    def _whole(self) -> bool:
+        """Whether the draws are the pool as it is."""
+        return np.array_equal(self.index, np.arange(len(self.pool)))
 
     def standard_error(self, influence: Array) -> Array:
         """Monte Carlo error of a figure from its influence values on the pool, ``(N, ...)``.

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from gbce._checks import require_counts, require_finite
 from gbce._weights import Array, resample, weighted_quantile
 from gbce.decisions._rule import Choice, Rule, Scene, pick
+from gbce.space import Places
 
 __all__ = ["DiverseSet", "RandomDraw"]
 
@@ -88,9 +88,9 @@ class RandomDraw(Rule):
         return pick(scene, scene.draws.index[resample(scene.rng, scene.draws.weights, self.k)])
 
 
-def representatives(u: Array, weights: Array, k: int) -> Array:
-    """Greedy k-medians: positions of at most ``k`` points of ``u`` ``(n, m)`` that stand for the others."""
-    distance = cdist(u, u)
+def representatives(u: Places, weights: Array, k: int) -> Array:
+    """Greedy k-medians: positions of at most ``k`` places of ``u`` that stand for the others."""
+    distance = u.distances(u)
     nearest = np.full(len(u), np.inf)
     chosen: list[int] = []
     for _ in range(min(k, len(u))):

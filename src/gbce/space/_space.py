@@ -23,6 +23,7 @@ from gbce.space._embedding import embedded, nearest
 from gbce.space._feature import Feature, Kind
 from gbce.space._infer import Wishes, codec_of, features_of
 from gbce.space._limits import Limits
+from gbce.space._places import Centre, Places
 from gbce.space._projection import admissible, coarse_of, completed, projected
 from gbce.space._table import as_text, constant_notes, misfits
 
@@ -340,8 +341,8 @@ class Space:
 
     # --- distances ------------------------------------------------------------------------------------------
 
-    def embed(self, x: Array, which: Array | None = None) -> Array:
-        """Rows ``(n, d)`` as points ``(n, k)`` whose Euclidean distance is change in units of each feature's scale.
+    def embed(self, x: Array, which: Array | None = None) -> Places:
+        """Rows ``(n, d)`` as points whose Euclidean distance is change in units of each feature's scale.
 
         With ``which``, positions ``(m,)``, only those features are placed.
         """
@@ -349,8 +350,8 @@ class Space:
             return embedded(self.features, x)
         return embedded([self.features[j] for j in which], x[:, which])
 
-    def nearest(self, point: Array, x0: Array, which: Array) -> Array:
-        """Return the admissible row ``(d,)`` nearest to a point ``(k,)`` on the axes of the features ``which``.
+    def nearest(self, point: Centre, x0: Array, which: Array) -> Array:
+        """Return the admissible row ``(d,)`` nearest to a point among the features ``which``.
 
         The mean of embedded draws becomes their Fréchet mean: the row with the least expected squared distance.
         """
@@ -364,7 +365,10 @@ class Space:
         """Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
         if all(feature.plain for feature in self.features):
             return np.linalg.norm((x - x0) / self.scale, axis=1)
-        return np.linalg.norm(self.embed(x) - self.embed(x0[None, :]), axis=1)
+        rows, row = self.embed(x), self.embed(x0[None, :])
+        if not rows.sizes:
+            return np.linalg.norm(rows.axes - row.axes, axis=1)
+        return rows.distances(row)[:, 0]
 
     def change(self, x: Array, x0: Array) -> Array:
         """Size of each feature's change ``(n, d)`` in its own units; any change of a category counts one."""
