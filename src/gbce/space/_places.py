@@ -16,6 +16,7 @@ from gbce._weights import Array
 
 __all__ = ["Centre", "Places"]
 
+_ROW_CELLS = 250_000  # of a block of coordinates: 2 MB
 _BLOCK_CELLS = 4_000_000  # of a block of pairwise distances: 32 MB
 
 
@@ -74,12 +75,18 @@ class Places:
 
     def squares_from(self, centre: Centre) -> Array:
         """Return squared distances ``(n,)`` from a centre."""
-        squares = np.square(self.axes - centre.axes).sum(axis=1)
+        squares = np.concatenate([np.square(some - centre.axes).sum(axis=1) for some in self._in_rows()])
         for c, share in enumerate(centre.shares):
             code = self.codes[:, c]
             own = np.where(code >= 0, 1.0 - 2.0 * share[np.maximum(code, 0)], 0.0)
             squares = squares + self.heights[c] ** 2 * (own + np.square(share).sum())
         return squares
+
+    def _in_rows(self) -> Iterator[Array]:
+        """Go through the coordinates in blocks of rows that stay near the processor."""
+        size = max(1, _ROW_CELLS // max(self.axes.shape[1], 1))
+        for start in range(0, max(len(self), 1), size):
+            yield self.axes[start : start + size]
 
     def between(self, a: Centre, b: Centre) -> float:
         """Return the distance of two centres of such places."""

@@ -30,6 +30,7 @@ from gbce.space._table import as_text, constant_notes, misfits
 __all__ = ["Space"]
 
 _MOST_FEATURES = 100_000  # asked for by number: a slip of the finger, and more than a batch of candidates can hold
+_BLOCK_CELLS = 1_000_000  # numbers of rows whose distances are measured together: 8 MB
 _TOUCH = 1e-9  # relative slack for a row that sits on its bound up to rounding
 
 
@@ -363,6 +364,10 @@ class Space:
 
     def distance(self, x: Array, x0: Array) -> Array:
         """Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
+        some = max(1, _BLOCK_CELLS // len(self))
+        return np.concatenate([self._distance(x[i : i + some], x0) for i in range(0, max(len(x), 1), some)])
+
+    def _distance(self, x: Array, x0: Array) -> Array:
         if all(feature.plain for feature in self.features):
             return np.linalg.norm((x - x0) / self.scale, axis=1)
         rows, row = self.embed(x), self.embed(x0[None, :])
@@ -373,10 +378,12 @@ class Space:
     def change(self, x: Array, x0: Array) -> Array:
         """Size of each feature's change ``(n, d)`` in its own units; any change of a category counts one."""
         size = np.abs(x - x0)
-        unordered = self._limits.unordered
-        size = np.where(unordered, size != 0, size)
+        unordered, gone = self._limits.unordered, np.isnan(size)
+        size = np.where(unordered, size != 0, size) if unordered.any() else size
+        if not gone.any():
+            return size
         both = np.isnan(x) & np.isnan(x0)
-        return np.where(both, 0.0, np.where(np.isnan(size), np.where(unordered, 1.0, self.scale), size))
+        return np.where(both, 0.0, np.where(gone, np.where(unordered, 1.0, self.scale), size))
 
     def changed(self, x: Array, x0: Array) -> Array:
         """Whether each feature of ``(n, d)`` differs from the row's: ``(n, d)``."""
