@@ -8,6 +8,7 @@ import numpy as np
 
 from gbce._budget import Budget, BudgetSpentError
 from gbce._seeds import JUDGING, stream
+from gbce._units import deviations
 from gbce._weights import Array
 from gbce.predictors import Predictor, as_classifier, follow_predict
 
@@ -47,7 +48,7 @@ class Reference:
             advice = "give the target a scale and a tolerance, or "
             with _setting_up(budget, len(self.rows), "reading the spread of outputs off the data", advice):
                 values = first(self.rows).values
-            self.spread = np.atleast_1d(values.std(axis=0))
+            self.spread = np.atleast_1d(deviations(values, np.std))
         return self.spread
 
 

@@ -330,10 +330,11 @@ def _error(contributions: Array, groups: Array | None, *, widened: bool = True) 
 
 def _unrest_of(values: Array, weights: Array, groups: Array | None) -> Array:
     """Squared error between runs over the variance, for columns ``(n, c)`` of points with weights ``(n,)``."""
-    offset = values - weights @ values
-    variance = weights @ np.square(offset)
-    error = np.square(_error(weights[:, None] * offset, groups, widened=False))
-    return np.where(variance > 1e-12 * (1 + np.square(values).max(axis=0)), error / np.maximum(variance, 1e-300), 0)
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite figure has no variance that could be compared
+        offset = values - weights @ values
+        variance = weights @ np.square(offset)
+        error = np.square(_error(weights[:, None] * offset, groups, widened=False))
+        return np.where(variance > 1e-12 * (1 + np.square(values).max(axis=0)), error / np.maximum(variance, 1e-300), 0)
 
 
 def _widening(freedom: Array | float) -> Array:

@@ -48,11 +48,13 @@ class _Matrix:
     def learn(self, which: Array, move: Array, change: Array, slope: Array, potential: Array) -> None:
         """Add what explains the change of the slopes."""
         fresh, curvature = np.isnan(move[:, 0]), self.learnt[which]
-        first = slope[:, :, None] * slope[:, None, :] / _twice(potential)[:, None, None]
         move = np.where(fresh[:, None], 0.0, move)
-        rest = change - np.einsum("ijk,ik->ij", curvature, move)
-        update = rest[:, :, None] * rest[:, None, :] / _divisor(rest, move)[:, None, None]
-        self.learnt[which] = np.where(fresh[:, None, None], first, curvature + update)
+        with np.errstate(over="ignore", invalid="ignore"):  # at an extreme eta; what is no number is not learnt
+            first = slope[:, :, None] * slope[:, None, :] / _twice(potential)[:, None, None]
+            rest = change - np.einsum("ijk,ik->ij", curvature, move)
+            update = rest[:, :, None] * rest[:, None, :] / _divisor(rest, move)[:, None, None]
+            learnt = np.where(fresh[:, None, None], first, curvature + update)
+        self.learnt[which] = np.where(np.isfinite(learnt).all(axis=(1, 2), keepdims=True), learnt, 0.0)
 
     def step(self, which: Array, uphill: Array) -> Array:
         """Solve in the eigenvectors of each matrix."""

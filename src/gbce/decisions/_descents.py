@@ -169,7 +169,9 @@ def _uphill(search: Search, here: Array, slope: Array) -> Array:
 
 def _along(search: Search, here: Array, uphill: Array, step: Array) -> Array:
     """Points ``(s, t, m)`` on the way; a coordinate that would cross the row, where a cost may have a kink, stops."""
-    trial = np.clip(here[:, None, :] + _LENGTHS * step[:, None, :], search.low, search.high)
+    with np.errstate(over="ignore", invalid="ignore"):  # at an extreme eta a slope leads beyond any number: no step
+        trial = here[:, None, :] + _LENGTHS * step[:, None, :]
+    trial = np.clip(np.where(np.isfinite(trial), trial, here[:, None, :]), search.low, search.high)
     side = np.where(here != 0, np.sign(here), -np.sign(uphill))
     return np.where(trial * side[:, None, :] < 0, 0.0, trial)
 

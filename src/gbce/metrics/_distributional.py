@@ -36,7 +36,10 @@ class Figure(NamedTuple):
 
 def expectation(draws: Draws, values: Array) -> Figure:
     """Posterior mean of ``values`` given for the pool, ``(N,)``."""
+    values = np.where(draws.pool_weights > 0, values, 0.0)  # what has no weight does not count, even if it is infinite
     mean = float(draws.mean(values))
+    if not np.isfinite(mean):
+        return Figure(mean, np.nan)
     return Figure(mean, float(draws.standard_error(values - mean)))
 
 

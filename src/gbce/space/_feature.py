@@ -10,6 +10,8 @@ from gbce._checks import is_number, told_apart
 
 __all__ = ["Direction", "Feature", "Kind", "Missing"]
 
+_LARGEST_SCALE = 1e150  # its square is still a number, and so is the square of one over it
+
 Kind = Literal["real", "integer", "ordinal", "categorical", "boolean", "datetime"]
 Direction = Literal["any", "increase", "decrease"]
 Missing = Literal["keep", "leave", "any"]
@@ -84,6 +86,11 @@ class Feature:
             raise ValueError(
                 f"feature {self.name!r}: scale must be a positive number, not {self.scale!r}. It is the amount "
                 "of change that counts as one unit."
+            )
+        if not 1.0 / _LARGEST_SCALE <= self.scale <= _LARGEST_SCALE:
+            raise ValueError(
+                f"feature {self.name!r}: scale = {self.scale:g} must lie between {1.0 / _LARGEST_SCALE:.0e} and "
+                f"{_LARGEST_SCALE:.0e}, so that squared changes are numbers. Measure the column in other units."
             )
         object.__setattr__(self, "scale", float(self.scale))
         if not isinstance(self.mutable, (bool, np.bool_)):

@@ -143,7 +143,7 @@ def _units(
 
 def _is_constant(x: Array) -> bool:
     """Whether a column of numbers or codes ``(n,)`` holds one value only, up to rounding, beside missing ones."""
-    low, high = np.nanmin(x), np.nanmax(x)
+    low, high = 0.5 * np.nanmin(x), 0.5 * np.nanmax(x)  # half of each: their difference is a number
     return bool(high - low <= FLAT * max(abs(low), abs(high)))
 
 

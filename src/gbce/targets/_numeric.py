@@ -111,9 +111,10 @@ class _Plain(Numeric):
         values = self._numbers(outputs)
         if self.scale is None or self.tolerance is None:
             raise ValueError(f"{type(self).__name__}: scale and tolerance are still open; call resolved(spread) first")
-        deviation = self.deviation(values)
-        scaled = deviation / self.scale
-        loss = np.square(scaled) if self.loss == "squared" else scaled
+        with np.errstate(over="ignore"):  # a loss beyond any number is infinite: the point has no weight
+            deviation = self.deviation(values)
+            scaled = deviation / self.scale
+            loss = np.square(scaled) if self.loss == "squared" else scaled
         return Reading(values, loss, deviation <= self.tolerance)
 
 
