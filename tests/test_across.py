@@ -16,6 +16,7 @@ from gbce.decisions._risk import joint_tail_mean, tail_mean
 from gbce.metrics import wilson
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import as_predictor
+from gbce.space import Places
 from scenes import scene_of
 from slopes import DATA, MODELS, QUICK, WEIGHTS, slope, slopes_explainer, slopes_explanation
 
@@ -254,13 +255,13 @@ def test_energy_distance_of_normal_laws():
     n, gap = 3_000, 0.8
     a, b = RNG.normal(size=(n, 1)), gap + RNG.normal(size=(n, 1))
     cross = 2 * norm.pdf(gap / np.sqrt(2)) * np.sqrt(2) + gap * (1 - 2 * norm.cdf(-gap / np.sqrt(2)))
-    assert energy_distance(a, b) == pytest.approx(np.sqrt(2 * cross - 4 / np.sqrt(np.pi)), abs=0.04)
+    assert energy_distance(Places(a), Places(b)) == pytest.approx(np.sqrt(2 * cross - 4 / np.sqrt(np.pi)), abs=0.04)
     twice = np.vstack([a[:500], a[:250]])
     weights = np.append(np.repeat([1.0, 2.0], 250), np.ones(250) * 0) / 750
     counted = np.vstack([a[:250], a[250:500], a[250:500]])
-    far = energy_distance(twice, b[:500], weights)
-    assert far == pytest.approx(energy_distance(counted, b[:500]), abs=0.01)
-    assert energy_distance(a[:1], a[:1]) == 0
+    far = energy_distance(Places(twice), Places(b[:500]), weights)
+    assert far == pytest.approx(energy_distance(Places(counted), Places(b[:500])), abs=0.01)
+    assert energy_distance(Places(a[:1]), Places(a[:1])) == 0
 
 
 def test_sensitivity_of_a_linear_model():

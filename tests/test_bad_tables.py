@@ -260,12 +260,6 @@ def test_bad_formula_is_refused(formula, sentence):
 
 FAR = pd.Series(pd.date_range("1700-01-01", periods=N, freq="1461D")) + pd.to_timedelta(RNG.integers(0, 10**9, N), "ns")
 BAD_DATA = {
-    "one level": (DATA.assign(job="cook"), {}, r"feature 'job' has 1 level, 'cook': it cannot change\. Hold it fixed"),
-    "one level of a category": (
-        DATA.assign(job=pd.Categorical(["cook"] * N)),
-        {},
-        r"feature 'job' has 1 level, 'cook'",
-    ),
     "no level named": (DATA, {"levels": {"job": []}}, r"column 'job' .*level|feature 'job' has no level"),
     "a level left out": (DATA, {"levels": {"job": ["cook", "clerk"]}}, r"data: column 'job' holds 'pilot' in row \d+"),
     "a level twice": (DATA, {"levels": {"job": ["cook", "clerk", "pilot", "cook"]}}, r"'job': a level occurs twice"),

@@ -14,6 +14,7 @@ from gbce.decisions._bayes import expected_distance, geometric_median
 from gbce.decisions._risk import some_draws, tail_mean
 from gbce.decisions._trials import Trials, lower_bound
 from gbce.noise import offsets
+from gbce.space import Places
 from scenes import scene_of
 
 RNG = np.random.default_rng(0)
@@ -102,16 +103,16 @@ def test_geometric_median_minimises_the_sum_of_distances():
 
 def test_geometric_median_is_safe_on_a_draw():
     star = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    np.testing.assert_allclose(geometric_median(star, np.full(5, 0.2)), [0.0, 0.0], atol=1e-12)
-    heavy = geometric_median(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([0.8, 0.1, 0.1]))
+    np.testing.assert_allclose(geometric_median(Places(star), np.full(5, 0.2)).axes, [0.0, 0.0], atol=1e-12)
+    heavy = geometric_median(Places(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])), np.array([0.8, 0.1, 0.1])).axes
     np.testing.assert_allclose(heavy, [0.0, 0.0], atol=1e-9)
     # starts on a draw that is not the answer: the mean of these four is the origin
     kite = np.array([[0.0, 0.0], [3.0, 0.0], [-1.5, 1.0], [-1.5, -1.0]])
-    y = geometric_median(kite, np.array([0.01, 0.33, 0.33, 0.33]))
+    y = geometric_median(Places(kite), np.array([0.01, 0.33, 0.33, 0.33])).axes
     assert np.linalg.norm(kite - y, axis=1) @ [0.01, 0.33, 0.33, 0.33] < np.linalg.norm(kite, axis=1) @ [
         0.01, 0.33, 0.33, 0.33,
     ]  # fmt: skip
-    np.testing.assert_array_equal(geometric_median(np.ones((4, 2)), np.full(4, 0.25)), [1.0, 1.0])
+    np.testing.assert_array_equal(geometric_median(Places(np.ones((4, 2))), np.full(4, 0.25)).axes, [1.0, 1.0])
 
 
 def test_medoid_by_brute_force_and_in_blocks(monkeypatch):
@@ -119,9 +120,9 @@ def test_medoid_by_brute_force_and_in_blocks(monkeypatch):
     best = index[cdist(CLOUD[index], CLOUD[index]).sum(axis=1).argmin()]
     scene = scene_of(CLOUD, index=index)
     np.testing.assert_array_equal(chosen(gbce.Medoid(), scene)[0], CLOUD[best])
-    whole = expected_distance(CLOUD, CLOUD, np.full(300, 1 / 300))
-    monkeypatch.setattr("gbce.decisions._bayes._CHUNK_CELLS", 1000)
-    np.testing.assert_allclose(expected_distance(CLOUD, CLOUD, np.full(300, 1 / 300)), whole)
+    whole = expected_distance(Places(CLOUD), Places(CLOUD), np.full(300, 1 / 300))
+    monkeypatch.setattr("gbce.space._places._BLOCK_CELLS", 1000)
+    np.testing.assert_allclose(expected_distance(Places(CLOUD), Places(CLOUD), np.full(300, 1 / 300)), whole)
 
 
 def test_units_matter_to_the_medoid():

@@ -13,6 +13,7 @@ import gbce
 from exact import Grid, Linear, midpoints
 from gbce.metrics import Neighbours
 from gbce.priors._near_data import Density
+from gbce.space import Places
 from laws import close
 
 SMALL = gbce.SMC(n_candidates=4_000, n_draws=1_000)
@@ -277,7 +278,7 @@ def test_closeness_to_data_against_quadrature():
     density = explainer.prior.density
 
     def log_prior(x):
-        squares = np.square(x[:, None, :] - density.points).sum(axis=2)
+        squares = np.square(x[:, None, :] - density.points.axes).sum(axis=2)
         kernel = logsumexp(-0.5 * squares / density.width**2, axis=1) - np.log(len(density.points))
         return 0.7 * kernel - 0.5 * np.square(x - [0.0, -2.0]).sum(axis=1) / 1.5**2
 
@@ -303,7 +304,7 @@ def test_closeness_to_data_makes_draws_and_decisions_more_plausible():
 def test_width_of_the_density_is_the_one_that_predicts_best():
     data = np.random.default_rng(0).normal(size=(400, 1))
     # the best bandwidth for a normal law is about 1.06 n**(-1/5) = 0.32
-    assert 0.2 < Density.of(data, gbce.Space.real(1).features).width < 0.5
+    assert 0.2 < Density.of(Places(data), gbce.Space.real(1).features).width < 0.5
 
 
 def test_correlated_moves_follow_the_data():
@@ -439,12 +440,12 @@ def test_mean_is_the_row_with_the_least_expected_squared_distance():
     row = {"n": 1, "job": "a", "flag": True}
     explanation = explainer.explain(row, gbce.AtLeast(4.0), rules=[gbce.Mean(), gbce.GeometricMedian()], seed=0)
     x = np.array(list(itertools.product(range(6), range(3), range(2))), dtype=float)
-    u, draws = space.embed(x), space.embed(explanation.draws.x)
+    u, draws = space.embed(x).axes, space.embed(explanation.draws.x).axes
     squares = np.square(u[:, None, :] - draws).sum(axis=2)
     best = space.frame(x[[squares.mean(axis=1).argmin()]]).iloc[0]
     assert explanation.counterfactuals.loc["Mean"].tolist() == best.tolist()
     middle = np.sqrt(squares).mean(axis=1)
-    chosen = space.embed(space.encode(explanation.counterfactuals.iloc[[1]]))
+    chosen = space.embed(space.encode(explanation.counterfactuals.iloc[[1]])).axes
     reached = np.sqrt(np.square(chosen - draws).sum(axis=1)).mean()
     assert reached <= np.sort(middle)[2]  # rounded from the continuous one: among the best
 

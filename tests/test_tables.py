@@ -6,6 +6,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.ensemble import RandomForestRegressor
 
 import gbce
+from gbce.space import Places
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +86,11 @@ def test_candidates_that_break_a_rule_are_not_asked_for_their_density(table, mon
 def test_density_is_the_mean_of_the_kernels(table):
     X, _, space = table
     density = gbce.NearData(max_rows=60).learned(space, space.encode(X)).density
-    u = space.embed(space.encode(X))[:40] + 0.3
-    gaps = np.square(u[:, None, :] - density.points[None, :, :]).sum(axis=2)
-    np.testing.assert_allclose(density.log(u), np.log(np.exp(-0.5 * gaps / density.width**2).mean(axis=1)), rtol=1e-8)
+    u = space.embed(space.encode(X)).axes[:40] + 0.3
+    gaps = np.square(u[:, None, :] - density.points.axes[None, :, :]).sum(axis=2)
+    np.testing.assert_allclose(
+        density.log(Places(u)), np.log(np.exp(-0.5 * gaps / density.width**2).mean(axis=1)), rtol=1e-8
+    )
 
 
 def test_a_level_that_breaks_a_rule_goes_back_and_numbers_keep_their_move():

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["is_number", "is_whole", "printable", "require_counts", "require_finite", "shown"]
+__all__ = ["is_number", "is_whole", "printable", "require_counts", "require_finite", "shown", "told_apart"]
 
 
 def is_number(value: Any) -> bool:
@@ -34,6 +34,12 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def told_apart(a: float, b: float) -> tuple[str, str]:
+    """Return two numbers as a sentence shows them: in short, unless that would make one of two."""
+    short = f"{a:g}", f"{b:g}"
+    return short if a == b or short[0] != short[1] else (repr(float(a)), repr(float(b)))
 
 
 def require_counts(owner: Any, *names: str) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from gbce._asking import Panel
 from gbce._budget import Budget, BudgetSpentError
 from gbce._seeds import JUDGING, stream
+from gbce._units import deviations
 from gbce._weights import Array
 from gbce.predictors import Predictor, as_classifier, follow_predict
 from gbce.targets import Outputs
@@ -90,7 +91,7 @@ def _compared(predictors: tuple[Predictor, ...]) -> list[bool]:
 
 
 def _spread(said: Outputs) -> Array:
-    return np.atleast_1d(said.values.std(axis=0))
+    return np.atleast_1d(deviations(said.values, np.std))
 
 
 def _between(rows: Array, steps: Array) -> Array:

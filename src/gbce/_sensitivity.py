@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.spatial.distance import cdist
 
 from gbce._budget import Budget, BudgetSpentError
 from gbce._checks import printable
@@ -15,7 +14,7 @@ from gbce._weights import Array
 from gbce.draws import Draws
 from gbce.explanation import Explanation
 from gbce.noise import Noise, offsets, require_noise
-from gbce.space import Space
+from gbce.space import Places, Space
 
 __all__ = ["Sensitivity", "energy_distance", "sensitivity"]
 
@@ -117,8 +116,8 @@ def _cut_short(ended: int, n: int) -> str:
     return f"; the budget ended {ended} of {n} runs early: they may differ for that reason alone" if ended else ""
 
 
-def energy_distance(a: Array, b: Array, a_weights: Array | None = None, b_weights: Array | None = None) -> float:
-    """Return the energy distance of two weighted sets of points ``(n, k)`` and ``(m, k)``.
+def energy_distance(a: Places, b: Places, a_weights: Array | None = None, b_weights: Array | None = None) -> float:
+    """Return the energy distance of two weighted sets of places.
 
     ``sqrt(2 E|A - B| - E|A - A'| - E|B - B'|)`` (Székely and Rizzo, 2013): zero for equal laws only. Pairs of a point
     with itself are left out, so that it does not depend on the numbers of points; where chance makes it negative under
@@ -127,11 +126,11 @@ def energy_distance(a: Array, b: Array, a_weights: Array | None = None, b_weight
     wa = np.full(len(a), 1.0 / len(a)) if a_weights is None else a_weights
     wb = np.full(len(b), 1.0 / len(b)) if b_weights is None else b_weights
 
-    def within(points: Array, weights: Array) -> float:
+    def within(points: Places, weights: Array) -> float:
         others = 1.0 - float(np.square(weights).sum())
-        return float(weights @ cdist(points, points) @ weights) / others if others > 1e-12 else 0.0
+        return float(weights @ points.distances(points) @ weights) / others if others > 1e-12 else 0.0
 
-    squared = 2.0 * float(wa @ cdist(a, b) @ wb) - within(a, wa) - within(b, wb)
+    squared = 2.0 * float(wa @ a.distances(b) @ wb) - within(a, wa) - within(b, wb)
     return float(np.sqrt(max(squared, 0.0)))
 
 
@@ -141,7 +140,7 @@ def _apart(space: Space, one: Draws, other: Draws) -> tuple[float, float]:
         some = np.unique(np.linspace(0, len(draws) - 1, min(len(draws), _MOST)).astype(int))
         sets.append((space.embed(draws.x[some]), draws.weights[some] / draws.weights[some].sum()))
     (a, wa), (b, wb) = sets
-    return energy_distance(a, b, wa, wb), float(np.linalg.norm(wa @ a - wb @ b))
+    return energy_distance(a, b, wa, wb), a.between(a.centre(wa), b.centre(wb))
 
 
 def _sentence(table: pd.DataFrame) -> str:

@@ -20,6 +20,8 @@ from gbce.priors import LocatedPrior
 
 __all__ = ["Draws", "Points"]
 
+_COLUMNS = 16  # looked at together: what stays near the processor
+
 
 @dataclass(frozen=True, eq=False)
 class Points:
@@ -253,13 +255,12 @@ class Draws:
     @cached_property
     def _unrest(self) -> Array:
         """Squared error between runs over the posterior variance, for coordinates, loss and distance."""
-        values = np.column_stack([self.pool.z, self.pool.loss[:, 0], self.pool.cost])[self.pool_weights > 0]
-        weights = self.pool_weights[self.pool_weights > 0]
-        groups = None if self.groups is None else self.groups[self.pool_weights > 0]
-        offset = values - weights @ values
-        variance = weights @ np.square(offset)
-        error = np.square(_error(weights[:, None] * offset, groups, widened=False))
-        return np.where(variance > 1e-12 * (1 + np.square(values).max(axis=0)), error / np.maximum(variance, 1e-300), 0)
+        counts, z = np.flatnonzero(self.pool_weights > 0), self.pool.z
+        some = slice(None) if len(counts) == len(z) else counts
+        groups = None if self.groups is None else self.groups[some]
+        few = [z[:, j : j + _COLUMNS] for j in range(0, z.shape[1], _COLUMNS)]
+        few[-1] = np.column_stack([few[-1], self.pool.loss[:, 0], self.pool.cost])
+        return np.concatenate([_unrest_of(columns[some], self.pool_weights[some], groups) for columns in few])
 
     @cached_property
     def distinct(self) -> tuple[Array, Array]:
@@ -269,7 +270,12 @@ class Draws:
 
     def mean(self, values: Array) -> Array:
         """Weighted mean over the draws of ``values`` given for the pool, ``(N, ...)``."""
-        return np.tensordot(self.weights, values[self.index], axes=1)
+        return np.tensordot(self.weights, values if self._whole else values[self.index], axes=1)
+
+    @cached_property
+    def _whole(self) -> bool:
+        """Whether the draws are the pool as it is."""
+        return np.array_equal(self.index, np.arange(len(self.pool)))
 
     def standard_error(self, influence: Array) -> Array:
         """Monte Carlo error of a figure from its influence values on the pool, ``(N, ...)``.
@@ -314,11 +320,21 @@ def _error(contributions: Array, groups: Array | None, *, widened: bool = True) 
     n = int(groups.max()) + 1
     if n == 1:
         return np.full(contributions.shape[1:], np.inf)
-    sums = np.zeros((n, *contributions.shape[1:]))
-    np.add.at(sums, groups, contributions)
+    columns = np.ascontiguousarray(contributions.reshape(len(contributions), -1).T)
+    sums = np.array([np.bincount(groups, weights=column, minlength=n) for column in columns])
+    sums = np.ascontiguousarray(sums.T).reshape(n, *contributions.shape[1:])
     sums = sums - sums.mean(axis=0)
     spread = np.sqrt(np.square(sums).sum(axis=0) * n / (n - 1))
     return spread * _widening(n - 1) if widened else spread
+
+
+def _unrest_of(values: Array, weights: Array, groups: Array | None) -> Array:
+    """Squared error between runs over the variance, for columns ``(n, c)`` of points with weights ``(n,)``."""
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite figure has no variance that could be compared
+        offset = values - weights @ values
+        variance = weights @ np.square(offset)
+        error = np.square(_error(weights[:, None] * offset, groups, widened=False))
+        return np.where(variance > 1e-12 * (1 + np.square(values).max(axis=0)), error / np.maximum(variance, 1e-300), 0)
 
 
 def _widening(freedom: Array | float) -> Array:

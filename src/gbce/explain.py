@@ -301,6 +301,7 @@ class Explainer(Probes):
             "" if decisions or not choices else "The budget left no row to judge decisions with.",
             calibration_note(explanation.calibration, posterior.mixture.eta),
             *rule_notes,
+            *self.space.notes,
             short_note(status, decisions, posterior.target),
             "" if posterior.prior.spikes else mode_note(decisions, posterior.mixture),
         ]

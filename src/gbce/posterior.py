@@ -32,6 +32,9 @@ __all__ = [
 ]
 
 
+_LARGE = 1e300  # a weight whose sum with others may not be a number any more
+
+
 class Evaluated(NamedTuple):
     """What the models say about ``n`` rows, each array ``(n, K)``."""
 
@@ -91,7 +94,8 @@ class Mixture:
         if self.eta == 0:
             return np.zeros(len(loss))  # also where a loss is infinite: the prior knows no loss
         # Eq. model-mixture is the member t = eta: -log sum_k w_k exp(-eta loss_k)
-        return self.eta * self.effective_loss(loss)
+        with np.errstate(over="ignore"):  # beyond any number it is infinite: the point has no weight
+            return self.eta * self.effective_loss(loss)
 
     def objective(self, loss: Array, cost: Array) -> Array:
         """Return minus the log density up to a constant, ``potential + d(row, x)``: Eq. 1 and Eq. map of the paper."""
@@ -202,7 +206,8 @@ def weights_from_risk(risk: Any, gamma: float) -> Array:
         raise ValueError(f"risk must be one finite number per model, not {risk!r}")
     if not (np.isfinite(gamma) and gamma >= 0):
         raise ValueError(f"gamma must be zero or a positive number, not {gamma!r}")
-    weights = np.exp(-gamma * (risk - risk.min()))
+    with np.errstate(over="ignore"):  # a model that is worse beyond any number has no weight
+        weights = np.exp(-gamma * np.minimum(risk - risk.min(), np.finfo(float).max))
     return weights / weights.sum()
 
 
@@ -216,6 +221,7 @@ def as_weights(weights: Any, n_models: int) -> Array:
         raise ValueError(f"weights must be numbers, one per model, not {weights!r}") from None
     if array.shape != (n_models,):
         raise ValueError(f"weights must have one number per model: {n_models} models, but weights {array.tolist()}")
-    if not np.isfinite(array).all() or (array < 0).any() or array.sum() == 0:
+    if not np.isfinite(array).all() or (array < 0).any() or not array.any():
         raise ValueError(f"weights must be zero or more and not all zero, not {array.tolist()}")
+    array = array / array.max() if array.max() > _LARGE else array  # so that their sum is a number
     return array / array.sum()

@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from gbce._checks import require_counts
 from gbce._weights import Array
 from gbce.decisions._rule import Choice, Rule, Scene, best, pick
+from gbce.space import Centre, Places
 
 __all__ = ["GeometricMedian", "Mean", "Medoid"]
-
-_CHUNK_CELLS = 4_000_000  # of a block of pairwise distances: 32 MB
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Mean(Rule):
 
     def choose(self, scene: Scene) -> Choice:
         """Choose the mean, inside the space."""
-        return _invented(scene, scene.draws.weights @ scene.units(scene.draws.x))
+        return _invented(scene, scene.units(scene.draws.x).centre(scene.draws.weights))
 
 
 @dataclass(frozen=True)
@@ -79,35 +77,34 @@ class Medoid(Rule):
         return pick(scene, where[best(expected_distance(u, u, weight), scene.objective(points))])
 
 
-def geometric_median(u: Array, weights: Array, max_iterations: int = 1_000, tolerance: float = 1e-10) -> Array:
-    """Point ``(m,)`` with the least weighted sum of Euclidean distances to ``u`` of shape ``(n, m)``."""
-    y = weights @ u / weights.sum()
-    size = max(float(np.abs(u - y).max()), 1e-300)
+def geometric_median(u: Places, weights: Array, max_iterations: int = 1_000, tolerance: float = 1e-10) -> Centre:
+    """Point with the least weighted sum of Euclidean distances to ``u``, ``n`` places with weights ``(n,)``."""
+    y = u.centre(weights, weights.sum())
+    size = max(float(np.abs(u.axes - y.axes).max(initial=0.0)), float(u.heights.max(initial=0.0)), 1e-300)
     for _ in range(max_iterations):
-        gap = np.linalg.norm(u - y, axis=1)
+        gap = np.sqrt(u.squares_from(y))
         away = gap > 1e-14 * size
         pull = np.where(away, weights / np.where(away, gap, 1.0), 0.0)
         if not away.any():
             return y
-        target = pull @ u / pull.sum()
+        target = u.centre(pull, pull.sum())
         here = float(weights[~away].sum())
         if here > 0:  # y sits on a draw: leave it only if the others pull harder than its own weight
-            force = float(np.linalg.norm(pull @ (u - y)))
+            force = float(pull.sum() * u.between(target, y))
             if force <= here:
                 return y
-            target = y + (1.0 - here / force) * (target - y)
-        if np.linalg.norm(target - y) <= tolerance * size:
+            target = y.toward(target, 1.0 - here / force)
+        if u.between(target, y) <= tolerance * size:
             return target
         y = target
     return y
 
 
-def expected_distance(a: Array, u: Array, weights: Array) -> Array:
-    """Weighted mean Euclidean distance of each of ``a`` ``(k, m)`` to ``u`` ``(n, m)``, without a (k, n) matrix."""
-    block = max(1, _CHUNK_CELLS // len(u))
-    return np.concatenate([cdist(a[i : i + block], u) @ weights for i in range(0, len(a), block)])
+def expected_distance(a: Places, u: Places, weights: Array) -> Array:
+    """Weighted mean Euclidean distance of each of the places ``a`` to ``u``, without a matrix of all pairs."""
+    return np.concatenate([some.distances(u) @ weights for some in a.blocks(u)])
 
 
-def _invented(scene: Scene, u: Array) -> Choice:
-    """Choose the admissible row nearest to a point ``(k,)`` among the free features' axes."""
+def _invented(scene: Scene, u: Centre) -> Choice:
+    """Choose the admissible row nearest to a point among the free features' axes."""
     return Choice(scene.space.nearest(u, scene.x0, scene.free)[None, :])

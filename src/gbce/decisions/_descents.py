@@ -15,6 +15,7 @@ from typing import Self
 import numpy as np
 
 from gbce._weights import Array
+from gbce.decisions._curvature import curvature_of
 from gbce.decisions._rule import Scene
 from gbce.draws import Points
 from gbce.posterior import BudgetSpentError, GibbsPosterior
@@ -25,7 +26,6 @@ _NEWTON_STEPS = 40
 _LEAST_STEP_GAIN = 1e-5
 _SLOPE, _COST_SLOPE = 1e-4, 1e-6  # differences; many models round to single precision, the cost does not
 _LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.005])[:, None]  # of a Newton step, tried in one call
-_FLATTEST = 0.05  # least curvature, that of the prior being about one
 
 _COORDINATE_STEPS = 12
 _FIRST_MOVE, _LAST_MOVE = 0.5, 1e-3
@@ -119,17 +119,18 @@ def newton(search: Search, v: Array, f: Array, may: Array | None = None) -> tupl
         return v, f
     v, f = v.copy(), f.copy()
     s, m = v.shape
-    curvature, slope, last = np.zeros((s, m, m)), np.zeros((s, m)), np.full((s, m), np.nan)
+    curvature = curvature_of(s, search.precision, _NEWTON_STEPS)
+    slope, last = np.zeros((s, m)), np.full((s, m), np.nan)
     failures, active = np.zeros(s, dtype=int), np.arange(s)
     may = np.ones(v.shape, dtype=bool) if may is None else may
     active = active[(may & search.smooth).any(axis=1)]
     for _ in range(_NEWTON_STEPS if len(active) else 0):
         here, potential = v[active], f[active] - search.cost(v[active])
         now = _slopes(search, here, potential, may[active])
-        curvature[active] = _learnt(curvature[active], here - last[active], now - slope[active], now, potential)
+        curvature.learn(active, here - last[active], now - slope[active], now, potential)
         slope[active], last[active] = now, here
         uphill = np.where(may[active], _uphill(search, here, now), 0.0)
-        trial = _along(search, here, uphill, _newton_step(uphill, curvature[active] + search.precision))
+        trial = _along(search, here, uphill, curvature.step(active, uphill))
         value = search(trial)
         pick = (np.arange(len(active)), value.argmin(axis=1))
         gain: Array = f[active] - value[pick]
@@ -157,21 +158,6 @@ def _slopes(search: Search, here: Array, potential: Array, may: Array) -> Array:
     return slope
 
 
-def _learnt(curvature: Array, move: Array, change: Array, slope: Array, potential: Array) -> Array:
-    """Curvature ``(s, m, m)`` of the potential that explains the change of its slope over the last move.
-
-    Without a last move it is that of a squared error, whose slope ``g`` and value ``P`` give ``g g' / 2P``.
-    """
-    fresh = np.isnan(move[:, 0])
-    first = slope[:, :, None] * slope[:, None, :] / np.maximum(2 * potential, 1e-12)[:, None, None]
-    move = np.where(fresh[:, None], 0.0, move)
-    rest = change - np.einsum("ijk,ik->ij", curvature, move)
-    product = (rest * move).sum(axis=1)
-    safe = np.abs(product) > 1e-8 * np.linalg.norm(rest, axis=1) * np.linalg.norm(move, axis=1)
-    update = rest[:, :, None] * rest[:, None, :] / np.where(safe, product, np.inf)[:, None, None]
-    return np.where(fresh[:, None, None], first, curvature + update)
-
-
 def _uphill(search: Search, here: Array, slope: Array) -> Array:
     """Slope of the objective where a coordinate can descend; zero at a bound or in a kink of the cost."""
     e, cost = _COST_SLOPE * np.eye(here.shape[1]), search.cost(here)[:, None]
@@ -181,17 +167,11 @@ def _uphill(search: Search, here: Array, slope: Array) -> Array:
     return np.where((to_left > 0) & (here > search.low), to_left, right)
 
 
-def _newton_step(uphill: Array, curvature: Array) -> Array:
-    moving = uphill != 0
-    both = moving[:, :, None] & moving[:, None, :]
-    size, axes = np.linalg.eigh(np.where(both, curvature, np.eye(uphill.shape[1])))
-    size = np.maximum(np.abs(size), _FLATTEST)  # down, not to a saddle
-    return np.where(moving, -np.einsum("ijk,ilk,il->ij", axes / size[:, None, :], axes, uphill), 0.0)
-
-
 def _along(search: Search, here: Array, uphill: Array, step: Array) -> Array:
     """Points ``(s, t, m)`` on the way; a coordinate that would cross the row, where a cost may have a kink, stops."""
-    trial = np.clip(here[:, None, :] + _LENGTHS * step[:, None, :], search.low, search.high)
+    with np.errstate(over="ignore", invalid="ignore"):  # at an extreme eta a slope leads beyond any number: no step
+        trial = here[:, None, :] + _LENGTHS * step[:, None, :]
+    trial = np.clip(np.where(np.isfinite(trial), trial, here[:, None, :]), search.low, search.high)
     side = np.where(here != 0, np.sign(here), -np.sign(uphill))
     return np.where(trial * side[:, None, :] < 0, 0.0, trial)
 

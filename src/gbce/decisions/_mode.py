@@ -1,10 +1,9 @@
 """The mode of the posterior: conventional counterfactual explanation (the paper's proposition)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from gbce._checks import require_counts
@@ -12,10 +11,11 @@ from gbce._weights import Array
 from gbce.decisions._polish import polished
 from gbce.decisions._rule import Choice, Rule, Scene, best, pick
 from gbce.decisions._sparsity import has_spikes, sparsity_path
+from gbce.space import Places
 
 __all__ = ["MAP"]
 
-_CHUNK_CELLS = 4_000_000  # of a block of pairwise distances: 32 MB
+_NO_SPREAD = 1e-12  # of an axis, in units of scale: it has no density
 
 
 @dataclass(frozen=True)
@@ -97,30 +97,46 @@ def _kernel_density(scene: Scene, where: Array) -> Array:
     """Density of the distinct draws under a kernel estimate from all draws; equal if there is none."""
     from scipy.stats import gaussian_kde  # slow to import
 
-    everything = scene.units(scene.draws.x).T
-    at = scene.units(scene.draws.pool.x[where]).T
+    everything = scene.units(scene.draws.x)
+    at = scene.units(scene.draws.pool.x[where])
     if len(where) <= len(scene.free):
         return np.zeros(len(where))
     if not all(scene.space.features[j].plain for j in scene.free):
-        return _product_density(everything.T, scene.draws.weights, at.T)
+        return _product_density(everything, scene.draws.weights, at)
     try:
-        return gaussian_kde(everything, weights=scene.draws.weights)(at)
+        return gaussian_kde(everything.axes.T, weights=scene.draws.weights)(at.axes.T)
     except np.linalg.LinAlgError:
         return np.zeros(len(where))
 
 
-def _product_density(u: Array, weights: Array, at: Array) -> Array:
-    """Density at ``at`` ``(n, k)`` of a product of kernels on axes of their own spread, Scott's bandwidth."""
-    spread = np.sqrt(weights @ np.square(u - weights @ u))
-    used = spread > 1e-12
-    if not used.any():
+def _product_density(u: Places, weights: Array, at: Places) -> Array:
+    """Density at places ``at`` of a product of kernels on axes of their own spread, Scott's bandwidth."""
+    spread = np.sqrt(weights @ np.square(u.axes - weights @ u.axes))
+    shares = u.shares(weights)
+    of_levels = [height * np.sqrt(share * (1 - share)) for height, share in zip(u.heights, shares, strict=True)]
+    used = spread > _NO_SPREAD
+    n_used = used.sum() + sum(int((one > _NO_SPREAD).sum()) for one in of_levels)
+    if n_used == 0:
         return np.zeros(len(at))
     n = 1.0 / float(np.square(weights).sum())
-    width = spread[used] * n ** (-1.0 / (used.sum() + 4))
-    a, b = at[:, used] / width, u[:, used] / width
-    block = max(1, _CHUNK_CELLS // len(b))
-    parts = [np.exp(-0.5 * cdist(a[i : i + block], b, "sqeuclidean")) @ weights for i in range(0, len(a), block)]
-    return np.concatenate(parts)
+    narrowed = n ** (-1.0 / (n_used + 4))
+    width = spread[used] * narrowed
+    a, b = replace(at, axes=at.axes[:, used] / width), replace(u, axes=u.axes[:, used] / width)
+    # what leaving a level, or coming to it, adds to a squared distance; the last is for no level at all
+    steps = [
+        np.append(np.square(height / np.where(one > _NO_SPREAD, one * narrowed, np.inf)), 0.0)
+        for one, height in zip(of_levels, u.heights, strict=True)
+    ]
+    return np.concatenate([np.exp(-0.5 * _scaled_squares(some, b, steps)) @ weights for some in a.blocks(b)])
+
+
+def _scaled_squares(a: Places, b: Places, steps: list[Array]) -> Array:
+    """Squared distances ``(n, m)`` on scaled axes, and what different levels of large categories add."""
+    squares = cdist(a.axes, b.axes, "sqeuclidean") if a.axes.shape[1] else np.zeros((len(a), len(b)))
+    for c, step in enumerate(steps):
+        one, other = a.codes[:, c][:, None], b.codes[:, c][None, :]
+        squares += np.where(one == other, 0.0, step[one] + step[other])
+    return squares
 
 
 def _neighbour_radius(scene: Scene, where: Array, k: int) -> Array:
@@ -132,5 +148,4 @@ def _neighbour_radius(scene: Scene, where: Array, k: int) -> Array:
     k = min(k, len(everything) - 1)
     if k == 0:
         return np.zeros(len(where))
-    radius, _ = cKDTree(everything).query(scene.units(scene.draws.pool.x[where]), k=[k + 1])
-    return radius[:, 0]
+    return everything.nearest_distances(scene.units(scene.draws.pool.x[where]), k + 1)[:, -1]

@@ -52,7 +52,8 @@ def nelder_mead(
     running = np.ones(s, dtype=bool)
     while True:
         width = np.abs(simplex[:, 1:] - simplex[:, :1]).max(axis=(1, 2))
-        height = np.abs(value[:, 1:] - value[:, :1]).max(axis=1)
+        with np.errstate(invalid="ignore"):  # all corners infinite: no height, and not at its end
+            height = np.abs(value[:, 1:] - value[:, :1]).max(axis=1)
         running &= ~((width <= x_tolerance) & (height <= f_tolerance)) & (iterations < max_iterations)
         active = np.flatnonzero(running)
         if len(active) == 0:

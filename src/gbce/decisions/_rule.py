@@ -10,7 +10,7 @@ from gbce._weights import Array
 from gbce.draws import Draws, Points
 from gbce.noise import Noise
 from gbce.posterior import GibbsPosterior, Mixture
-from gbce.space import Space
+from gbce.space import Places, Space
 
 __all__ = ["Choice", "ModelNeededError", "Rule", "Scene", "best", "pick", "require_rule"]
 
@@ -55,8 +55,8 @@ class Scene:
     rng: np.random.Generator
     posterior: GibbsPosterior | None = None
 
-    def units(self, x: Array) -> Array:
-        """Return the free features of ``(n, d)`` as points whose distance is in units of their scales: ``(n, k)``."""
+    def units(self, x: Array) -> Places:
+        """Return the free features of ``(n, d)`` as points whose distance is in units of their scales."""
         return self.space.embed(x, self.free)
 
     def distance(self, x: Array) -> Array:

@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from gbce._checks import require_counts, require_finite
 from gbce._weights import Array, resample, weighted_quantile
 from gbce.decisions._rule import Choice, Rule, Scene, pick
+from gbce.space import Places
 
 __all__ = ["DiverseSet", "RandomDraw"]
 
+_MOST_DRAWN = 10_000  # draws that are judged one by one, each with 200 perturbed copies: two million model rows
 _MAX_POINTS = 4_000  # distinct draws among which representatives are sought: 128 MB of distances
 
 
@@ -61,6 +62,11 @@ class DiverseSet(Rule):
 class RandomDraw(Rule):
     """``k`` draws at random: decide by sampling.
 
+    Parameters
+    ----------
+    k : int
+        How many, at most 10,000: each of them is a decision, shown to the model and judged.
+
     Examples
     --------
     >>> RandomDraw(k=5).label
@@ -71,15 +77,20 @@ class RandomDraw(Rule):
 
     def __post_init__(self) -> None:
         require_counts(self, "k")
+        if self.k > _MOST_DRAWN:
+            raise ValueError(
+                f"RandomDraw: k must be at most {_MOST_DRAWN:,}, not {self.k:,}: each of them is shown to the model "
+                "and judged. More draws, not judged, are in explanation.draws."
+            )
 
     def choose(self, scene: Scene) -> Choice:
         """Choose at random, with replacement."""
         return pick(scene, scene.draws.index[resample(scene.rng, scene.draws.weights, self.k)])
 
 
-def representatives(u: Array, weights: Array, k: int) -> Array:
-    """Greedy k-medians: positions of at most ``k`` points of ``u`` ``(n, m)`` that stand for the others."""
-    distance = cdist(u, u)
+def representatives(u: Places, weights: Array, k: int) -> Array:
+    """Greedy k-medians: positions of at most ``k`` places of ``u`` that stand for the others."""
+    distance = u.distances(u)
     nearest = np.full(len(u), np.inf)
     chosen: list[int] = []
     for _ in range(min(k, len(u))):

@@ -11,11 +11,21 @@ import numpy as np
 import pandas as pd
 
 from gbce._weights import Array, weighted_quantile
-from gbce.draws import Draws
+from gbce.draws import Draws, Points
 from gbce.metrics._pointwise import binomial
-from gbce.space import Space
+from gbce.space import Centre, Places, Space
 
-__all__ = ["Figure", "figures", "first_figures", "importance", "most_moved", "stability", "success_probability", "tail"]
+__all__ = [
+    "Figure",
+    "Measured",
+    "figures",
+    "first_figures",
+    "importance",
+    "most_moved",
+    "stability",
+    "success_probability",
+    "tail",
+]
 
 
 _WIDE = 1.959964  # standard errors on either side that cover 95%
@@ -38,7 +48,10 @@ class Figure(NamedTuple):
 
 def expectation(draws: Draws, values: Array) -> Figure:
     """Posterior mean of ``values`` given for the pool, ``(N,)``."""
+    values = np.where(draws.pool_weights > 0, values, 0.0)  # what has no weight does not count, even if it is infinite
     mean = float(draws.mean(values))
+    if not np.isfinite(mean):
+        return Figure(mean, np.nan)
     return Figure(mean, float(draws.standard_error(values - mean)))
 
 
@@ -90,10 +103,10 @@ def _share_error(draws: Draws, loss: Array, t: float, level: float) -> float:
     return float(np.sqrt(level * (1.0 - level) / max(worth, 1.0)))
 
 
-def stability(draws: Draws, u: Array) -> Figure:
-    """Stability: trace of the covariance of the draws, from the pool ``(N, d)`` in units of each feature's scale."""
-    mean = draws.mean(u)
-    squares = np.square(u - mean).sum(axis=1)
+def stability(draws: Draws, u: Places) -> Figure:
+    """Stability: trace of the covariance of the draws, from the pool ``N`` in units of each feature's scale."""
+    in_pool = np.bincount(draws.index, weights=draws.weights, minlength=len(u))
+    squares = u.squares_from(Centre(draws.mean(u.axes), u.shares(in_pool)))
     # n - 1 in the divisor when the weights are equal
     correction = 1.0 / max(1.0 - float(np.square(draws.weights).sum()), 1e-300)
     value = float(draws.mean(squares)) * correction
@@ -121,21 +134,33 @@ def most_moved(table: pd.DataFrame, n: int) -> list[str]:
     return [name for name in table.index if name in kept]
 
 
-def first_figures(draws: Draws, space: Space, x0: Array, alpha: float) -> dict[str, Figure]:
+class Measured(NamedTuple):
+    """The pool's points in units of each feature's scale, and their distances ``(N,)`` from the row."""
+
+    places: Places
+    distance: Array
+
+    @classmethod
+    def of(cls, pool: Points, space: Space, x0: Array) -> "Measured":
+        """Measure a pool: once for all weights that it may get."""
+        return cls(space.embed(pool.x), space.distance(pool.x, x0))
+
+
+def first_figures(draws: Draws, measured: Measured, alpha: float) -> dict[str, Figure]:
     """Figures of a posterior by name, under the first model."""
     pool = draws.pool
     return {
         "success_probability": success_probability(draws, pool.reached[:, 0]),
         "tail": tail(draws, pool.loss[:, 0], alpha),
-        "stability": stability(draws, space.embed(pool.x)),
+        "stability": stability(draws, measured.places),
         "expected_loss": expectation(draws, pool.loss[:, 0]),
-        "expected_distance": expectation(draws, space.distance(pool.x, x0)),
+        "expected_distance": expectation(draws, measured.distance),
     }
 
 
 def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[str, ...]) -> dict[str, Figure]:
     """All figures of a posterior by name; those of one model out of several carry its name in brackets."""
-    pool, table = draws.pool, first_figures(draws, space, x0, alpha)
+    pool, table = draws.pool, first_figures(draws, Measured.of(draws.pool, space, x0), alpha)
     if len(models) > 1:
         for k, name in enumerate(models):
             table[f"success_probability[{name}]"] = success_probability(draws, pool.reached[:, k])

@@ -8,7 +8,7 @@ import pandas as pd
 from gbce._weights import Array
 from gbce.draws import Draws
 from gbce.metrics._diagnostics import MIN_ESS
-from gbce.metrics._distributional import Figure, first_figures
+from gbce.metrics._distributional import Figure, Measured, first_figures
 from gbce.posterior import Mixture
 from gbce.space import Space
 
@@ -24,12 +24,13 @@ def eta_path(
     """Return one line per eta; where the points cannot carry one, only their effective number is given."""
     if etas is None:
         etas = np.array([0.0, *np.geomspace(_LEAST, 1.0, _POINTS) * mixture.eta]) if mixture.eta > 0 else np.zeros(1)
-    lines = [_line(draws.reweighed(replace(mixture, eta=float(eta))), space, x0, alpha) for eta in etas]
+    measured = Measured.of(draws.pool, space, x0)
+    lines = [_line(draws.reweighed(replace(mixture, eta=float(eta))), measured, alpha) for eta in etas]
     return pd.DataFrame(lines, index=pd.Index(etas, name="eta", dtype=float))
 
 
-def _line(draws: Draws, space: Space, x0: Array, alpha: float) -> dict[str, float]:
-    figures = first_figures(draws, space, x0, alpha)
+def _line(draws: Draws, measured: Measured, alpha: float) -> dict[str, float]:
+    figures = first_figures(draws, measured, alpha)
     figures["log_evidence"] = Figure(draws.log_evidence, draws.log_evidence_se)
     carried = draws.ess >= MIN_ESS
     line = {key: value for name, figure in figures.items() for key, value in figure.entries(name).items()}

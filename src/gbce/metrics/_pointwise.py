@@ -7,12 +7,11 @@ distance is Euclidean in units of each feature's scale.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from gbce._weights import Array
 from gbce.noise import under_noise
 from gbce.posterior import GibbsPosterior
-from gbce.space import Space
+from gbce.space import Places, Space
 
 __all__ = ["Neighbours", "robustness"]
 
@@ -54,15 +53,14 @@ def binomial(share: Array, n: float) -> tuple[Array, Array]:
 class Neighbours:
     """Training rows in units of each feature's scale, ready to be searched."""
 
-    tree: cKDTree
+    rows: Places
     space: Space
 
     @classmethod
     def of(cls, x: Array, space: Space) -> "Neighbours":
         """Index training rows ``(n, d)``."""
-        return cls(cKDTree(space.embed(x)), space)
+        return cls(space.embed(x), space)
 
     def plausibility(self, x: Array, q: int) -> Array:
         """Mean distance ``(k,)`` of each point ``(k, d)`` to its ``q`` nearest training rows; smaller is better."""
-        distance, _ = self.tree.query(self.space.embed(x), k=np.arange(1, min(q, self.tree.n) + 1))
-        return distance.mean(axis=1)
+        return self.rows.nearest_distances(self.space.embed(x), min(q, len(self.rows))).mean(axis=1)

@@ -9,7 +9,7 @@ import numpy as np
 from gbce._weights import Array
 from gbce.priors._assembled import Categories, assembled
 from gbce.priors._laws import NORMAL
-from gbce.priors._located import LocatedPrior, per_feature
+from gbce.priors._located import LocatedPrior, per_feature, require_width
 from gbce.space import Space
 
 __all__ = ["Gaussian"]
@@ -99,6 +99,7 @@ class Gaussian:
         # judged on the correlations, whose eigenvalues do not depend on units; zero comes out as a rounding error
         if not (sd > 0).all() or np.linalg.eigvalsh(cov / np.outer(sd, sd))[0] <= _SMALLEST_EIGENVALUE:
             raise ValueError("Gaussian: cov must be positive definite, but it has an eigenvalue of zero or less")
+        require_width(sd, "Gaussian: the root of cov's diagonal")
         return cov * np.outer(space.scale, space.scale)
 
 

@@ -29,6 +29,11 @@ class Law:
     reach: float
 
 
+def _half_square(t: Array) -> Array:
+    with np.errstate(over="ignore"):  # a move beyond any number has an infinite cost
+        return 0.5 * np.square(t)
+
+
 def _laplace_cdf(t: Array) -> Array:
     return np.where(t < 0, 0.5 * np.exp(np.minimum(t, 0.0)), 1.0 - 0.5 * np.exp(-np.maximum(t, 0.0)))
 
@@ -56,7 +61,7 @@ NORMAL = Law(
     ndtri,
     lambda t: -0.5 * np.square(t) - 0.5 * math.log(2.0 * math.pi),
     lambda z: z,
-    cost=lambda t: 0.5 * np.square(t),
+    cost=_half_square,
     reach=9.0,
 )
 LAPLACE = Law(
@@ -101,5 +106,5 @@ def untruncated(law: Law, value: Array, low: Array, high: Array) -> Array:
 def log_mass(law: Law, low: Array, high: Array) -> Array:
     """Log probability of ``[low, high]``, from the tail in which it can be computed accurately."""
     mass = np.where(low > 0, law.cdf(-low) - law.cdf(-high), law.cdf(high) - law.cdf(low))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # a mass that rounding makes negative has no logarithm: NaN
         return np.log(mass)

@@ -18,8 +18,9 @@ from gbce._weights import Array
 from gbce.priors._parts import Part
 from gbce.space import Space
 
-__all__ = ["LocatedPrior", "Placed", "Prior", "free_features", "per_feature"]
+__all__ = ["LocatedPrior", "Placed", "Prior", "free_features", "per_feature", "require_width"]
 
+WIDEST = 1e15  # units of scale: a double has some 16 digits, so that the row would be lost beside a wider move
 _FARTHEST = 6.0  # latent deviations: at a limit there is no finite one
 _PILOT_SEED, _N_PILOT = 20_001, 20_000
 _MOST_TRIED = 2_000_000  # latent points looked at before constraints are called impossible to meet
@@ -229,4 +230,16 @@ def per_feature(value: Any, space: Space, what: str) -> Array:
         raise ValueError(f"{what} must have one number or {len(space)}, one per feature, not shape {numbers.shape}")
     if not (np.isfinite(numbers).all() and (numbers > 0).all()):
         raise ValueError(f"{what} must be positive and finite, not {value!r}")
+    require_width(numbers, what)
     return np.broadcast_to(numbers, (len(space),))
+
+
+def require_width(numbers: Array, what: str) -> None:
+    """Require deviations in units of scale at which neither the row nor a move away from it is lost to rounding."""
+    odd = numbers[(numbers > WIDEST) | (numbers < 1.0 / WIDEST)]
+    if len(np.atleast_1d(odd)):
+        swallowed = "the row itself" if odd.flat[0] > 1 else "every move"
+        raise ValueError(
+            f"{what} is in units of each feature's scale and must lie between {1.0 / WIDEST:.0e} and {WIDEST:.0e}, not "
+            f"{odd.flat[0]:g}: beyond that, rounding swallows {swallowed}. 1 is a typical change, 10 a very large one."
+        )

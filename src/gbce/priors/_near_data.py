@@ -10,7 +10,7 @@ from gbce._checks import require_counts, require_finite
 from gbce._weights import Array
 from gbce.priors._gaussian import Gaussian
 from gbce.priors._located import LocatedPrior, Prior
-from gbce.space import Feature, Space
+from gbce.space import Feature, Places, Space
 
 __all__ = ["NearData"]
 
@@ -21,16 +21,16 @@ _CHUNK_CELLS = 200_000  # of a block of distances: what stays near the processor
 
 @dataclass(frozen=True)
 class Density:
-    """A kernel estimate on embedded rows ``(n, k)``: Gaussian in numbers, a step down for another level of a category.
+    """A kernel estimate on embedded rows: Gaussian in numbers, a step down for another level of a category.
 
     The kernel is one at its peak, so that no log density is above zero.
     """
 
-    points: Array
+    points: Places
     width: float
 
     @classmethod
-    def of(cls, points: Array, features: Sequence[Feature]) -> "Density":
+    def of(cls, points: Places, features: Sequence[Feature]) -> "Density":
         """Choose the width under which rows that were left out are most probable."""
         n = len(points)
         squares = _squares(points, points)
@@ -40,11 +40,12 @@ class Density:
         ]
         return cls(points, float(_WIDTHS[int(np.argmax(scores))]))
 
-    def log(self, u: Array) -> Array:
-        """Log density ``(m,)`` of embedded rows ``(m, k)``, against the highest there can be."""
+    def log(self, u: Places) -> Array:
+        """Log density ``(m,)`` of embedded rows, against the highest there can be."""
         block = max(1, _CHUNK_CELLS // len(self.points))
         parts = [
-            _log_sum(_squares(u[i : i + block], self.points), -0.5 / self.width**2) for i in range(0, len(u), block)
+            _log_sum(_squares(u.take(slice(i, i + block)), self.points), -0.5 / self.width**2)
+            for i in range(0, len(u), block)
         ]
         return np.concatenate(parts) - np.log(len(self.points)) if parts else np.zeros(0)
 
@@ -122,10 +123,11 @@ def _log_sum(squares: Array, factor: float) -> Array:
     return np.log(np.exp(squares, out=squares).sum(axis=1)) + factor * least
 
 
-def _squares(a: Array, b: Array) -> Array:
+def _squares(a: Places, b: Places) -> Array:
     """Squared distances ``(n, m)`` by one product."""
-    squares = np.square(a).sum(axis=1)[:, None] + np.square(b).sum(axis=1) - 2.0 * a @ b.T
-    return np.maximum(squares, 0.0)
+    one, other = a.axes, b.axes
+    squares = np.square(one).sum(axis=1)[:, None] + np.square(other).sum(axis=1) - 2.0 * one @ other.T
+    return np.maximum(squares, 0.0) + a.level_squares(b)
 
 
 def _log_volume(features: Sequence[Feature], h: float) -> float:

@@ -21,6 +21,9 @@ _FORGOTTEN = 0.25  # correlation with its start at which a population has moved 
 _LAST = 4  # times as many points of the last rung are kept as of the others
 _PATIENCE = 6  # rungs without progress before a goal is given up
 _MAX_RUNGS = 500
+_MOST_CELLS = 10_000_000  # numbers in the places of one rung that are kept: 80 MB; up to 100 coordinates that is all
+_MATRIX_UP_TO = 128  # coordinates whose principal direction is found exactly; any direction would do
+_POWERS = 15  # of a matrix: a direction that stands out is found by then
 
 
 @dataclass
@@ -127,9 +130,15 @@ def _resampled(before: Population, rng: np.random.Generator, increments: Array, 
 
 
 def _along(z: Array, weights: Array) -> Array:
-    """Coordinates ``(n,)`` of weighted points ``(n, m)`` along their first principal direction."""
+    """Coordinates ``(n,)`` of weighted points ``(n, m)`` along their first principal direction, or about along it."""
     offset = z - weights @ z
-    return offset @ np.linalg.eigh((offset * weights[:, None]).T @ offset)[1][:, -1]
+    if z.shape[1] <= _MATRIX_UP_TO:
+        return offset @ np.linalg.eigh((offset * weights[:, None]).T @ offset)[1][:, -1]
+    direction = np.eye(z.shape[1])[np.argmax(weights @ np.square(offset))]
+    for _ in range(_POWERS):
+        direction = (weights * (offset @ direction)) @ offset
+        direction /= max(float(np.linalg.norm(direction)), 1e-300)
+    return offset @ direction
 
 
 def _kernel(
@@ -169,7 +178,8 @@ def _moved(rng: np.random.Generator, kernel: Kernel, start: Population, steps: S
     now, known, broke = start.points, 1.0, False
     passed: list[Points] = []
     accepted: list[float] = []
-    while known > _FORGOTTEN and len(passed) < max_sweeps:
+    every = 1  # of the sweeps: neighbouring ones are alike where there are so many coordinates that memory matters
+    while known > _FORGOTTEN and len(accepted) < max_sweeps:
         broke = kernel.posterior.affords(len(now)) < len(now)
         if broke:
             break
@@ -178,13 +188,16 @@ def _moved(rng: np.random.Generator, kernel: Kernel, start: Population, steps: S
         except BudgetSpentError:  # time ran out earlier than was foreseen
             broke = True
             break
-        passed.append(now)
         accepted.append(steps.acceptance)
+        if len(accepted) % every == 0:
+            passed.append(now)
+        if len(passed) > 1 and len(passed) * now.z.size > _MOST_CELLS:
+            passed, every = passed[1::2], 2 * every
         known = memory(start.points, now, kernel.u)
-    if not passed:
+    if not accepted:
         return _Moves(start, steps, 0, float("nan"), known, broke)
     everywhere = Population(Points.joined(passed), np.tile(start.island, len(passed)), start.level, start.log_z)
-    return _Moves(everywhere, steps, len(passed), float(np.mean(accepted)), known, broke)
+    return _Moves(everywhere, steps, len(accepted), float(np.mean(accepted)), known, broke)
 
 
 @dataclass

@@ -80,7 +80,9 @@ def _fitted(run: Draws, rng: np.random.Generator) -> list[Normal]:
         size = part.sum(axis=0)
         laws = [Normal.fitted(z, column / total, each * total) for column, total in zip(part.T, size, strict=True)]
         log_part = _log_densities(laws, z) + np.log(size)
-        part = np.exp(log_part - logsumexp(log_part, axis=1, keepdims=True))
+        before, part = part, np.exp(log_part - logsumexp(log_part, axis=1, keepdims=True))
+        if np.array_equal(before, part):  # every further round would be the same
+            break
     return laws
 
 

@@ -239,7 +239,13 @@ def memory(before: Points, now: Points, u: Callable[[Points], Array]) -> float:
 
 
 def _correlation(a: Array, b: Array) -> Array:
-    a, b = a - a.mean(axis=0), b - b.mean(axis=0)
-    scale = np.sqrt(np.square(a).sum(axis=0) * np.square(b).sum(axis=0))
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # infinite heights have no correlation: NaN, 0
+        a, b = _near_one(a - a.mean(axis=0)), _near_one(b - b.mean(axis=0))
+        scale = np.sqrt(np.square(a).sum(axis=0) * np.square(b).sum(axis=0))
         return np.where(scale > 0, (a * b).sum(axis=0) / scale, 0.0)
+
+
+def _near_one(values: Array) -> Array:
+    """Divide columns ``(n, c)`` by powers of two, which changes no digit, so that their squares are numbers."""
+    peak = np.abs(values).max(axis=0)
+    return np.ldexp(values, -np.frexp(np.where(np.isfinite(peak), peak, 1.0))[1])

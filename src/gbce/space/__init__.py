@@ -6,10 +6,12 @@ This is the only room that knows columns, frames, dtypes, bounds and units. Ever
 from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._constraints import Computed, Constraint
 from gbce.space._feature import Feature
+from gbce.space._places import Centre, Places
 from gbce.space._space import Space
 from gbce.space._table import value_text
 from gbce.space._written import space_fields, space_of
 
 __all__ = [
-    "Codec", "Computed", "Constraint", "Feature", "OneHotCodec", "Space", "space_fields", "space_of", "value_text",
+    "Centre", "Codec", "Computed", "Constraint", "Feature", "OneHotCodec", "Places", "Space",
+    "space_fields", "space_of", "value_text",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._checks import shown
+from gbce._checks import shown, told_apart
 from gbce._weights import Array
 from gbce.space._times import counts_of, too_fine, unit_and_zone
 
@@ -94,8 +94,9 @@ class Codec:
         held = holds(x, self.dtype)
         if not held.all():
             i = int(np.flatnonzero(~held)[0])
+            value, _ = told_apart(x[i], np.round(x[i]))
             raise ValueError(
-                f"{what}: {str(self.label)!r} = {x[i]:g} does not fit its column of {self.dtype} in the data, "
+                f"{what}: {str(self.label)!r} = {value} does not fit its column of {self.dtype} in the data, "
                 "which would change it. Correct the value, or give the data that column as a float."
             )
         if column.dtype.kind in "iu" and len(x) and np.nanmax(np.abs(x), initial=0.0) >= _LARGEST_EXACT:

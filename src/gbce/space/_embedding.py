@@ -1,7 +1,8 @@
 """Rows as points of a Euclidean space in which distance is change, in units of each feature's scale.
 
 A number takes one axis. A category takes an axis per level, so that all its levels are equally far from each other (two
-levels share one axis). A feature that may be missing takes one axis more: missing stands one unit aside of its centre.
+levels share one axis; the axes of many levels are not laid out). A feature that may be missing takes one axis more:
+missing stands one unit aside of its centre.
 """
 
 from collections.abc import Sequence
@@ -10,27 +11,48 @@ import numpy as np
 
 from gbce._weights import Array
 from gbce.space._feature import Feature
+from gbce.space._places import Centre, Places
 
 __all__ = ["axes_of", "embedded", "nearest"]
 
+MOST_AXES = 16  # levels of a category that are laid out: with so few axes a tree finds neighbours fast
+
 
 def axes_of(feature: Feature) -> int:
-    """Return the number of axes a feature takes."""
+    """Return the number of axes of a feature that are laid out."""
     levels = len(feature.levels or ())
-    return (levels if feature.unordered and levels > 2 else 1) + (feature.missing is not None)
+    own = 0 if _is_large(feature) else levels if feature.unordered and levels > 2 else 1
+    return own + (feature.missing is not None)
 
 
-def embedded(features: Sequence[Feature], x: Array) -> Array:
-    """Place the columns ``(n, d)`` of these features: ``(n, k)``."""
+def _is_large(feature: Feature) -> bool:
+    return feature.unordered and len(feature.levels or ()) > MOST_AXES
+
+
+def _height(feature: Feature) -> float:
+    """How far out on its axis a level lies, so that two levels are one unit apart."""
+    return 1.0 / (feature.scale * float(np.sqrt(2.0)))
+
+
+def embedded(features: Sequence[Feature], x: Array) -> Places:
+    """Place the columns ``(n, d)`` of these features."""
     if all(feature.plain for feature in features):
-        return x / np.array([feature.scale for feature in features])
-    return np.concatenate([_axes(feature, x[:, j]) for j, feature in enumerate(features)], axis=1)
+        return Places(x / np.array([feature.scale for feature in features]))
+    axes = np.concatenate([_axes(feature, x[:, j]) for j, feature in enumerate(features)], axis=1)
+    large = [j for j, feature in enumerate(features) if _is_large(feature)]
+    if not large:
+        return Places(axes)
+    codes = np.where(np.isnan(x[:, large]), -1, x[:, large]).astype(np.intp)
+    sizes = tuple(len(features[j].levels or ()) for j in large)
+    return Places(axes, codes, sizes, np.array([_height(features[j]) for j in large]))
 
 
 def _axes(feature: Feature, column: Array) -> Array:
     gone = np.isnan(column)
     size = len(feature.levels or ())
-    if feature.unordered and size > 2:
+    if _is_large(feature):
+        place = np.zeros((len(column), 0))
+    elif feature.unordered and size > 2:
         place = (column[:, None] == np.arange(size)) / (feature.scale * np.sqrt(2.0))
     else:
         centre = 0.5 * (size == 2) if feature.centre is None else feature.centre
@@ -38,18 +60,18 @@ def _axes(feature: Feature, column: Array) -> Array:
     return place if feature.missing is None else np.column_stack([place, gone / 1.0])
 
 
-def nearest(features: Sequence[Feature], point: Array, low: Array, high: Array, x0: Array) -> Array:
-    """Return the values ``(d,)`` of these features, within limits, that lie nearest to a point ``(k,)``."""
+def nearest(features: Sequence[Feature], point: Centre, low: Array, high: Array, x0: Array) -> Array:
+    """Return the values ``(d,)`` of these features, within limits, that lie nearest to a point."""
     values, start = np.empty(len(features)), 0
+    shares = iter(point.shares)
     for j, feature in enumerate(features):
-        own = point[start : start + axes_of(feature)]
+        own = Centre(point.axes[start : start + axes_of(feature)], (next(shares),) if _is_large(feature) else ())
         start += axes_of(feature)
         if not high[j] > low[j] and not (feature.mutable and feature.missing == "any"):
             values[j] = x0[j]
             continue
-        choices = _candidates(feature, own, low[j], high[j], x0[j])
-        gap = np.square(embedded([feature], choices[:, None]) - own).sum(axis=1)
-        values[j] = choices[np.argmin(gap)]
+        choices = _candidates(feature, own.axes, low[j], high[j], x0[j])
+        values[j] = choices[np.argmin(embedded([feature], choices[:, None]).squares_from(own))]
     return values
 
 

@@ -6,10 +6,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from gbce._checks import is_number
+from gbce._checks import is_number, told_apart
 from gbce._values import require_writable
 
 __all__ = ["Direction", "Feature", "Kind", "Missing"]
+
+_LARGEST_SCALE = 1e150  # its square is still a number, and so is the square of one over it
 
 Kind = Literal["real", "integer", "ordinal", "categorical", "boolean", "datetime"]
 Direction = Literal["any", "increase", "decrease"]
@@ -79,11 +81,17 @@ class Feature:
                     raise ValueError(f"feature {self.name!r}: {side} must be a number or None, not {value!r}")
                 object.__setattr__(self, side, float(value))
         if self.low is not None and self.high is not None and self.low > self.high:
-            raise ValueError(f"feature {self.name!r}: low = {self.low:g} is above high = {self.high:g}")
+            low, high = told_apart(self.low, self.high)
+            raise ValueError(f"feature {self.name!r}: low = {low} is above high = {high}")
         if not is_number(self.scale) or not math.isfinite(self.scale) or self.scale <= 0:
             raise ValueError(
                 f"feature {self.name!r}: scale must be a positive number, not {self.scale!r}. It is the amount "
                 "of change that counts as one unit."
+            )
+        if not 1.0 / _LARGEST_SCALE <= self.scale <= _LARGEST_SCALE:
+            raise ValueError(
+                f"feature {self.name!r}: scale = {self.scale:g} must lie between {1.0 / _LARGEST_SCALE:.0e} and "
+                f"{_LARGEST_SCALE:.0e}, so that squared changes are numbers. Measure the column in other units."
             )
         object.__setattr__(self, "scale", float(self.scale))
         if not isinstance(self.mutable, (bool, np.bool_)):

@@ -7,11 +7,11 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from gbce._units import units_of
+from gbce._units import FLAT, units_of
 from gbce._weights import Array
 from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._feature import Feature, Kind
-from gbce.space._groups import group_levels, group_members
+from gbce.space._groups import group_levels, groups_of
 from gbce.space._times import ticks_of
 
 __all__ = ["Wishes", "codec_of", "features_of"]
@@ -30,6 +30,7 @@ class Wishes:
     missing: Mapping[str, Any]
     scale: Any
     one_hot: Mapping[str, tuple[str, ...]]
+    computed: frozenset[str]
     within_data: bool = False
 
     @classmethod
@@ -39,7 +40,7 @@ class Wishes:
         within_data = isinstance(bounds, str)
         if within_data and bounds != "data":
             raise ValueError(f"bounds must be a mapping of names to (low, high), or 'data', not {bounds!r}")
-        one_hot = {str(name): group_members(name, members, names) for name, members in (given["one_hot"] or {}).items()}
+        one_hot = groups_of(_by_name(given["one_hot"], "one_hot"), names)
         inside = {member for members in one_hot.values() for member in members}
         known = [name for name in names if name not in inside] + list(one_hot)
         wishes = cls(
@@ -52,6 +53,7 @@ class Wishes:
             missing=_by_name(given["missing"], "missing"),
             scale=_by_name(given["scale"], "scale") if isinstance(given["scale"], Mapping) else given["scale"],
             one_hot=one_hot,
+            computed=frozenset(_by_name(given["computed"], "computed")),
             within_data=within_data,
         )
         wishes._require_known(known)
@@ -77,9 +79,21 @@ class Wishes:
             if isinstance(pair, str) or np.asarray(pair, dtype=object).shape != (2,):
                 raise ValueError(f"bounds of {name!r} must be (low, high), None for an open side, not {pair!r}")
 
+    def moves_anyway(self, name: str, codec: Any) -> bool:
+        """Whether it is said how a column changes that never does in the data: its levels, its unit, its formula."""
+        own = None if isinstance(codec, OneHotCodec) else codec.levels
+        if name in self.computed or (own is not None and len(own) == 1 and self.missing.get(name) == "any"):
+            return True
+        measured = isinstance(codec, Codec) and own is None and isinstance(self.scale, Mapping)
+        return name in self.scale if measured else len(tuple(self.levels.get(name, ()))) > 1
 
-def features_of(table: pd.DataFrame, wishes: Wishes) -> tuple[tuple[Feature, ...], tuple[Any, ...]]:
-    """Return a feature and a codec for each column of a table, or for each group of one-hot columns."""
+
+def features_of(table: pd.DataFrame, wishes: Wishes) -> tuple[tuple[Feature, ...], tuple[Any, ...], list[str]]:
+    """Return a feature and a codec for each column of a table, or for each group of one-hot columns.
+
+    A column that holds one value only in the data stays as it is, whatever its kind, unless it is said how it moves.
+    The third list names those that would be free otherwise.
+    """
     by_name = {str(label): label for label in table.columns}
     member_of = {member: group for group, members in wishes.one_hot.items() for member in members}
     names = tuple(dict.fromkeys(member_of.get(name, name) for name in by_name))
@@ -101,17 +115,36 @@ def features_of(table: pd.DataFrame, wishes: Wishes) -> tuple[tuple[Feature, ...
     x = np.column_stack([codec.encode(table, "data") for codec in codecs])
     if len(x) < 2:
         raise ValueError(f"data must have at least two rows to read units from, not {len(x)}")
+    constant = [
+        name
+        for j, name in enumerate(names)
+        if name not in wishes.immutable and _is_constant(x[:, j]) and not wishes.moves_anyway(name, codecs[j])
+    ]
+    fixed = wishes.immutable | set(constant)
+    units = _units(names, kinds, x, wishes, fixed | wishes.computed)
+    features = [
+        _feature(name, kinds[j], x[:, j], codecs[j], units[name], wishes, mutable=name not in fixed)
+        for j, name in enumerate(names)
+    ]
+    return tuple(features), tuple(codecs), constant
+
+
+def _units(
+    names: tuple[str, ...], kinds: list[Kind], x: Array, wishes: Wishes, fixed: frozenset[str]
+) -> dict[str, float]:
+    """Return the unit of each column, read off its spread unless it is given or the column is a category."""
     measured = [j for j, kind in enumerate(kinds) if kind not in ("categorical", "boolean")]
     units = dict.fromkeys(names, 1.0)
     given = wishes.scale if isinstance(wishes.scale, Mapping) else {}
     units |= {name: given[name] for name in names if name in given}
-    fixed = set(wishes.immutable)
-    measured_names = [names[j] for j in measured]
-    units |= dict(zip(measured_names, units_of(x[:, measured], measured_names, wishes.scale, fixed), strict=True))
-    features = [
-        _feature(name, kinds[j], x[:, j], codecs[j], units[name], wishes) for j, name in enumerate(names)
-    ]  # fmt: skip
-    return tuple(features), tuple(codecs)
+    some = [names[j] for j in measured]
+    return units | dict(zip(some, units_of(x[:, measured], some, wishes.scale, fixed), strict=True))
+
+
+def _is_constant(x: Array) -> bool:
+    """Whether a column of numbers or codes ``(n,)`` holds one value only, up to rounding, beside missing ones."""
+    low, high = 0.5 * np.nanmin(x), 0.5 * np.nanmax(x)  # half of each: their difference is a number
+    return bool(high - low <= FLAT * max(abs(low), abs(high)))
 
 
 def _kind(column: pd.Series, name: str, wishes: Wishes) -> Kind:
@@ -188,7 +221,7 @@ def codec_of(column: pd.Series, kind: Kind, levels: Any = None) -> Codec:
     return Codec(label, str(dtype), tuple(found if levels is None else levels), blank=blank)
 
 
-def _feature(name: str, kind: Kind, x: Array, codec: Any, unit: float, wishes: Wishes) -> Feature:
+def _feature(name: str, kind: Kind, x: Array, codec: Any, unit: float, wishes: Wishes, *, mutable: bool) -> Feature:
     known = x[~np.isnan(x)]
     levels, frequencies = None, None
     if kind in ("ordinal", "categorical", "boolean"):
@@ -205,7 +238,7 @@ def _feature(name: str, kind: Kind, x: Array, codec: Any, unit: float, wishes: W
         high=high,
         levels=levels,
         scale=unit,
-        mutable=name not in wishes.immutable,
+        mutable=mutable,
         direction="increase" if name in wishes.increase else "decrease" if name in wishes.decrease else "any",
         unit=_unit_name(codec),
         missing=wishes.missing.get(name, "keep" if has_missing else None),
@@ -282,4 +315,7 @@ def _by_name(given: Any, what: str) -> dict[str, Any]:
         return {}
     if not isinstance(given, Mapping):
         raise TypeError(f"{what} must be a mapping by column name, not {given!r}")
-    return {str(name): value for name, value in given.items()}
+    named = {str(name): value for name, value in given.items()}
+    if len(named) < len(given):
+        raise ValueError(f"{what} names a column twice: {sorted(map(str, given))}")
+    return named

@@ -4,8 +4,9 @@ Everywhere else a row is a float64 vector ``x`` of shape ``(d,)`` and a batch is
 by their positions, times in their unit, NaN where a value is missing.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,11 +24,14 @@ from gbce.space._embedding import embedded, nearest
 from gbce.space._feature import Feature, Kind
 from gbce.space._infer import Wishes, codec_of, features_of
 from gbce.space._limits import Limits
+from gbce.space._places import Centre, Places
 from gbce.space._projection import admissible, coarse_of, completed, projected
-from gbce.space._table import as_text, misfits
+from gbce.space._table import as_text, constant_notes, misfits
 
 __all__ = ["Space"]
 
+_MOST_FEATURES = 100_000  # asked for by number: a slip of the finger, and more than a batch of candidates can hold
+_BLOCK_CELLS = 1_000_000  # numbers of rows whose distances are measured together: 8 MB
 _TOUCH = 1e-9  # relative slack for a row that sits on its bound up to rounding
 
 
@@ -52,6 +56,8 @@ class Space:
         Features that follow from others.
     layout : Layout, optional
         The library and the types of the user's frame where it is not of pandas or has sparse columns.
+    notes : tuple of str
+        Sentences for the user about what was read off the data; a file does not keep them.
 
     Examples
     --------
@@ -73,12 +79,13 @@ class Space:
     constraints: tuple[Constraint, ...] = ()
     computed: tuple[Computed, ...] = ()
     layout: Layout | None = None
+    notes: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
         if not self.features:
             raise ValueError("a space needs at least one feature")
-        twice = sorted({name for name in self.names if self.names.count(name) > 1})
+        twice = _repeated(self.names)
         if twice:
             raise ValueError(f"feature names must differ, but {', '.join(map(repr, twice))} occurs twice")
         require_writable(self.columns or (), "the column label")
@@ -110,7 +117,8 @@ class Space:
 
         Texts, objects and unordered categories become categorical, ordered categories ordinal, bools and whole numbers
         that are only ever 0 and 1 boolean, other whole numbers integer (never below zero if they never are in the
-        data), times datetime, everything else real.
+        data), times datetime, everything else real. A column that holds one value only in the data stays as it is,
+        and a note says so: to let it move give its unit with ``scale={name: number}``, or its ``levels``.
 
         Parameters
         ----------
@@ -166,8 +174,9 @@ class Space:
             levels=levels,
             missing=missing,
             one_hot=one_hot,
+            computed=computed,
         )
-        features, codecs = features_of(table, wishes)
+        features, codecs, constant = features_of(table, wishes)
         names = tuple(feature.name for feature in features)
         columns = tuple(table.columns) if _has_labels(data) else None
         if columns is None and any(isinstance(codec, OneHotCodec) for codec in codecs):
@@ -179,6 +188,7 @@ class Space:
             as_constraints(constraints, names),
             as_computed(computed, names),
             _layout(data, codecs),
+            constant_notes(constant),
         )
 
     @classmethod
@@ -190,9 +200,15 @@ class Space:
         >>> Space.real(2).names
         ('x1', 'x2')
         """
-        if isinstance(d_or_names, str):
+        counted = isinstance(d_or_names, (int, np.integer)) and not isinstance(d_or_names, bool)
+        if isinstance(d_or_names, str) or not (counted or isinstance(d_or_names, Iterable)):
             raise ValueError(f"Space.real takes a number of features or a list of names, not {d_or_names!r}")
-        names = [f"x{j + 1}" for j in range(d_or_names)] if isinstance(d_or_names, int) else list(d_or_names)
+        if counted and d_or_names > _MOST_FEATURES:
+            raise ValueError(
+                f"Space.real: {d_or_names:,} features are too many; {_MOST_FEATURES:,} is the most, at which a batch "
+                "of 20,000 candidates already takes 16 GB"
+            )
+        names = [f"x{j + 1}" for j in range(d_or_names)] if counted else list(map(str, d_or_names))
         scales = np.asarray(scale, dtype=float)
         if scales.shape not in ((), (len(names),)):
             raise ValueError(f"scale must be one number or {len(names)}, one per feature, not shape {scales.shape}")
@@ -276,7 +292,7 @@ class Space:
         return len(self.features)
 
     def __str__(self) -> str:
-        return as_text(self.features, self.codecs, self.constraints, self.computed)
+        return as_text(self.features, self.codecs, self.constraints, self.computed, self.notes)
 
     # --- what may change ------------------------------------------------------------------------------------
 
@@ -328,8 +344,8 @@ class Space:
 
     # --- distances ------------------------------------------------------------------------------------------
 
-    def embed(self, x: Array, which: Array | None = None) -> Array:
-        """Rows ``(n, d)`` as points ``(n, k)`` whose Euclidean distance is change in units of each feature's scale.
+    def embed(self, x: Array, which: Array | None = None) -> Places:
+        """Rows ``(n, d)`` as points whose Euclidean distance is change in units of each feature's scale.
 
         With ``which``, positions ``(m,)``, only those features are placed.
         """
@@ -337,8 +353,8 @@ class Space:
             return embedded(self.features, x)
         return embedded([self.features[j] for j in which], x[:, which])
 
-    def nearest(self, point: Array, x0: Array, which: Array) -> Array:
-        """Return the admissible row ``(d,)`` nearest to a point ``(k,)`` on the axes of the features ``which``.
+    def nearest(self, point: Centre, x0: Array, which: Array) -> Array:
+        """Return the admissible row ``(d,)`` nearest to a point among the features ``which``.
 
         The mean of embedded draws becomes their Fréchet mean: the row with the least expected squared distance.
         """
@@ -350,17 +366,26 @@ class Space:
 
     def distance(self, x: Array, x0: Array) -> Array:
         """Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
+        some = max(1, _BLOCK_CELLS // len(self))
+        return np.concatenate([self._distance(x[i : i + some], x0) for i in range(0, max(len(x), 1), some)])
+
+    def _distance(self, x: Array, x0: Array) -> Array:
         if all(feature.plain for feature in self.features):
             return np.linalg.norm((x - x0) / self.scale, axis=1)
-        return np.linalg.norm(self.embed(x) - self.embed(x0[None, :]), axis=1)
+        rows, row = self.embed(x), self.embed(x0[None, :])
+        if not rows.sizes:
+            return np.linalg.norm(rows.axes - row.axes, axis=1)
+        return rows.distances(row)[:, 0]
 
     def change(self, x: Array, x0: Array) -> Array:
         """Size of each feature's change ``(n, d)`` in its own units; any change of a category counts one."""
         size = np.abs(x - x0)
-        unordered = self._limits.unordered
-        size = np.where(unordered, size != 0, size)
+        unordered, gone = self._limits.unordered, np.isnan(size)
+        size = np.where(unordered, size != 0, size) if unordered.any() else size
+        if not gone.any():
+            return size
         both = np.isnan(x) & np.isnan(x0)
-        return np.where(both, 0.0, np.where(np.isnan(size), np.where(unordered, 1.0, self.scale), size))
+        return np.where(both, 0.0, np.where(gone, np.where(unordered, 1.0, self.scale), size))
 
     def changed(self, x: Array, x0: Array) -> Array:
         """Whether each feature of ``(n, d)`` differs from the row's: ``(n, d)``."""
@@ -492,8 +517,7 @@ class Space:
 
     def _matched(self, table: pd.DataFrame, what: str) -> pd.DataFrame:
         have, want = [str(c) for c in table.columns], self.labels
-        missing = [name for name in want if name not in have]
-        extra = [name for name in have if name not in want]
+        missing, extra = _without(want, have), _without(have, want)
         if missing or extra:
             parts = ([f"lacks {missing}"] if missing else []) + ([f"has also {extra}"] if extra else [])
             advice = "Drop what the model was not fitted on." if not missing else "Names must match the data."
@@ -503,8 +527,19 @@ class Space:
         return table.set_axis(list(self.columns or self.names), axis=1)
 
 
+def _repeated(names: Sequence[str]) -> list[str]:
+    """Return the names that occur more than once."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
+def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Return the names that are none of the others."""
+    known = set(others)
+    return [name for name in names if name not in known]
+
+
 def _require_distinct(names: Sequence[str], what: str) -> None:
-    twice = sorted({name for name in names if list(names).count(name) > 1})
+    twice = _repeated(names)
     if twice:
         raise ValueError(f"{what}: a column name occurs twice: {twice}. Rename or drop one of them.")
 

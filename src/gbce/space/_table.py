@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gbce._checks import printable
+from gbce._checks import printable, told_apart
 from gbce._weights import Array
 from gbce.space._codecs import Codec
 from gbce.space._constraints import Computed, Constraint, same
@@ -15,9 +15,10 @@ from gbce.space._feature import Feature
 if TYPE_CHECKING:
     from gbce.space._space import Space
 
-__all__ = ["as_text", "misfits"]
+__all__ = ["as_text", "constant_notes", "misfits"]
 
 _WIDEST = 40
+_MOST_NAMED = 10  # columns in one sentence
 
 
 def as_text(
@@ -25,8 +26,9 @@ def as_text(
     codecs: Sequence[Any],
     constraints: Sequence[Constraint],
     computed: Sequence[Computed],
+    notes: Sequence[str] = (),
 ) -> str:
-    """Return a table of the features, and the conditions below it."""
+    """Return a table of the features, with the conditions and the notes below it."""
     formula = {one.name: one.text for one in computed}
     lines: list[tuple[str, ...]] = [("feature", "kind", "range", "unit of change", "may change")]
     lines += [
@@ -41,7 +43,21 @@ def as_text(
         text.append("  ".join(cells).rstrip())
     if constraints:
         text += ["", "always:", *(f"  {printable(constraint.text)}" for constraint in constraints)]
+    if notes:
+        text += ["", *map(printable, notes)]
     return "\n".join(text)
+
+
+def constant_notes(names: Sequence[str]) -> tuple[str, ...]:
+    """Say which columns stay as they are because the data never show them change."""
+    if not names:
+        return ()
+    more = len(names) - _MOST_NAMED
+    listed = ", ".join(map(repr, names[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
+    return (
+        f"Held fixed, because the data show one value only: {listed}. To let one move, give its unit with "
+        "scale={name: number}, or its levels with levels={name: [...]}.",
+    )
 
 
 def _range(feature: Feature, codec: Any) -> str:
@@ -102,16 +118,14 @@ def misfits(space: "Space", x: Array, slack: float) -> pd.DataFrame:
             if bound is None:
                 continue
             outside = value < bound - room if side == "below" else value > bound + room
-            lines += [
-                (
-                    int(i),
-                    feature.name,
-                    f"{feature.name!r} = {value_text(feature, codec, value[i])} lies {side} its bound "
-                    f"{value_text(feature, codec, bound)}. Correct the row or widen the bound: a bound holds for the "
-                    "row as well as for every draw.",
+            for i in np.flatnonzero(outside):
+                texts = value_text(feature, codec, value[i]), value_text(feature, codec, bound)
+                have, edge = texts if texts[0] != texts[1] else told_apart(value[i], bound)
+                problem = (
+                    f"{feature.name!r} = {have} lies {side} its bound {edge}. Correct the row or widen the bound: a "
+                    "bound holds for the row as well as for every draw."
                 )
-                for i in np.flatnonzero(outside)
-            ]
+                lines.append((int(i), feature.name, problem))
     certain = np.array([feature.missing is None for feature in space.features])
     lines += _broken(space, x, ~np.isnan(x[:, certain]).any(axis=1))
     return pd.DataFrame(sorted(lines, key=lambda line: line[0]), columns=["row", "feature", "problem"])
@@ -124,14 +138,10 @@ def _broken(space: "Space", x: Array, known: Any) -> list[tuple[int, str, str]]:
     for one in space.computed:
         value = one.values(lambda name: space.values(name, x[some]), lambda: space.decode(x[some]), len(some))
         have = x[some, space.names.index(one.name)]
-        lines += [
-            (
-                int(some[i]),
-                one.name,
-                f"{one.name!r} = {have[i]:g}, but {one.text} gives {value[i]:g}. Correct the row or the formula.",
-            )
-            for i in np.flatnonzero(~same(value, have))
-        ]
+        for i in np.flatnonzero(~same(value, have)):
+            found, wanted = told_apart(have[i], value[i])
+            problem = f"{one.name!r} = {found}, but {one.text} gives {wanted}. Correct the row or the formula."
+            lines.append((int(some[i]), one.name, problem))
     for constraint in space.constraints:
         met = constraint.met(lambda name: space.values(name, x[some]), lambda: space.decode(x[some]), len(some))
         lines += [

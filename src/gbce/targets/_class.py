@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import rel_entr
 
-from gbce._checks import is_number, require_finite
+from gbce._checks import is_number, require_finite, told_apart
 from gbce._values import require_writable
 from gbce._weights import Array
 from gbce.targets._target import Outputs, Reading, Target
@@ -111,7 +111,8 @@ def _as_range(pair: Any) -> tuple[float, float]:
         )
     low, high = float(pair[0]), float(pair[1])
     if low > high:
-        raise ValueError(f"Class: probability has low = {low:g} above high = {high:g}; swap them")
+        texts = told_apart(low, high)
+        raise ValueError(f"Class: probability has low = {texts[0]} above high = {texts[1]}; swap them")
     if low == 0 and high == 1:
         raise ValueError("Class: every probability lies between 0 and 1, so there is nothing to reach; narrow the pair")
     return low, high

@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from gbce._checks import require_finite
+from gbce._checks import require_finite, told_apart
 from gbce._weights import Array
 from gbce.targets._target import Outputs, Reading, Target, short
 
@@ -111,9 +111,10 @@ class _Plain(Numeric):
         values = self._numbers(outputs)
         if self.scale is None or self.tolerance is None:
             raise ValueError(f"{type(self).__name__}: scale and tolerance are still open; call resolved(spread) first")
-        deviation = self.deviation(values)
-        scaled = deviation / self.scale
-        loss = np.square(scaled) if self.loss == "squared" else scaled
+        with np.errstate(over="ignore"):  # a loss beyond any number is infinite: the point has no weight
+            deviation = self.deviation(values)
+            scaled = deviation / self.scale
+            loss = np.square(scaled) if self.loss == "squared" else scaled
         return Reading(values, loss, deviation <= self.tolerance)
 
 
@@ -178,7 +179,8 @@ class Range(_Plain):
     def __post_init__(self) -> None:
         require_finite(self, "low", "high")
         if self.low > self.high:
-            raise ValueError(f"Range: low = {self.low:g} is above high = {self.high:g}")
+            low, high = told_apart(self.low, self.high)
+            raise ValueError(f"Range: low = {low} is above high = {high}")
         super().__post_init__()
 
     def _wanted(self) -> tuple[float, float]:
