@@ -154,6 +154,21 @@ def test_something_comes_back_from_a_model_of_half_a_second_a_row(clock):
     assert len(explanation.decisions) == 1
 
 
+def test_a_price_per_call_is_told_from_one_per_row(clock):
+    model = clock.model(1e-6, per_call=0.05)
+    explainer = gbce.Explainer(model, DATA, space=SPACE, sampler=gbce.Importance())
+    explanation = explainer.explain(DATA[0], EASY, rules=[], seed=0, time_budget=2)
+    assert clock.passed <= 2 + BLINK + 0.05
+    assert len(explanation.draws.pool) > 1_000  # forty calls of one row would be forty
+
+
+def test_a_spent_share_refuses_whatever_is_known():
+    late = Budget(deadline=0.0)
+    assert (late.affords(5, [(1, 1)]), late.batch(5, [(1, 1)])) == (0, 1)
+    with pytest.raises(BudgetSpentError):
+        late.require(1, [(1, 1)])
+
+
 def test_rules_make_do_with_fewer_candidates(clock):
     rules = [gbce.CVaR(), gbce.DirectOpt()]
     explainer = gbce.Explainer(clock.model(), DATA, space=SPACE)

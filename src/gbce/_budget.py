@@ -24,6 +24,9 @@ _PLANNED = 0.8  # of the time that is left: a pace that was measured may be off,
 _SLACK = 2  # times the time that is left: what was planned before the clock went on is not refused
 _LOOK = 0.25  # of the time that is left: so soon the clock is looked at again
 _BLINK = 0.05  # seconds that are not worth another look
+# up to so many rows, a batch may be twice as large as any before if it takes less than half of the time that is left:
+# where a call has its price, batches of one row would never tell what a row costs
+_SMALL, _MORE, _HALF = 64, 2, 0.5
 _GROWTH = 8  # how many times larger than any before a batch may be; the first is a single row
 _TRIAL = 100  # rows that may be planned before a pace is known; they are asked in batches, too
 _FADE = 0.8  # what a call counts after the next one: models slow down and speed up
@@ -180,14 +183,16 @@ class Budget:
         """Return how many of ``n`` points to ask about in the next call: under a deadline, few enough to stop soon."""
         if self.end is None:
             return n
-        if self.unmeasured(load):
+        asked = [self.paces[key].most / rows for key, rows in load if rows and key in self.paces]
+        if self.unmeasured(load) or not asked:
             return min(n, 1)
         per_call, per_point = self._seconds(load)
-        seconds = max(_LOOK * (self.end - _now()), _BLINK) - per_call
-        size = min([n, *(_GROWTH * self.paces[key].most / rows for key, rows in load if rows and key in self.paces)])
+        left, most = self.end - _now(), min(asked)
+        size = _GROWTH * most
         if per_point > 0:
-            size = min(size, seconds / per_point)
-        return max(int(size), min(n, 1))
+            size = min(size, (max(_LOOK * left, _BLINK) - per_call) / per_point)
+            size = max(size, min(_MORE * most, _SMALL, (_HALF * left - per_call) / per_point))
+        return max(int(min(size, n)), min(n, 1))
 
     @contextmanager
     def spending(self, rows: int, model: int) -> Iterator[None]:
