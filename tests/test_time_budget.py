@@ -358,6 +358,18 @@ def test_all_rows_have_their_time(clock, per_row):
     assert len(table) == 20
 
 
+def test_rows_whose_turn_comes_after_the_time_are_lines_with_that_error(clock, monkeypatch):
+    monkeypatch.setattr("gbce.batch._many._GROUP", 2)
+    explainer = gbce.Explainer(clock.model(per_row=30.0), DATA, space=SPACE)  # a single row takes all of the time
+    with pytest.warns(UserWarning, match="could not be explained"):
+        table = many(explainer, DATA[:6], total_time=10)
+    assert len(table) == 6
+    assert len(table.errors) >= 4
+    assert table.errors.str.startswith("BudgetSpentError").all()
+    with pytest.raises(gbce.BudgetSpentError):
+        many(explainer, DATA[:6], total_time=10, on_error="raise")
+
+
 def test_all_rows_have_their_model_rows_whatever_is_finished(tmp_path):
     model_rows = []
 

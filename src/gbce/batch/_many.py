@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from gbce._budget import Budget, deadline_in
+from gbce._budget import Budget, BudgetSpentError, deadline_in
 from gbce._checks import shown
 from gbce._seeds import seed_number
 from gbce._weights import Array
@@ -147,7 +147,12 @@ def _explain_group(
 ) -> Done:
     max_rows, seconds = limits
     timed = Budget() if seconds is None else Budget(deadline=deadline_in(seconds))
-    predictors, target = explainer._ready(target, timed)
+    try:
+        predictors, target = explainer._ready(target, timed)
+    except BudgetSpentError as error:  # the time was up before these rows had their turn
+        if on_error == "raise":
+            raise
+        return {position: failure_of(error, explainer.space, seed, 0, 0) for position, _, _, seed in group}, 0, 0
     step = Lockstep(min(predictor.batch_rows for predictor in predictors))
 
     def task(position: int, label: Any, row: Array, seed: int) -> Callable[[int], tuple[int, Record]]:
