@@ -27,6 +27,8 @@ _LEAST_STEP_GAIN = 1e-5
 _SLOPE, _COST_SLOPE = 1e-4, 1e-6  # differences; many models round to single precision, the cost does not
 _LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.005])[:, None]  # of a Newton step, tried in one call
 
+_FARTHEST = 1e15  # units of the prior's spread: a step that leads farther is none, the row would be lost to rounding
+
 _COORDINATE_STEPS = 12
 _FIRST_MOVE, _LAST_MOVE = 0.5, 1e-3
 
@@ -169,9 +171,9 @@ def _uphill(search: Search, here: Array, slope: Array) -> Array:
 
 def _along(search: Search, here: Array, uphill: Array, step: Array) -> Array:
     """Points ``(s, t, m)`` on the way; a coordinate that would cross the row, where a cost may have a kink, stops."""
-    with np.errstate(over="ignore", invalid="ignore"):  # at an extreme eta a slope leads beyond any number: no step
+    with np.errstate(over="ignore", invalid="ignore"):  # at an extreme eta a slope may lead beyond any number
         trial = here[:, None, :] + _LENGTHS * step[:, None, :]
-    trial = np.clip(np.where(np.isfinite(trial), trial, here[:, None, :]), search.low, search.high)
+    trial = np.clip(np.where(np.abs(trial) < _FARTHEST, trial, here[:, None, :]), search.low, search.high)
     side = np.where(here != 0, np.sign(here), -np.sign(uphill))
     return np.where(trial * side[:, None, :] < 0, 0.0, trial)
 
