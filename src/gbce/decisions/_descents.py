@@ -9,6 +9,7 @@ Only the potential costs model rows; the prior's cost is known everywhere. Where
 that may move, ``may`` ``(s, m)`` says which.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -27,6 +28,9 @@ _LEAST_STEP_GAIN = 1e-5
 _SLOPE, _COST_SLOPE = 1e-4, 1e-6  # differences; many models round to single precision, the cost does not
 _LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.005])[:, None]  # of a Newton step, tried in one call
 
+_FARTHEST = 1e15  # units of the prior's spread: a step that leads farther is none, the row would be lost to rounding
+
+_BLOCK_CELLS = 2_000_000  # numbers in points that are asked about together: 16 MB
 _COORDINATE_STEPS = 12
 _FIRST_MOVE, _LAST_MOVE = 0.5, 1e-3
 
@@ -75,8 +79,7 @@ class Search:
         x = self._placed(v)
         if len(x) == 0:
             return np.zeros(v.shape[:-1])
-        if len(x) > self.rows_left:
-            raise BudgetSpentError(f"{len(x):,} more model rows are not within the limit of a mode")
+        self._require_rows(len(x))
         self.rows_left -= len(x)
         said = self.posterior.evaluate(x)
         # nobody reads the latent coordinates and the correction of a decision
@@ -98,6 +101,28 @@ class Search:
     def cost(self, v: Array) -> Array:
         """Cost ``(...)`` of ``(..., m)``, without a model call."""
         return self.posterior.prior.cost(self._placed(v)).reshape(v.shape[:-1])
+
+    def singly(self, ask: Callable[[Array], Array], here: Array, start: Array, feature: Array, to: Array) -> Array:
+        """Ask about points ``(n, m)``: those of ``here`` at ``start``, each with one ``feature`` set ``to`` a value."""
+
+        def changed(start: Array, feature: Array, to: Array) -> Array:
+            trial = here[start]
+            trial[np.arange(len(trial)), feature] = to
+            return trial
+
+        return self.in_blocks(ask, changed, start, feature, to)
+
+    def in_blocks(self, ask: Callable[[Array], Array], points: Callable[..., Array], *given: Array) -> Array:
+        """Ask about ``points(*given)``, in blocks: with many features all of them at once would not fit into memory."""
+        n, size = len(given[0]), max(1, _BLOCK_CELLS // len(self.unit))
+        if ask is self:
+            self._require_rows(n)
+        parts = [ask(points(*(one[i : i + size] for one in given))) for i in range(0, max(n, 1), size)]
+        return np.concatenate(parts)
+
+    def _require_rows(self, n: int) -> None:
+        if n > self.rows_left:
+            raise BudgetSpentError(f"{n:,} more model rows are not within the limit of a mode")
 
     def _placed(self, v: Array) -> Array:
         flat = v.reshape(-1, v.shape[-1])
@@ -148,11 +173,11 @@ def _slopes(search: Search, here: Array, potential: Array, may: Array) -> Array:
     """Slope of the potential at ``here`` ``(s, m)`` in each coordinate; zero where it is infinite or has none."""
     start, feature = np.nonzero(may & search.smooth)
     h = np.where(here + _SLOPE > search.high, -_SLOPE, _SLOPE)[start, feature]
-    trial = here[start]
-    trial[np.arange(len(trial)), feature] += h
+    to = here[start, feature] + h
     slope = np.zeros(here.shape)
+    value, cost = (search.singly(ask, here, start, feature, to) for ask in (search, search.cost))
     with np.errstate(invalid="ignore"):
-        found = (search(trial) - search.cost(trial) - potential[start]) / h
+        found = (value - cost - potential[start]) / h
     slope[start, feature] = np.where(np.isfinite(found), found, 0.0)
     search.sloped |= bool((slope != 0).any())
     return slope
@@ -160,18 +185,22 @@ def _slopes(search: Search, here: Array, potential: Array, may: Array) -> Array:
 
 def _uphill(search: Search, here: Array, slope: Array) -> Array:
     """Slope of the objective where a coordinate can descend; zero at a bound or in a kink of the cost."""
-    e, cost = _COST_SLOPE * np.eye(here.shape[1]), search.cost(here)[:, None]
-    to_right = slope + (search.cost(here[:, None, :] + e) - cost) / _COST_SLOPE
-    to_left = slope + (cost - search.cost(here[:, None, :] - e)) / _COST_SLOPE
+    cost, (start, feature) = search.cost(here)[:, None], np.indices(here.shape).reshape(2, -1)
+
+    def aside(h: float) -> Array:
+        return search.singly(search.cost, here, start, feature, here.ravel() + h).reshape(here.shape)
+
+    to_right = slope + (aside(_COST_SLOPE) - cost) / _COST_SLOPE
+    to_left = slope + (cost - aside(-_COST_SLOPE)) / _COST_SLOPE
     right = np.where((to_right < 0) & (here < search.high), to_right, 0.0)
     return np.where((to_left > 0) & (here > search.low), to_left, right)
 
 
 def _along(search: Search, here: Array, uphill: Array, step: Array) -> Array:
     """Points ``(s, t, m)`` on the way; a coordinate that would cross the row, where a cost may have a kink, stops."""
-    with np.errstate(over="ignore", invalid="ignore"):  # at an extreme eta a slope leads beyond any number: no step
+    with np.errstate(over="ignore", invalid="ignore"):  # at an extreme eta a slope may lead beyond any number
         trial = here[:, None, :] + _LENGTHS * step[:, None, :]
-    trial = np.clip(np.where(np.isfinite(trial), trial, here[:, None, :]), search.low, search.high)
+    trial = np.clip(np.where(np.abs(trial) < _FARTHEST, trial, here[:, None, :]), search.low, search.high)
     side = np.where(here != 0, np.sign(here), -np.sign(uphill))
     return np.where(trial * side[:, None, :] < 0, 0.0, trial)
 
@@ -224,11 +253,11 @@ def _one_at_a_time(search: Search, here: Array, f: Array, to: Array) -> Array:
     moves = np.abs(to - here[:, None, :]) > 0.5 * _LAST_MOVE
     moves[:, 1] &= to[:, 1] != 0  # all of the way is the first kind
     start, kind, feature = np.nonzero(moves)
-    trial = here[start]
-    trial[np.arange(len(trial)), feature] = to[start, kind, feature]
-    hopeful = search.cost(trial) + search.floor < f[start]
+    goal = to[start, kind, feature]
+    hopeful = search.singly(search.cost, here, start, feature, goal) + search.floor < f[start]
     value = np.full(to.shape, np.inf)
-    value[start[hopeful], kind[hopeful], feature[hopeful]] = search(trial[hopeful])
+    start, kind, feature, goal = start[hopeful], kind[hopeful], feature[hopeful], goal[hopeful]
+    value[start, kind, feature] = search.singly(search, here, start, feature, goal)
     return value
 
 
@@ -237,15 +266,17 @@ def _joined(search: Search, here: Array, f: Array, to: Array, least: Array) -> t
     s, m = here.shape
     better, count = least < f[:, None], np.arange(m)
     rank = np.argsort(np.argsort(least, axis=1, kind="stable"), axis=1)
-    joined = better[:, None, :] & (rank[:, None, :] <= count[:, None])
-    trial = np.where(joined, to[:, None, :], here[:, None, :])
+
+    def joined(start: Array, last: Array) -> Array:
+        return np.where(better[start] & (rank[start] <= last[:, None]), to[start], here[start])
+
     value = np.full((s, m), np.inf)
     value[:, 0] = least.min(axis=1)
-    several = (count > 0) & (count < better.sum(axis=1)[:, None])
-    value[several] = search(trial[several])
+    several = np.nonzero((count > 0) & (count < better.sum(axis=1)[:, None]))
+    value[several] = search.in_blocks(search, joined, *several)
     pick = (np.arange(s), value.argmin(axis=1))
     won = value[pick] < f
-    return np.where(won[:, None], trial[pick], here), np.where(won, value[pick], f)
+    return np.where(won[:, None], joined(*pick), here), np.where(won, value[pick], f)
 
 
 # --- categories -------------------------------------------------------------------------------------------------

@@ -200,15 +200,7 @@ class Space:
         >>> Space.real(2).names
         ('x1', 'x2')
         """
-        counted = isinstance(d_or_names, (int, np.integer)) and not isinstance(d_or_names, bool)
-        if isinstance(d_or_names, str) or not (counted or isinstance(d_or_names, Iterable)):
-            raise ValueError(f"Space.real takes a number of features or a list of names, not {d_or_names!r}")
-        if counted and d_or_names > _MOST_FEATURES:
-            raise ValueError(
-                f"Space.real: {d_or_names:,} features are too many; {_MOST_FEATURES:,} is the most, at which a batch "
-                "of 20,000 candidates already takes 16 GB"
-            )
-        names = [f"x{j + 1}" for j in range(d_or_names)] if counted else list(map(str, d_or_names))
+        names = _names(d_or_names)
         scales = np.asarray(scale, dtype=float)
         if scales.shape not in ((), (len(names),)):
             raise ValueError(f"scale must be one number or {len(names)}, one per feature, not shape {scales.shape}")
@@ -536,6 +528,20 @@ def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:
     """Return the names that are none of the others."""
     known = set(others)
     return [name for name in names if name not in known]
+
+
+def _names(d_or_names: Any) -> list[str]:
+    """Return the names of real features that are counted or listed."""
+    if isinstance(d_or_names, (int, np.integer)) and not isinstance(d_or_names, bool):
+        if d_or_names > _MOST_FEATURES:
+            raise ValueError(
+                f"Space.real: {d_or_names:,} features are too many; {_MOST_FEATURES:,} is the most, at which a batch "
+                "of 20,000 candidates already takes 16 GB"
+            )
+        return [f"x{j + 1}" for j in range(d_or_names)]
+    if isinstance(d_or_names, str) or not isinstance(d_or_names, Iterable):
+        raise ValueError(f"Space.real takes a number of features or a list of names, not {d_or_names!r}")
+    return list(map(str, d_or_names))
 
 
 def _require_distinct(names: Sequence[str], what: str) -> None:

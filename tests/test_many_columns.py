@@ -1,0 +1,100 @@
+"""Many columns: what is computed another way there is the same, and takes no more memory than the rows themselves."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import gbce
+from gbce.decisions import _curvature
+from gbce.samplers import _climb
+
+RNG = np.random.default_rng(0)
+
+
+def peak_megabytes(call):
+    tracemalloc.start()
+    result = call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 1e6, result
+
+
+def test_curvature_as_vectors_gives_the_steps_of_the_matrix():
+    s, m = 3, 12
+    matrix = _curvature._Matrix(s, np.eye(m))
+    vectors = _curvature._Vectors(s, m, max_steps=8)
+    bend = RNG.normal(size=(m, m))
+    bend = bend @ bend.T / m - 0.5 * np.eye(m)  # a saddle
+    last = np.full((s, m), np.nan)
+    slope = np.zeros((s, m))
+    for step in range(8):
+        which = np.arange(s) if step < 4 else np.array([0, 2])
+        if step == 5:
+            last[2] = np.nan  # forgets what it learnt
+        here = RNG.normal(size=(len(which), m))
+        now = here @ bend
+        for curvature in (matrix, vectors):
+            curvature.learn(which, here - last[which], now - slope[which], now, np.full(len(which), 2.0))
+        last[which], slope[which] = here, now
+        uphill = np.where(RNG.random(here.shape) < 0.3, 0.0, RNG.normal(size=here.shape))
+        np.testing.assert_allclose(vectors.step(which, uphill), matrix.step(which, uphill), rtol=1e-8, atol=1e-10)
+
+
+def test_curvature_of_many_features_takes_no_matrix():
+    s, m = 9, 2_000
+
+    def two_steps():
+        curvature = _curvature.curvature_of(s, np.eye(m), 40)
+        slope = RNG.normal(size=(s, m))
+        curvature.learn(np.arange(s), np.full((s, m), np.nan), slope, slope, np.ones(s))
+        return curvature.step(np.arange(s), slope)
+
+    peak, step = peak_megabytes(two_steps)
+    assert peak < 150  # nine matrices would be 288 MB, and as much again for every product
+    assert np.isfinite(step).all()
+
+
+def test_correlated_features_keep_their_matrix():
+    correlated = np.eye(200)
+    correlated[0, 1] = correlated[1, 0] = 0.3
+    assert isinstance(_curvature.curvature_of(2, correlated, 40), _curvature._Matrix)
+    assert isinstance(_curvature.curvature_of(2, np.eye(200), 40), _curvature._Vectors)
+
+
+def test_principal_direction_of_many_coordinates_is_found_without_a_matrix(monkeypatch):
+    z = RNG.normal(size=(400, 30))
+    z[:, 3] += 6.0 * RNG.choice([-1, 1], size=400)  # two modes
+    weights = RNG.dirichlet(np.ones(400))
+    exact = _climb._along(z, weights)
+    monkeypatch.setattr(_climb, "_MATRIX_UP_TO", 10)
+    assert abs(np.corrcoef(exact, _climb._along(z, weights))[0, 1]) > 0.999
+
+
+@pytest.mark.parametrize("cells", [10_000_000, 30_000])
+def test_rungs_that_keep_fewer_places_have_the_same_law(monkeypatch, cells):
+    """Linear model, squared loss, Gaussian prior: the exact evidence, with every sweep kept and with a few."""
+    monkeypatch.setattr(_climb, "_MOST_CELLS", cells)
+    m, y, eta = 30, 12.0, 4.0
+    explainer = gbce.Explainer(
+        lambda x: x.sum(axis=1),
+        RNG.normal(size=(50, m)),
+        space=gbce.Space.real(m),
+        eta=eta,
+        sampler=gbce.SMC(4_000, 400),
+    )
+    draws = explainer.explain(np.zeros(m), gbce.Value(y, scale=1.0, tolerance=0.5), rules=[], seed=0).draws
+    assert len(draws.rungs) > 1
+    exact = -0.5 * np.log(1 + 2 * eta * m) - eta * y**2 / (1 + 2 * eta * m)
+    assert draws.log_evidence == pytest.approx(exact, abs=4 * draws.log_evidence_se)
+
+
+def test_memory_grows_no_faster_than_the_columns():
+    def explained(d):
+        data, slopes = RNG.normal(size=(500, d)), RNG.normal(size=d) / np.sqrt(d)
+        explainer = gbce.Explainer(lambda x: x @ slopes, data, sampler=gbce.SMC(n_candidates=3_000, n_draws=300))
+        explanation = explainer.explain(data[0], gbce.AtLeast(2.0), rules=[gbce.MAP(), gbce.Mean()], seed=0)
+        return explanation.path()
+
+    peaks = [peak_megabytes(lambda d=d: explained(d))[0] for d in (100, 400)]
+    assert peaks[1] < 1.3 * 4 * peaks[0]
