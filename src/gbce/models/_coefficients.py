@@ -10,9 +10,10 @@ import numpy as np
 
 from gbce._checks import is_number, require_counts
 from gbce._weights import Array
-from gbce.models._anneal import annealed, round_maps
+from gbce.models._anneal import round_maps
 from gbce.models._hmc import hmc, mixing
 from gbce.models._likelihood import Normal
+from gbce.models._network import network_chains
 from gbce.models._posterior import ModelPosterior
 from gbce.models._problem import Problem, gaussian_draws
 from gbce.models._question import Question
@@ -22,7 +23,6 @@ from gbce.models._safe import SAFE_GRID, safe_eta
 __all__ = ["CoefficientPosterior"]
 
 _MAX_R_HAT = 1.2  # of the worst output; short chains lie above one even from a perfect start
-_CROWD = 4  # that are cooled for every chain of a network
 _WATCHED = 20  # rows whose outputs must agree between chains of a network
 
 
@@ -33,8 +33,8 @@ class CoefficientPosterior:
     ``L`` is minus the log likelihood: squared errors over ``2 noise_sd**2`` for ``LinearRegression``, ``Ridge`` and
     ``MLPRegressor``, log loss for ``LogisticRegression`` and ``MLPClassifier``; so ``eta = 1`` is Bayes' rule. Linear
     coefficients with squared loss are drawn exactly, others by Hamiltonian Monte Carlo with exact gradients, in chains
-    whose ``r_hat`` is in the facts; those of a network begin in a population cooled from the prior, and a warning says
-    when they have not come together. The steps of a pipeline before the learner are fitted once and kept.
+    whose ``r_hat`` is in the facts; those of a network begin in a population cooled from the prior, also rescale its
+    units, and a warning says when they have not come together. The steps of a pipeline before the learner are fitted once and kept.
 
     Parameters
     ----------
@@ -120,19 +120,17 @@ class CoefficientPosterior:
         return safe_eta(reading.problem, self.grid, self.safe, rng)
 
     def _chains(self, problem: Problem, n_models: int, rng: np.random.Generator) -> tuple[Array, dict[str, float]]:
-        c, p = self.n_chains, problem.net.n_parameters
+        c, p, steps = self.n_chains, problem.net.n_parameters, max(self.n_steps, math.ceil(n_models / self.n_chains))
         if problem.linear:
             mode = problem.mode()
             problem.require_proper(mode)
-            maps = round_maps(problem, mode[None])
+            maps = round_maps(problem, mode[None, None])
             start = mode + (maps @ rng.standard_normal((c, p, 1)))[:, :, 0]
+            run = hmc(problem.energy, start, maps, self.n_warmup, steps, self.leaps, rng)
+            figures = run.states
         else:
-            start = annealed(problem, _CROWD * c, rng)[::_CROWD]
-            maps = round_maps(problem, start)
-        steps = max(self.n_steps, math.ceil(n_models / c))
-        run = hmc(problem.energy, start, maps, self.n_warmup, steps, self.leaps, rng)
-        figures = run.states
-        if not problem.linear:  # weights of a network may trade places, outputs may not
+            run = network_chains(problem, c, self.n_warmup, steps, self.leaps, rng)
+            # weights of a network may trade places, outputs may not
             rows = np.linspace(0, len(problem.X) - 1, min(_WATCHED, len(problem.X))).astype(int)
             outputs = problem.net.outputs(run.states.reshape(-1, p), problem.X[rows])
             figures = outputs.reshape(steps, c, -1)
