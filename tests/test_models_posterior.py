@@ -120,12 +120,47 @@ def test_intercepts_of_three_classes_are_known_but_for_their_sum():
     assert np.allclose(np.mean([model.predict_proba(features) for model in laplace], axis=0), shares, atol=0.08)
 
 
-@pytest.mark.parametrize("learner", [LinearRegression(), Ridge(5.0)])
-def test_laplace_is_exact_for_linear_models(learner):
-    posterior = gbce.model_posterior(learner, X, Y, gbce.LaplaceApproximation(noise_sd=0.7), 4000, seed=3)
-    alpha = getattr(learner, "alpha", 0.0)
-    precision = (DESIGN.T @ DESIGN + np.diag([alpha, alpha, 0.0])) / 0.49
-    assert_law(coefficients(posterior), np.linalg.solve(precision, DESIGN.T @ Y / 0.49), np.linalg.inv(precision))
+@pytest.mark.parametrize("eta", [1.0, 0.1, 3.0])
+@pytest.mark.parametrize(
+    ("learner", "prior_sd"), [(LinearRegression(), None), (Ridge(5.0), None), (Ridge(5.0), 0.2), (LinearRegression(), 0.2)]
+)
+def test_laplace_is_exact_for_linear_models(learner, prior_sd, eta):
+    method = gbce.LaplaceApproximation(eta, prior_sd=prior_sd, noise_sd=0.7)
+    posterior = gbce.model_posterior(learner, X, Y, method, 4000, seed=3)
+    pull = getattr(learner, "alpha", 0.0) / 0.49 if prior_sd is None else prior_sd**-2
+    precision = eta * DESIGN.T @ DESIGN / 0.49 + np.diag([pull, pull, 0.0])
+    mean = np.linalg.solve(precision, eta * DESIGN.T @ Y / 0.49)
+    assert_law(coefficients(posterior), mean, np.linalg.inv(precision))
+    exact = gbce.CoefficientPosterior(eta, prior_sd=prior_sd, noise_sd=0.7)
+    assert np.allclose(coefficients(gbce.model_posterior(learner, X, Y, exact, 3, seed=3)), coefficients(posterior)[:3])
+
+
+@pytest.mark.parametrize("labels", [LABELS, np.where(X[:, 1] > -1, "maybe", LABELS)], ids=["two", "three"])
+def test_laplace_of_logistic_models_is_around_the_mode_at_its_own_eta(labels):
+    """The mode at eta' with penalty 1 / C is the fit with penalty 1 / (eta' C)."""
+    posterior = gbce.model_posterior(LogisticRegression(C=2.0), X, labels, gbce.LaplaceApproximation(0.1), 4000, seed=0)
+    draws = np.array([model.coef_ for model in posterior])
+    fitted = LogisticRegression(C=0.2, tol=1e-10, max_iter=10_000).fit(X, labels).coef_.reshape(draws.shape[1:])
+    assert np.all(np.abs(draws.mean(axis=0) - fitted) < 4 * draws.std(axis=0) / np.sqrt(4000))
+
+
+@pytest.mark.parametrize("prior_sd", [None, 0.5])
+@pytest.mark.parametrize("kind", ["number", "classes"])
+def test_laplace_of_networks_is_around_the_mode_at_its_own_eta(kind, prior_sd):
+    """The energy written out again has no slope at the centre of the draws."""
+    network, likelihood, y = (
+        (MLPRegressor(hidden_layer_sizes=(3,), activation="tanh", max_iter=2000), Normal(Y, 0.7), Y)
+        if kind == "number"
+        else (MLPClassifier(hidden_layer_sizes=(3,), activation="tanh", max_iter=2000),
+              Categorical((LABELS == "yes").astype(int)), LABELS)
+    )  # fmt: skip
+    method = gbce.LaplaceApproximation(0.1, prior_sd=prior_sd, noise_sd=0.7)
+    posterior = gbce.model_posterior(network, X, y, method, 1, seed=0)
+    centre, net = posterior[0].theta, posterior[0].net
+    problem = Problem(net, likelihood, X, np.eye(net.n_parameters) / posterior.facts["prior_sd"] ** 2, eta=0.1)
+    slope = problem.energy(centre[None])[1][0]
+    decrement = slope @ np.linalg.solve(problem.curvature(centre), slope)  # twice what a step could still gain
+    assert decrement < 1e-6
 
 
 # --- networks -----------------------------------------------------------------------------------------------

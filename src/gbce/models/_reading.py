@@ -12,6 +12,7 @@ from gbce.models._likelihood import Categorical, Likelihood, Normal
 from gbce.models._net import Net
 from gbce.models._problem import Problem
 from gbce.models._question import Question
+from gbce.models._rank import require_full_rank
 from gbce.models._risk import cross_val_risk
 
 __all__ = ["Reading", "read"]
@@ -59,7 +60,7 @@ class Reading:
 
 def read(question: Question, method: str, prior_sd: float | None, noise_sd: float | None, standardise: bool) -> Reading:
     """Read the learner, a pipeline's last step included; its other steps are fitted to the data once."""
-    learner, X, options = _prepared(question, method)
+    learner, X, names, options = _prepared(question, method)
     kind = _kind(learner, method)
     codes, classes, outputs = question.y, None, 1
     if question.classifies:
@@ -81,12 +82,17 @@ def read(question: Question, method: str, prior_sd: float | None, noise_sd: floa
     noise = 1.0 if classes is not None else _noise(learner, kind, X, codes, noise_sd, method)
     likelihood: Likelihood = Normal((codes - offset) / unit, noise / unit) if classes is None else Categorical(codes)
     sd = _prior_sd(learner, kind, noise, standardise) if prior_sd is None else float(prior_sd)
+    if kind != "network":
+        weights = X if math.isinf(sd) else X[:, :0]
+        constant = np.ones((len(X), int(net.bias)))
+        require_full_rank(np.hstack([weights, constant]), [*names[: weights.shape[1]], "the intercept"])
     precision = _network_precision(net, sd, standardise) if kind == "network" else _precision(net, sd)
     problem = Problem(net, likelihood, (X - centre) / scale, precision)
     return Reading(learner, problem, classes, options, noise, sd, centre, scale, offset, unit)
 
 
-def _prepared(question: Question, method: str) -> tuple[Any, Array, dict[str, Any]]:
+def _prepared(question: Question, method: str) -> tuple[Any, Array, list[str], dict[str, Any]]:
+    """Return the learner at the end of a pipeline, what it gets, names of these columns, and options of models."""
     from sklearn.base import clone
     from sklearn.pipeline import Pipeline
 
@@ -113,7 +119,19 @@ def _prepared(question: Question, method: str) -> tuple[Any, Array, dict[str, An
     options = {"prepare": prepare, "n_features_in_": int(question.X.shape[1])}
     if columns is not None:
         options["feature_names_in_"] = np.asarray([str(column) for column in columns], dtype=object)
-    return learner, X, options
+    return learner, X, _names(columns, prepare, X.shape[1]), options
+
+
+def _names(columns: Any, prepare: Any, d: int) -> list[str]:
+    """Return what the learner's columns are called: as in the frame, as a pipeline says, or by number."""
+    if prepare is not None:
+        try:
+            columns = prepare.get_feature_names_out()
+        except (AttributeError, ValueError):  # a step that does not say
+            columns = None
+    if columns is None or len(columns) != d:
+        return [f"column {number}" for number in range(d)]
+    return [repr(str(column)) for column in columns]
 
 
 def _kind(learner: Any, method: str) -> str:
