@@ -328,15 +328,18 @@ def half_zero(seed, misspecified, n=300, d=20):
     return x, x @ rng.normal(size=d) / np.sqrt(d) + noise * rng.normal(size=n)
 
 
-@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("misspecified", [False, True])
-def test_safe_bayes_learns_at_full_rate_only_where_the_model_is_right(seed, misspecified):
-    x, y = half_zero(seed, misspecified)
-    method = gbce.CoefficientPosterior("safe", prior_sd=1 / np.sqrt(20))
-    facts = gbce.model_posterior(LinearRegression(fit_intercept=False), x, y, method, 2, seed=seed).facts
-    assert len(facts["eta_losses"]) == len(facts["eta_grid"]) == 13
-    assert facts["eta"] == facts["eta_grid"][int(np.argmin(facts["eta_losses"]))]
-    assert facts["eta"] <= 0.5 if misspecified else facts["eta"] >= 0.7
+def test_safe_bayes_learns_at_full_rate_only_where_the_model_is_right(misspecified):
+    """Of forty data sets 40 with a right model stayed at 1, and 1 with a wrong one: by chance 9 of 12 come out."""
+    full = 0
+    for seed in range(12):
+        x, y = half_zero(seed, misspecified)
+        method = gbce.CoefficientPosterior("safe", prior_sd=1 / np.sqrt(20))
+        facts = gbce.model_posterior(LinearRegression(fit_intercept=False), x, y, method, 2, seed=seed).facts
+        assert len(facts["eta_losses"]) == len(facts["eta_grid"]) == 13
+        assert facts["eta"] == facts["eta_grid"][int(np.argmin(facts["eta_losses"]))]
+        full += facts["eta"] == 1.0
+    assert full <= 3 if misspecified else full >= 9
 
 
 @pytest.mark.parametrize("version", ["R", "I"])
@@ -344,21 +347,22 @@ def test_safe_bayes_losses_are_those_of_refits(version):
     """The recursion against the normal-inverse-gamma posterior of the rows so far, computed afresh, at eta = 0.5."""
     from scipy.special import digamma
 
-    x, y = half_zero(0, True, n=25, d=3)
+    x_given, y_given = half_zero(0, True, n=25, d=3)
     method = gbce.CoefficientPosterior("safe", prior_sd=0.6, noise_sd=0.4, grid=[0.5], safe=version)
-    facts = gbce.model_posterior(LinearRegression(fit_intercept=False), x, y, method, 1, seed=9).facts
-    order = np.random.default_rng(np.random.SeedSequence(9).spawn(2)[0]).permutation(25)
-    x, y, total = x[order], y[order], 0.0
-    for i in range(25):
-        precision = np.eye(3) * (0.4 / 0.6) ** 2 + 0.5 * x[:i].T @ x[:i]
-        mean = np.linalg.solve(precision, 0.5 * x[:i].T @ y[:i])
-        a, b = 1 + 0.25 * i, 0.16 + 0.5 * (0.5 * y[:i] @ y[:i] - mean @ precision @ mean)
-        error, spread = y[i] - x[i] @ mean, x[i] @ np.linalg.solve(precision, x[i])
-        if version == "R":
-            total += 0.5 * (np.log(b) - digamma(a) + error**2 * a / b + spread)
-        else:
-            total += 0.5 * (np.log(b / a) + error**2 * a / b)
-    assert facts["eta_losses"] == pytest.approx((total,))
+    facts = gbce.model_posterior(LinearRegression(fit_intercept=False), x_given, y_given, method, 1, seed=9).facts
+    rng, total = np.random.default_rng(np.random.SeedSequence(9).spawn(2)[0]), 0.0
+    for order in [rng.permutation(25) for _ in range(8)]:
+        x, y = x_given[order], y_given[order]
+        for i in range(25):
+            precision = np.eye(3) * (0.4 / 0.6) ** 2 + 0.5 * x[:i].T @ x[:i]
+            mean = np.linalg.solve(precision, 0.5 * x[:i].T @ y[:i])
+            a, b = 1 + 0.25 * i, 0.16 + 0.5 * (0.5 * y[:i] @ y[:i] - mean @ precision @ mean)
+            error, spread = y[i] - x[i] @ mean, x[i] @ np.linalg.solve(precision, x[i])
+            if version == "R":  # E[-log N(y; x beta, s2)], with E[1 / s2] = a / b and E[log s2] = log b - digamma(a)
+                total += 0.5 * (np.log(b) - digamma(a) + error**2 * a / b + spread)
+            elif i:  # at the mean of beta and that of s2, b / (a - 1), which the prior's a = 1 does not have
+                total += 0.5 * (np.log(b / (a - 1)) + error**2 * (a - 1) / b)
+    assert facts["eta_losses"] == pytest.approx((total / 8,))
 
 
 def test_safe_bayes_of_a_right_logistic_model():
