@@ -122,7 +122,8 @@ def test_intercepts_of_three_classes_are_known_but_for_their_sum():
 
 @pytest.mark.parametrize("eta", [1.0, 0.1, 3.0])
 @pytest.mark.parametrize(
-    ("learner", "prior_sd"), [(LinearRegression(), None), (Ridge(5.0), None), (Ridge(5.0), 0.2), (LinearRegression(), 0.2)]
+    ("learner", "prior_sd"),
+    [(LinearRegression(), None), (Ridge(5.0), None), (Ridge(5.0), 0.2), (LinearRegression(), 0.2)],
 )
 def test_laplace_is_exact_for_linear_models(learner, prior_sd, eta):
     method = gbce.LaplaceApproximation(eta, prior_sd=prior_sd, noise_sd=0.7)
@@ -511,7 +512,7 @@ BAD = {
     "positive": (dict(learner=LinearRegression(positive=True), method=CP), ValueError, "positive=False"),
     "no noise": (dict(learner=LinearRegression(), y=X[:, 0], method=CP), ValueError, "give noise_sd"),
     "twice the same column": (
-        dict(learner=LinearRegression(), X=X[:, [0, 0]], method=CP), ValueError, "give a prior_sd",
+        dict(learner=LinearRegression(), X=X[:, [0, 0]], method=CP), ValueError, "column 0, column 1 .*give a prior_sd",
     ),
     "separated classes": (
         dict(learner=LogisticRegression(C=np.inf), y=X[:, 0] > 1, method=CP), ValueError, "no proper posterior",
@@ -524,6 +525,45 @@ BAD = {
     ),
     "folds": (dict(method=gbce.Rashomon(0.1, cv=100)), ValueError, "cv must be a whole number of folds between 2 and"),
 }  # fmt: skip
+
+
+FRAME = pd.DataFrame(X, columns=["a", "b"])
+NUDGE = np.random.default_rng(12).normal(size=80)
+DEPENDENT = {
+    "a copy": (FRAME.assign(c=FRAME.a), "'a', 'c' depend"),
+    "a copy in another unit": (FRAME.assign(c=1e9 * FRAME.a), "'a', 'c' depend"),
+    "a copy but for the eighth digit": (FRAME.assign(c=FRAME.a * (1 + 1e-8 * NUDGE)), "'a', 'c' depend"),
+    "a sum": (FRAME.assign(c=0.1 * NUDGE, d=FRAME.a + FRAME.b), "'a', 'b', 'd' depend"),
+    "a constant": (FRAME.assign(c=0.1), "'c', the intercept depend"),
+    "nothing": (FRAME.assign(c=0.0), "'c' is zero in every row"),
+    "two copies": (FRAME.assign(c=FRAME.a, d=FRAME.b), "'a', 'b', 'c', 'd' depend"),
+    "more columns than rows": (pd.DataFrame(np.random.default_rng(13).normal(size=(80, 90))), "and 85 more depend"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", [gbce.CoefficientPosterior, gbce.LaplaceApproximation])
+@pytest.mark.parametrize("case", DEPENDENT)
+def test_columns_that_depend_on_each_other_are_named(case, method):
+    """By rank, not by whether a decomposition happens to fail: the last bit differs from processor to processor."""
+    frame, words = DEPENDENT[case]
+    noisy = method(noise_sd=0.7)
+    for learner, y in ((LinearRegression(), Y), (LogisticRegression(C=np.inf), LABELS)):
+        with pytest.raises(ValueError, match=words):
+            gbce.model_posterior(learner, frame, y, noisy, 2)
+    with pytest.raises(ValueError, match=r"depend on each other|zero in every row"):
+        gbce.model_posterior(make_pipeline(StandardScaler(), LinearRegression()), frame, Y, noisy, 2)
+    assert len(gbce.model_posterior(Ridge(), frame, Y, noisy, 2)) == 2  # a prior tells what data do not
+
+
+def test_columns_that_nearly_depend_on_each_other_have_their_posterior():
+    """Copies up to the fifth digit are apart: what the data know of their difference is drawn to a percent."""
+    frame = FRAME.assign(c=FRAME.a * (1 + 1e-5 * NUDGE))
+    posterior = gbce.model_posterior(LinearRegression(), frame, Y, gbce.CoefficientPosterior(noise_sd=0.7), 4000)
+    inverse = np.linalg.pinv(np.column_stack([frame, np.ones(80)]), rcond=1e-12)  # not squared, unlike the precision
+    spread = 0.7 * np.linalg.norm(inverse, axis=1)
+    drawn = coefficients(posterior)
+    assert np.all(np.abs(drawn.std(axis=0) / spread - 1) < 4 / np.sqrt(2 * 4000) + 0.01)
+    assert np.all(np.abs(drawn.mean(axis=0) - inverse @ Y) < 4 * spread / np.sqrt(4000) + 0.01 * spread)
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -17,7 +17,8 @@ _KEPT = 0.5  # effective share of the population after a rung
 def annealed(problem: Problem, n: int, rng: np.random.Generator) -> Array:
     """Return ``n`` states ``(n, p)`` near the posterior, by rungs of eta' that keep most of it effective."""
     theta = rng.standard_normal((n, problem.net.n_parameters)) / np.sqrt(np.diag(problem.precision))
-    beta, step = 0.0, 0.5
+    beta = 0.0
+    step: float | Array = 0.5
     for _ in range(_RUNGS):
         loss = problem.likelihood.loss(problem.net.outputs(theta, problem.X)).sum(axis=-1)
         beta, before = _next(loss, beta, problem.eta), beta
@@ -47,7 +48,7 @@ def _next(loss: Array, beta: float, end: float) -> float:
 
 
 def round_maps(problem: Problem, visited: Array) -> Array:
-    """Return a map for each chain under which the states it ``visited (v, c, p)`` are round on average, ``(c, p, p)``."""
+    """Return a map for each chain, ``(c, p, p)``, that makes the states it ``visited (v, c, p)`` round on average."""
     curvatures = [np.mean([problem.curvature(one) for one in chain], axis=0) for chain in np.swapaxes(visited, 0, 1)]
     roots = [np.linalg.cholesky(one) for one in curvatures]
     return np.array([np.linalg.inv(root).T for root in roots])

@@ -17,7 +17,7 @@ _WORST = 1e3
 
 
 class Run(NamedTuple):
-    """States ``(steps, chains, p)`` after warm-up, with energies ``(steps, chains)``, mean acceptance and the step, one or ``(chains,)``."""
+    """States ``(steps, chains, p)`` after warm-up, energies ``(steps, chains)``, mean acceptance and the step sizes."""
 
     states: Array
     energy: Array
@@ -84,7 +84,9 @@ def hmc(
 
 def _moved(moves: Array, there: tuple[Array, Array, Array], here: tuple[Array, Array, Array]) -> list[Array]:
     """Return state, energy and gradient ``there`` for the chains that move, ``here`` for the others."""
-    return [np.where(moves[:, None] if new.ndim == 2 else moves, new, old) for new, old in zip(there, here, strict=True)]
+    return [
+        np.where(moves[:, None] if new.ndim == 2 else moves, new, old) for new, old in zip(there, here, strict=True)
+    ]
 
 
 def _in_z(maps: Array, slope: Array) -> Array:

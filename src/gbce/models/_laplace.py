@@ -1,15 +1,14 @@
 """Laplace's approximation around the mode of the coefficients."""
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gbce._checks import is_number
 from gbce._weights import Array
-from gbce.models._coefficients import require_positive
+from gbce.models._coefficients import is_rate, require_positive
 from gbce.models._fits import reseeded
+from gbce.models._pac import PACBayes
 from gbce.models._posterior import ModelPosterior
 from gbce.models._problem import Problem, gaussian_draws
 from gbce.models._question import Question
@@ -32,8 +31,9 @@ class LaplaceApproximation:
 
     Parameters
     ----------
-    eta : float
-        The learning rate eta': the loss counts as ``eta`` times minus the log likelihood.
+    eta : float or PACBayes
+        The learning rate eta': the loss counts as ``eta`` times minus the log likelihood. A :class:`gbce.PACBayes`
+        finds the one of least risk bound, for linear models and logistic ones of two classes.
     prior_sd : float, optional
         Standard deviation of the normal prior of weights; read off the learner's regularisation when left out, and
         for networks found by evidence.
@@ -51,21 +51,27 @@ class LaplaceApproximation:
     ['no', 'yes']
     """
 
-    eta: float = 1.0
+    eta: float | PACBayes = 1.0
     prior_sd: float | None = None
     noise_sd: float | None = None
 
     def __post_init__(self) -> None:
-        if not is_number(self.eta) or not 0 < self.eta < math.inf:
-            raise ValueError(f"LaplaceApproximation: eta must be a positive number, not {self.eta!r}")
+        if not is_rate(self.eta):
+            raise ValueError(
+                f"LaplaceApproximation: eta must be a positive number or a gbce.PACBayes, not {self.eta!r}"
+            )
         require_positive(self, "prior_sd", "noise_sd")
 
     def draw(self, question: Question) -> ModelPosterior:
         """Return models at drawn coefficients, all of weight ``1 / n_models``."""
         fitting, drawing = (np.random.default_rng(seed) for seed in question.children(2))
-        reading = read(question, type(self).__name__, self.prior_sd, self.noise_sd, standardise=False)
-        problem = reading.problem.at(self.eta)
-        facts: dict[str, Any] = {**reading.facts, "eta": float(self.eta)}
+        given = (question, type(self).__name__, self.prior_sd, self.noise_sd)
+        if isinstance(self.eta, PACBayes):
+            reading, chosen = self.eta.certify(*given, fitting)
+        else:
+            reading, chosen = read(*given, standardise=False), {"eta": float(self.eta)}
+        problem = reading.problem.at(chosen["eta"])
+        facts: dict[str, Any] = {**reading.facts, **chosen}
         if reading.network:
             fitted = reseeded(reading.learner, fitting).fit(problem.X, question.y)
             theta = problem.net.packed(list(zip(fitted.coefs_, fitted.intercepts_, strict=True)))

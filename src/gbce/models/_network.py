@@ -37,7 +37,7 @@ def _rescaling(net: Net) -> Jump:
     """Return a jump that multiplies all that enters one hidden unit by a random number, and divides what leaves it.
 
     Outputs hardly change where the unit is nearly linear (and not at all with relu), but the energy bends sharply along
-    this way: steps that fit most places are far too long where weights are small, and a chain sticks there for hundreds.
+    this way: steps that fit most places are far too long where weights are small, and chains stick there for hundreds.
     """
     exponents = net.scalings
 

@@ -30,14 +30,14 @@ def require_full_rank(design: Array, names: Sequence[str]) -> None:
     if p == 0:
         return
     if not length.all():
-        empty = [names[k] for k in np.flatnonzero(length == 0)]
+        empty = [name for name, zero in zip(names, length == 0, strict=True) if zero]
         raise ValueError(f"{_listed(empty)} {'is' if len(empty) == 1 else 'are'} zero in every row, {_ADVICE}")
     _, found, ways = np.linalg.svd(design / length, full_matrices=n < p)
     values = np.concatenate([found, np.zeros(p - len(found))])
     small = values < _SMALLEST * values[0]
     if small.any():
         share = np.linalg.norm(ways[small], axis=0)
-        involved = [names[k] for k in np.flatnonzero(share > _INVOLVED * share.max())]
+        involved = [name for name, part in zip(names, share, strict=True) if part > _INVOLVED * share.max()]
         raise ValueError(
             f"{_listed(involved)} depend on each other (the smallest singular value is {values[-1] / values[0]:.1e} of "
             f"the largest, and below {_SMALLEST:g} it counts as none), {_ADVICE}"
