@@ -120,12 +120,48 @@ def test_intercepts_of_three_classes_are_known_but_for_their_sum():
     assert np.allclose(np.mean([model.predict_proba(features) for model in laplace], axis=0), shares, atol=0.08)
 
 
-@pytest.mark.parametrize("learner", [LinearRegression(), Ridge(5.0)])
-def test_laplace_is_exact_for_linear_models(learner):
-    posterior = gbce.model_posterior(learner, X, Y, gbce.LaplaceApproximation(noise_sd=0.7), 4000, seed=3)
-    alpha = getattr(learner, "alpha", 0.0)
-    precision = (DESIGN.T @ DESIGN + np.diag([alpha, alpha, 0.0])) / 0.49
-    assert_law(coefficients(posterior), np.linalg.solve(precision, DESIGN.T @ Y / 0.49), np.linalg.inv(precision))
+@pytest.mark.parametrize("eta", [1.0, 0.1, 3.0])
+@pytest.mark.parametrize(
+    ("learner", "prior_sd"),
+    [(LinearRegression(), None), (Ridge(5.0), None), (Ridge(5.0), 0.2), (LinearRegression(), 0.2)],
+)
+def test_laplace_is_exact_for_linear_models(learner, prior_sd, eta):
+    method = gbce.LaplaceApproximation(eta, prior_sd=prior_sd, noise_sd=0.7)
+    posterior = gbce.model_posterior(learner, X, Y, method, 4000, seed=3)
+    pull = getattr(learner, "alpha", 0.0) / 0.49 if prior_sd is None else prior_sd**-2
+    precision = eta * DESIGN.T @ DESIGN / 0.49 + np.diag([pull, pull, 0.0])
+    mean = np.linalg.solve(precision, eta * DESIGN.T @ Y / 0.49)
+    assert_law(coefficients(posterior), mean, np.linalg.inv(precision))
+    exact = gbce.CoefficientPosterior(eta, prior_sd=prior_sd, noise_sd=0.7)
+    assert np.allclose(coefficients(gbce.model_posterior(learner, X, Y, exact, 3, seed=3)), coefficients(posterior)[:3])
+
+
+@pytest.mark.parametrize("labels", [LABELS, np.where(X[:, 1] > -1, "maybe", LABELS)], ids=["two", "three"])
+def test_laplace_of_logistic_models_is_around_the_mode_at_its_own_eta(labels):
+    """The mode at eta' with penalty 1 / C is the fit with penalty 1 / (eta' C)."""
+    posterior = gbce.model_posterior(LogisticRegression(C=2.0), X, labels, gbce.LaplaceApproximation(0.1), 4000, seed=0)
+    draws = np.array([model.coef_ for model in posterior])
+    fitted = LogisticRegression(C=0.2, tol=1e-10, max_iter=10_000).fit(X, labels).coef_.reshape(draws.shape[1:])
+    assert np.all(np.abs(draws.mean(axis=0) - fitted) < 4 * draws.std(axis=0) / np.sqrt(4000))
+
+
+@pytest.mark.parametrize("prior_sd", [None, 0.5])
+@pytest.mark.parametrize("kind", ["number", "classes"])
+def test_laplace_of_networks_is_around_the_mode_at_its_own_eta(kind, prior_sd):
+    """The energy written out again has no slope at the centre of the draws."""
+    network, likelihood, y = (
+        (MLPRegressor(hidden_layer_sizes=(3,), activation="tanh", max_iter=2000), Normal(Y, 0.7), Y)
+        if kind == "number"
+        else (MLPClassifier(hidden_layer_sizes=(3,), activation="tanh", max_iter=2000),
+              Categorical((LABELS == "yes").astype(int)), LABELS)
+    )  # fmt: skip
+    method = gbce.LaplaceApproximation(0.1, prior_sd=prior_sd, noise_sd=0.7)
+    posterior = gbce.model_posterior(network, X, y, method, 1, seed=0)
+    centre, net = posterior[0].theta, posterior[0].net
+    problem = Problem(net, likelihood, X, np.eye(net.n_parameters) / posterior.facts["prior_sd"] ** 2, eta=0.1)
+    slope = problem.energy(centre[None])[1][0]
+    decrement = slope @ np.linalg.solve(problem.curvature(centre), slope)  # twice what a step could still gain
+    assert decrement < 1e-6
 
 
 # --- networks -----------------------------------------------------------------------------------------------
@@ -151,15 +187,16 @@ def test_derivatives_of_a_network_are_those_of_differences(activation, kind):
     assert np.allclose(moved[0], 2e-5 * likelihood.curvature(outputs)[:, :, 0], atol=1e-9)
 
 
-def test_network_of_one_unit_has_its_posterior():
+@pytest.mark.parametrize("seed", range(3))
+def test_network_of_one_unit_has_its_posterior(seed):
     """Two weights w1, w2 of ``w2 * tanh(w1 * x)`` and two biases: the outputs' law by self-normalised importance."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(30, 1))
     y = np.tanh(x[:, 0]) + 0.5 * rng.normal(size=30)
     learner = MLPRegressor(hidden_layer_sizes=(1,), activation="tanh")
     method = gbce.CoefficientPosterior(noise_sd=0.5, n_steps=1000)
-    posterior = gbce.model_posterior(learner, x, y, method, 800, seed=0)
-    assert posterior.facts["r_hat"] < 1.05
+    posterior = gbce.model_posterior(learner, x, y, method, 800, seed=seed)
+    assert posterior.facts["r_hat"] < 1.05  # of twenty seeds the worst had 1.014
     places = np.array([[-1.5], [0.0], [1.5]])
     drawn = np.array([model.predict(places) for model in posterior])
     # the same in standardised units, from the prior N(0, 2**2) of all four coefficients
@@ -170,11 +207,24 @@ def test_network_of_one_unit_has_its_posterior():
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     there = w2[:, None] * np.tanh(np.outer(w1, (places[:, 0] - x.mean()) / x.std()) + b1[:, None]) + b2[:, None]
-    exact = y.mean() + unit * weights @ there
-    spread = unit * np.sqrt(weights @ (there - weights @ there) ** 2)
-    error = spread * np.sqrt(1 / posterior.facts["ess_bulk"] + (weights**2).sum())
-    assert np.all(np.abs(drawn.mean(axis=0) - exact) < 4 * error)
-    assert np.allclose(drawn.std(axis=0), spread, rtol=0.25)
+    centred = unit * (there - weights @ there)
+    exact, spread = y.mean() + unit * weights @ there, np.sqrt(weights @ centred**2)
+    share = 1 / min(800, posterior.facts["ess_bulk"]) + (weights**2).sum()  # of a variance in that of both estimates
+    assert np.all(np.abs(drawn.mean(axis=0) - exact) < 4 * spread * np.sqrt(share))
+    kurtosis = weights @ centred**4 / spread**4
+    assert np.all(np.abs(drawn.std(axis=0) / spread - 1) < 4 * np.sqrt((kurtosis - 1) / 4 * share))
+
+
+def test_rescaling_a_unit_is_undone_by_its_opposite_and_keeps_outputs_of_relu():
+    """What a jump over a network's weights does, and that its volume is counted."""
+    rng = np.random.default_rng(2)
+    net = Net((2, 3, 2, 1), "relu")
+    scalings = net.scalings
+    assert scalings.shape == (5, net.n_parameters)
+    theta = rng.normal(size=(1, net.n_parameters))
+    for row in scalings:
+        assert np.allclose(net.outputs(theta * np.exp(0.8 * row), X), net.outputs(theta, X))
+    assert scalings.sum(axis=1).tolist() == [2 + 1 - 2] * 3 + [3 + 1 - 1] * 2
 
 
 def test_cooling_leaves_poor_modes_behind():
@@ -279,15 +329,18 @@ def half_zero(seed, misspecified, n=300, d=20):
     return x, x @ rng.normal(size=d) / np.sqrt(d) + noise * rng.normal(size=n)
 
 
-@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("misspecified", [False, True])
-def test_safe_bayes_learns_at_full_rate_only_where_the_model_is_right(seed, misspecified):
-    x, y = half_zero(seed, misspecified)
-    method = gbce.CoefficientPosterior("safe", prior_sd=1 / np.sqrt(20))
-    facts = gbce.model_posterior(LinearRegression(fit_intercept=False), x, y, method, 2, seed=seed).facts
-    assert len(facts["eta_losses"]) == len(facts["eta_grid"]) == 13
-    assert facts["eta"] == facts["eta_grid"][int(np.argmin(facts["eta_losses"]))]
-    assert facts["eta"] <= 0.5 if misspecified else facts["eta"] >= 0.7
+def test_safe_bayes_learns_at_full_rate_only_where_the_model_is_right(misspecified):
+    """Of forty data sets 40 with a right model stayed at 1, and 1 with a wrong one: by chance 9 of 12 come out."""
+    full = 0
+    for seed in range(12):
+        x, y = half_zero(seed, misspecified)
+        method = gbce.CoefficientPosterior("safe", prior_sd=1 / np.sqrt(20))
+        facts = gbce.model_posterior(LinearRegression(fit_intercept=False), x, y, method, 2, seed=seed).facts
+        assert len(facts["eta_losses"]) == len(facts["eta_grid"]) == 13
+        assert facts["eta"] == facts["eta_grid"][int(np.argmin(facts["eta_losses"]))]
+        full += facts["eta"] == 1.0
+    assert full <= 3 if misspecified else full >= 9
 
 
 @pytest.mark.parametrize("version", ["R", "I"])
@@ -295,21 +348,22 @@ def test_safe_bayes_losses_are_those_of_refits(version):
     """The recursion against the normal-inverse-gamma posterior of the rows so far, computed afresh, at eta = 0.5."""
     from scipy.special import digamma
 
-    x, y = half_zero(0, True, n=25, d=3)
+    x_given, y_given = half_zero(0, True, n=25, d=3)
     method = gbce.CoefficientPosterior("safe", prior_sd=0.6, noise_sd=0.4, grid=[0.5], safe=version)
-    facts = gbce.model_posterior(LinearRegression(fit_intercept=False), x, y, method, 1, seed=9).facts
-    order = np.random.default_rng(np.random.SeedSequence(9).spawn(2)[0]).permutation(25)
-    x, y, total = x[order], y[order], 0.0
-    for i in range(25):
-        precision = np.eye(3) * (0.4 / 0.6) ** 2 + 0.5 * x[:i].T @ x[:i]
-        mean = np.linalg.solve(precision, 0.5 * x[:i].T @ y[:i])
-        a, b = 1 + 0.25 * i, 0.16 + 0.5 * (0.5 * y[:i] @ y[:i] - mean @ precision @ mean)
-        error, spread = y[i] - x[i] @ mean, x[i] @ np.linalg.solve(precision, x[i])
-        if version == "R":
-            total += 0.5 * (np.log(b) - digamma(a) + error**2 * a / b + spread)
-        else:
-            total += 0.5 * (np.log(b / a) + error**2 * a / b)
-    assert facts["eta_losses"] == pytest.approx((total,))
+    facts = gbce.model_posterior(LinearRegression(fit_intercept=False), x_given, y_given, method, 1, seed=9).facts
+    rng, total = np.random.default_rng(np.random.SeedSequence(9).spawn(2)[0]), 0.0
+    for order in [rng.permutation(25) for _ in range(8)]:
+        x, y = x_given[order], y_given[order]
+        for i in range(25):
+            precision = np.eye(3) * (0.4 / 0.6) ** 2 + 0.5 * x[:i].T @ x[:i]
+            mean = np.linalg.solve(precision, 0.5 * x[:i].T @ y[:i])
+            a, b = 1 + 0.25 * i, 0.16 + 0.5 * (0.5 * y[:i] @ y[:i] - mean @ precision @ mean)
+            error, spread = y[i] - x[i] @ mean, x[i] @ np.linalg.solve(precision, x[i])
+            if version == "R":  # E[-log N(y; x beta, s2)], with E[1 / s2] = a / b and E[log s2] = log b - digamma(a)
+                total += 0.5 * (np.log(b) - digamma(a) + error**2 * a / b + spread)
+            elif i:  # at the mean of beta and that of s2, b / (a - 1), which the prior's a = 1 does not have
+                total += 0.5 * (np.log(b / (a - 1)) + error**2 * (a - 1) / b)
+    assert facts["eta_losses"] == pytest.approx((total / 8,))
 
 
 def test_safe_bayes_of_a_right_logistic_model():
@@ -458,7 +512,7 @@ BAD = {
     "positive": (dict(learner=LinearRegression(positive=True), method=CP), ValueError, "positive=False"),
     "no noise": (dict(learner=LinearRegression(), y=X[:, 0], method=CP), ValueError, "give noise_sd"),
     "twice the same column": (
-        dict(learner=LinearRegression(), X=X[:, [0, 0]], method=CP), ValueError, "give a prior_sd",
+        dict(learner=LinearRegression(), X=X[:, [0, 0]], method=CP), ValueError, "column 0, column 1 .*give a prior_sd",
     ),
     "separated classes": (
         dict(learner=LogisticRegression(C=np.inf), y=X[:, 0] > 1, method=CP), ValueError, "no proper posterior",
@@ -471,6 +525,45 @@ BAD = {
     ),
     "folds": (dict(method=gbce.Rashomon(0.1, cv=100)), ValueError, "cv must be a whole number of folds between 2 and"),
 }  # fmt: skip
+
+
+FRAME = pd.DataFrame(X, columns=["a", "b"])
+NUDGE = np.random.default_rng(12).normal(size=80)
+DEPENDENT = {
+    "a copy": (FRAME.assign(c=FRAME.a), "'a', 'c' depend"),
+    "a copy in another unit": (FRAME.assign(c=1e9 * FRAME.a), "'a', 'c' depend"),
+    "a copy but for the eighth digit": (FRAME.assign(c=FRAME.a * (1 + 1e-8 * NUDGE)), "'a', 'c' depend"),
+    "a sum": (FRAME.assign(c=0.1 * NUDGE, d=FRAME.a + FRAME.b), "'a', 'b', 'd' depend"),
+    "a constant": (FRAME.assign(c=0.1), "'c', the intercept depend"),
+    "nothing": (FRAME.assign(c=0.0), "'c' is zero in every row"),
+    "two copies": (FRAME.assign(c=FRAME.a, d=FRAME.b), "'a', 'b', 'c', 'd' depend"),
+    "more columns than rows": (pd.DataFrame(np.random.default_rng(13).normal(size=(80, 90))), "and 85 more depend"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", [gbce.CoefficientPosterior, gbce.LaplaceApproximation])
+@pytest.mark.parametrize("case", DEPENDENT)
+def test_columns_that_depend_on_each_other_are_named(case, method):
+    """By rank, not by whether a decomposition happens to fail: the last bit differs from processor to processor."""
+    frame, words = DEPENDENT[case]
+    noisy = method(noise_sd=0.7)
+    for learner, y in ((LinearRegression(), Y), (LogisticRegression(C=np.inf), LABELS)):
+        with pytest.raises(ValueError, match=words):
+            gbce.model_posterior(learner, frame, y, noisy, 2)
+    with pytest.raises(ValueError, match=r"depend on each other|zero in every row"):
+        gbce.model_posterior(make_pipeline(StandardScaler(), LinearRegression()), frame, Y, noisy, 2)
+    assert len(gbce.model_posterior(Ridge(), frame, Y, noisy, 2)) == 2  # a prior tells what data do not
+
+
+def test_columns_that_nearly_depend_on_each_other_have_their_posterior():
+    """Copies up to the fifth digit are apart: what the data know of their difference is drawn to a percent."""
+    frame = FRAME.assign(c=FRAME.a * (1 + 1e-5 * NUDGE))
+    posterior = gbce.model_posterior(LinearRegression(), frame, Y, gbce.CoefficientPosterior(noise_sd=0.7), 4000)
+    inverse = np.linalg.pinv(np.column_stack([frame, np.ones(80)]), rcond=1e-12)  # not squared, unlike the precision
+    spread = 0.7 * np.linalg.norm(inverse, axis=1)
+    drawn = coefficients(posterior)
+    assert np.all(np.abs(drawn.std(axis=0) / spread - 1) < 4 / np.sqrt(2 * 4000) + 0.01)
+    assert np.all(np.abs(drawn.mean(axis=0) - inverse @ Y) < 4 * spread / np.sqrt(4000) + 0.01 * spread)
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -4,6 +4,7 @@ from gbce.models._bootstrap import BayesianBootstrap
 from gbce.models._coefficients import CoefficientPosterior
 from gbce.models._laplace import LaplaceApproximation
 from gbce.models._model_posterior import model_posterior
+from gbce.models._pac import PACBayes
 from gbce.models._posterior import ModelPosterior, listed_models
 from gbce.models._rashomon import Rashomon
 from gbce.models._risk import cross_val_risk
@@ -13,6 +14,7 @@ __all__ = [
     "CoefficientPosterior",
     "LaplaceApproximation",
     "ModelPosterior",
+    "PACBayes",
     "Rashomon",
     "cross_val_risk",
     "listed_models",

@@ -17,13 +17,14 @@ _KEPT = 0.5  # effective share of the population after a rung
 def annealed(problem: Problem, n: int, rng: np.random.Generator) -> Array:
     """Return ``n`` states ``(n, p)`` near the posterior, by rungs of eta' that keep most of it effective."""
     theta = rng.standard_normal((n, problem.net.n_parameters)) / np.sqrt(np.diag(problem.precision))
-    beta, step = 0.0, 0.5
+    beta = 0.0
+    step: float | Array = 0.5
     for _ in range(_RUNGS):
         loss = problem.likelihood.loss(problem.net.outputs(theta, problem.X)).sum(axis=-1)
         beta, before = _next(loss, beta, problem.eta), beta
         theta = theta[systematic(rng, normalise(-(beta - before) * loss), n)]
         here = problem.at(beta)
-        run = hmc(here.energy, theta, round_maps(here, theta), _MOVES, _MOVES, _LEAPS, rng, step)
+        run = hmc(here.energy, theta, round_maps(here, theta[None]), _MOVES, _MOVES, _LEAPS, rng, step)
         theta, step = run.states[-1], run.step
         if beta == problem.eta:
             break
@@ -46,7 +47,8 @@ def _next(loss: Array, beta: float, end: float) -> float:
     return low
 
 
-def round_maps(problem: Problem, states: Array) -> Array:
-    """Return a map for each state under which its surroundings are round, ``(c, p, p)``."""
-    roots = [np.linalg.cholesky(problem.curvature(state)) for state in states]
+def round_maps(problem: Problem, visited: Array) -> Array:
+    """Return a map for each chain, ``(c, p, p)``, that makes the states it ``visited (v, c, p)`` round on average."""
+    curvatures = [np.mean([problem.curvature(one) for one in chain], axis=0) for chain in np.swapaxes(visited, 0, 1)]
+    roots = [np.linalg.cholesky(one) for one in curvatures]
     return np.array([np.linalg.inv(root).T for root in roots])

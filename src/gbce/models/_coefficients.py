@@ -10,9 +10,11 @@ import numpy as np
 
 from gbce._checks import is_number, require_counts
 from gbce._weights import Array
-from gbce.models._anneal import annealed, round_maps
+from gbce.models._anneal import round_maps
 from gbce.models._hmc import hmc, mixing
 from gbce.models._likelihood import Normal
+from gbce.models._network import network_chains
+from gbce.models._pac import PACBayes
 from gbce.models._posterior import ModelPosterior
 from gbce.models._problem import Problem, gaussian_draws
 from gbce.models._question import Question
@@ -22,7 +24,6 @@ from gbce.models._safe import SAFE_GRID, safe_eta
 __all__ = ["CoefficientPosterior"]
 
 _MAX_R_HAT = 1.2  # of the worst output; short chains lie above one even from a perfect start
-_CROWD = 4  # that are cooled for every chain of a network
 _WATCHED = 20  # rows whose outputs must agree between chains of a network
 
 
@@ -33,15 +34,16 @@ class CoefficientPosterior:
     ``L`` is minus the log likelihood: squared errors over ``2 noise_sd**2`` for ``LinearRegression``, ``Ridge`` and
     ``MLPRegressor``, log loss for ``LogisticRegression`` and ``MLPClassifier``; so ``eta = 1`` is Bayes' rule. Linear
     coefficients with squared loss are drawn exactly, others by Hamiltonian Monte Carlo with exact gradients, in chains
-    whose ``r_hat`` is in the facts; those of a network begin in a population cooled from the prior, and a warning says
-    when they have not come together. The steps of a pipeline before the learner are fitted once and kept.
+    whose ``r_hat`` is in the facts; those of a network begin in a population cooled from the prior, also rescale its
+    units, and a warning says when they have not come together. The steps of a pipeline before the learner are fitted
+    once and kept.
 
     Parameters
     ----------
-    eta : float or "safe"
+    eta : float, "safe" or PACBayes
         The learning rate eta', or SafeBayes: the one of ``grid`` that predicts every row best from those before it
         (Grünwald and van Ommen 2017), for linear models, with their noise unknown, and logistic ones; the losses are in
-        the facts.
+        the facts. A :class:`gbce.PACBayes` takes the one of least risk bound, for linear models.
     prior_sd : float, optional
         Standard deviation of the normal prior of weights. When left out it is read off the learner: ``alpha`` of
         ``Ridge``, ``C`` of ``LogisticRegression``, infinite for ``LinearRegression``; for networks it is 2 for what a
@@ -70,7 +72,7 @@ class CoefficientPosterior:
     (3, 2)
     """
 
-    eta: float | Literal["safe"] = 1.0
+    eta: float | Literal["safe"] | PACBayes = 1.0
     prior_sd: float | None = None
     noise_sd: float | None = None
     n_chains: int = 8
@@ -82,8 +84,8 @@ class CoefficientPosterior:
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        if self.eta != "safe" and not (is_number(self.eta) and 0 < self.eta < math.inf):
-            raise ValueError(f'{name}: eta must be a positive number or "safe", not {self.eta!r}')
+        if self.eta != "safe" and not is_rate(self.eta):
+            raise ValueError(f'{name}: eta must be a positive number or "safe" or a gbce.PACBayes, not {self.eta!r}')
         require_positive(self, "prior_sd", "noise_sd")
         require_counts(self, "n_chains", "n_warmup", "n_steps", "leaps")
         if not len(self.grid) or not all(is_number(one) and 0 < one < math.inf for one in self.grid):
@@ -94,8 +96,18 @@ class CoefficientPosterior:
     def draw(self, question: Question) -> ModelPosterior:
         """Return models at drawn coefficients, all of weight ``1 / n_models``."""
         choosing, drawing = (np.random.default_rng(seed) for seed in question.children(2))
-        reading = read(question, type(self).__name__, self.prior_sd, self.noise_sd, standardise=True)
-        facts: dict[str, Any] = dict(reading.facts) | self._rate(reading, choosing)
+        given = (question, type(self).__name__, self.prior_sd, self.noise_sd)
+        if isinstance(self.eta, PACBayes):
+            if question.classifies:
+                raise ValueError(
+                    "PACBayes bounds the loss of a normal law of coefficients: for a classifier use "
+                    "gbce.LaplaceApproximation(gbce.PACBayes()), which draws from it"
+                )
+            reading, chosen = self.eta.certify(*given, choosing)
+        else:
+            reading = read(*given, standardise=True)
+            chosen = self._rate(reading, choosing)
+        facts: dict[str, Any] = dict(reading.facts) | chosen
         problem = reading.problem.at(facts["eta"])
         if problem.linear and isinstance(problem.likelihood, Normal):
             normal = drawing.standard_normal((question.n_models, problem.net.n_parameters))
@@ -109,7 +121,7 @@ class CoefficientPosterior:
 
     def _rate(self, reading: Reading, rng: np.random.Generator) -> dict[str, Any]:
         if self.eta != "safe":
-            return {"eta": float(self.eta)}
+            return {"eta": float(self.eta)}  # type: ignore[arg-type]
         if reading.network:
             raise ValueError('eta="safe" is for linear and logistic models: give a number for a network')
         if not math.isfinite(reading.prior_sd):
@@ -120,19 +132,17 @@ class CoefficientPosterior:
         return safe_eta(reading.problem, self.grid, self.safe, rng)
 
     def _chains(self, problem: Problem, n_models: int, rng: np.random.Generator) -> tuple[Array, dict[str, float]]:
-        c, p = self.n_chains, problem.net.n_parameters
+        c, p, steps = self.n_chains, problem.net.n_parameters, max(self.n_steps, math.ceil(n_models / self.n_chains))
         if problem.linear:
             mode = problem.mode()
             problem.require_proper(mode)
-            maps = round_maps(problem, mode[None])
+            maps = round_maps(problem, mode[None, None])
             start = mode + (maps @ rng.standard_normal((c, p, 1)))[:, :, 0]
+            run = hmc(problem.energy, start, maps, self.n_warmup, steps, self.leaps, rng)
+            figures = run.states
         else:
-            start = annealed(problem, _CROWD * c, rng)[::_CROWD]
-            maps = round_maps(problem, start)
-        steps = max(self.n_steps, math.ceil(n_models / c))
-        run = hmc(problem.energy, start, maps, self.n_warmup, steps, self.leaps, rng)
-        figures = run.states
-        if not problem.linear:  # weights of a network may trade places, outputs may not
+            run = network_chains(problem, c, self.n_warmup, steps, self.leaps, rng)
+            # weights of a network may trade places, outputs may not
             rows = np.linspace(0, len(problem.X) - 1, min(_WATCHED, len(problem.X))).astype(int)
             outputs = problem.net.outputs(run.states.reshape(-1, p), problem.X[rows])
             figures = outputs.reshape(steps, c, -1)
@@ -145,6 +155,11 @@ class CoefficientPosterior:
             )
         pool = run.states.reshape(-1, p)  # step by step, so that an even comb takes of all chains
         return pool[np.linspace(0, len(pool) - 1, n_models).round().astype(int)], facts
+
+
+def is_rate(eta: Any) -> bool:
+    """Whether ``eta`` is a learning rate, or says how to find one."""
+    return isinstance(eta, PACBayes) or (is_number(eta) and 0 < eta < math.inf)
 
 
 def require_positive(owner: Any, *names: str) -> None:

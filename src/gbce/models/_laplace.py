@@ -1,15 +1,14 @@
-"""Laplace's approximation around fitted coefficients."""
+"""Laplace's approximation around the mode of the coefficients."""
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gbce._checks import is_number
 from gbce._weights import Array
-from gbce.models._coefficients import require_positive
+from gbce.models._coefficients import is_rate, require_positive
 from gbce.models._fits import reseeded
+from gbce.models._pac import PACBayes
 from gbce.models._posterior import ModelPosterior
 from gbce.models._problem import Problem, gaussian_draws
 from gbce.models._question import Question
@@ -22,16 +21,19 @@ _PRECISIONS = np.logspace(-4, 4, 81)
 
 @dataclass(frozen=True)
 class LaplaceApproximation:
-    """Draw coefficients from a normal law around the fitted ones, with the inverse Hessian as covariance.
+    """Draw coefficients from a normal law around the mode of their posterior, with the inverse Hessian as covariance.
 
-    For ``LinearRegression`` and ``Ridge`` it is the exact posterior. For networks the Hessian is the generalised
-    Gauss-Newton matrix, and models are linearised around the fitted coefficients, as that matrix supposes (Immer,
-    Korzepa and Bauer 2021); the prior's precision is that of largest evidence (MacKay 1992) unless it is given.
+    The mode is that at ``eta`` and under the prior: the learner's own fit where ``eta = 1`` and the prior is read off
+    the learner, and drawn towards the prior as ``eta`` falls. For ``LinearRegression`` and ``Ridge`` it is the exact
+    posterior. A network is fitted first and then brought to the mode next to its fit; the Hessian is the generalised
+    Gauss-Newton matrix, and models are linearised around the mode, as that matrix supposes (Immer, Korzepa and Bauer
+    2021); the prior's precision is that of largest evidence (MacKay 1992) at the fit unless it is given.
 
     Parameters
     ----------
-    eta : float
-        The learning rate eta': the loss counts as ``eta`` times minus the log likelihood.
+    eta : float or PACBayes
+        The learning rate eta': the loss counts as ``eta`` times minus the log likelihood. A :class:`gbce.PACBayes`
+        finds the one of least risk bound, for linear models and logistic ones of two classes.
     prior_sd : float, optional
         Standard deviation of the normal prior of weights; read off the learner's regularisation when left out, and
         for networks found by evidence.
@@ -49,26 +51,37 @@ class LaplaceApproximation:
     ['no', 'yes']
     """
 
-    eta: float = 1.0
+    eta: float | PACBayes = 1.0
     prior_sd: float | None = None
     noise_sd: float | None = None
 
     def __post_init__(self) -> None:
-        if not is_number(self.eta) or not 0 < self.eta < math.inf:
-            raise ValueError(f"LaplaceApproximation: eta must be a positive number, not {self.eta!r}")
+        if not is_rate(self.eta):
+            raise ValueError(
+                f"LaplaceApproximation: eta must be a positive number or a gbce.PACBayes, not {self.eta!r}"
+            )
         require_positive(self, "prior_sd", "noise_sd")
 
     def draw(self, question: Question) -> ModelPosterior:
         """Return models at drawn coefficients, all of weight ``1 / n_models``."""
         fitting, drawing = (np.random.default_rng(seed) for seed in question.children(2))
-        reading = read(question, type(self).__name__, self.prior_sd, self.noise_sd, standardise=False)
-        problem = reading.problem.at(self.eta)
-        fitted = reseeded(reading.learner, fitting).fit(problem.X, question.y)
-        theta = problem.net.packed(_layers(fitted, reading.network, problem.net.sizes))
-        facts: dict[str, Any] = {**reading.facts, "eta": float(self.eta)}
-        if reading.network and self.prior_sd is None:
-            problem = _by_evidence(problem, theta)
-            facts["prior_sd"] = float(problem.precision[0, 0] ** -0.5)
+        given = (question, type(self).__name__, self.prior_sd, self.noise_sd)
+        if isinstance(self.eta, PACBayes):
+            reading, chosen = self.eta.certify(*given, fitting)
+        else:
+            reading, chosen = read(*given, standardise=False), {"eta": float(self.eta)}
+        problem = reading.problem.at(chosen["eta"])
+        facts: dict[str, Any] = {**reading.facts, **chosen}
+        if reading.network:
+            fitted = reseeded(reading.learner, fitting).fit(problem.X, question.y)
+            theta = problem.net.packed(list(zip(fitted.coefs_, fitted.intercepts_, strict=True)))
+            if self.prior_sd is None:
+                problem = _by_evidence(problem, theta)
+                facts["prior_sd"] = float(problem.precision[0, 0] ** -0.5)
+            theta = problem.mode_near(theta)
+        else:
+            theta = problem.mode()
+            problem.require_proper(theta)
         normal = drawing.standard_normal((question.n_models, len(theta)))
         draws = gaussian_draws(theta, problem.curvature(theta), normal)
         if reading.network:
@@ -76,13 +89,6 @@ class LaplaceApproximation:
         else:
             models = [reading.model(one) for one in draws]
         return ModelPosterior.of(models, self, facts)
-
-
-def _layers(fitted: Any, network: bool, sizes: tuple[int, ...]) -> list[tuple[Array, Array]]:
-    """Return the fitted weights ``(i, o)`` and biases ``(o,)``."""
-    if network:
-        return list(zip(fitted.coefs_, fitted.intercepts_, strict=True))
-    return [(np.atleast_2d(fitted.coef_).T, np.broadcast_to(fitted.intercept_, sizes[-1]))]
 
 
 def _by_evidence(problem: Problem, theta: Array) -> Problem:

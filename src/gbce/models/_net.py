@@ -47,6 +47,18 @@ class Net:
             found.append((weights, biases))
         return found
 
+    @property
+    def scalings(self) -> Array:
+        """What enters each hidden unit, ``+1``, and what leaves it, ``-1``: ``(units, p)``, zero elsewhere."""
+        rows = []
+        for number, width in enumerate(self.sizes[1:-1]):
+            for unit in range(width):
+                layers = [(np.zeros((i, o)), np.zeros(o)) for i, o in self._shapes]
+                layers[number][0][:, unit] = layers[number][1][unit] = 1.0
+                layers[number + 1][0][unit] = -1.0
+                rows.append(self.packed(layers))
+        return np.array(rows)
+
     def packed(self, layers: Layers) -> Array:
         """Return the vector ``(p,)`` of weights ``(i, o)`` and biases ``(o,)``."""
         return np.concatenate([np.concatenate([w.ravel(), b] if self.bias else [w.ravel()]) for w, b in layers])

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import eigh, solve_triangular
+from scipy.optimize import minimize
 
 from gbce._weights import Array
 from gbce.models._likelihood import Likelihood
@@ -12,6 +13,7 @@ from gbce.models._net import Net
 __all__ = ["Problem", "gaussian_draws"]
 
 _STEPS, _CLOSE, _FLAT = 100, 1e-10, 1e-7
+_DESCENT = 2000  # steps towards a mode of a network
 _IMPROPER = (
     "the coefficients have no proper posterior: the classes can be told apart without error, or columns depend on each "
     "other; give a prior_sd, or a learner with regularisation"
@@ -55,6 +57,17 @@ class Problem:
         weighted = self.likelihood.curvature(self.net.outputs(theta, self.X)) @ slopes
         p = slopes.shape[-1]
         return self.eta * (slopes.reshape(-1, p).T @ weighted.reshape(-1, p)) + self.precision
+
+    def mode_near(self, start: Array) -> Array:
+        """Return the local mode ``(p,)`` below ``start``, where outputs are not linear in the coefficients."""
+        root = np.linalg.cholesky(self.curvature(start))
+
+        def in_z(z: Array) -> tuple[float, Array]:  # in which the surroundings of the start are round
+            value, slope = self.energy((start + solve_triangular(root, z, lower=True, trans="T"))[None])
+            return float(value[0]), solve_triangular(root, slope[0], lower=True)
+
+        found = minimize(in_z, np.zeros_like(start), jac=True, method="L-BFGS-B", options={"maxiter": _DESCENT})
+        return start + solve_triangular(root, found.x, lower=True, trans="T")
 
     def mode(self, start: Array | None = None) -> Array:
         """Return the coefficients ``(p,)`` of least energy, by Newton's method, where outputs are linear in them."""

@@ -11,7 +11,8 @@ from gbce.models._drawn import DrawnModel, drawn
 from gbce.models._likelihood import Categorical, Likelihood, Normal
 from gbce.models._net import Net
 from gbce.models._problem import Problem
-from gbce.models._question import Question
+from gbce.models._question import Question, rows_of
+from gbce.models._rank import require_full_rank
 from gbce.models._risk import cross_val_risk
 
 __all__ = ["Reading", "read"]
@@ -57,9 +58,19 @@ class Reading:
         return drawn(net, net.packed(layers), self.classes, step=step, **self.options)
 
 
-def read(question: Question, method: str, prior_sd: float | None, noise_sd: float | None, standardise: bool) -> Reading:
-    """Read the learner, a pipeline's last step included; its other steps are fitted to the data once."""
-    learner, X, options = _prepared(question, method)
+def read(
+    question: Question,
+    method: str,
+    prior_sd: float | None,
+    noise_sd: float | None,
+    standardise: bool,
+    learned_from: Array | None = None,
+) -> Reading:
+    """Read the learner, a pipeline's last step included; its other steps are fitted to the data once.
+
+    What is learned here, such as these steps or the noise, is ``learned_from`` these rows, or from all.
+    """
+    learner, X, names, options = _prepared(question, method, learned_from)
     kind = _kind(learner, method)
     codes, classes, outputs = question.y, None, 1
     if question.classifies:
@@ -78,15 +89,23 @@ def read(question: Question, method: str, prior_sd: float | None, noise_sd: floa
     if standardise and kind == "network":
         centre, scale = X.mean(axis=0), np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
         offset, unit = (0.0, 1.0) if classes is not None else (float(codes.mean()), float(codes.std()) or 1.0)
-    noise = 1.0 if classes is not None else _noise(learner, kind, X, codes, noise_sd, method)
+    seen = slice(None) if learned_from is None else learned_from
+    noise = 1.0 if classes is not None else _noise(learner, kind, X[seen], codes[seen], noise_sd, method)
     likelihood: Likelihood = Normal((codes - offset) / unit, noise / unit) if classes is None else Categorical(codes)
     sd = _prior_sd(learner, kind, noise, standardise) if prior_sd is None else float(prior_sd)
+    if kind != "network":
+        weights = X[seen] if math.isinf(sd) else X[seen, :0]
+        constant = np.ones((len(weights), int(net.bias)))
+        require_full_rank(np.hstack([weights, constant]), [*names[: weights.shape[1]], *["the intercept"][: net.bias]])
     precision = _network_precision(net, sd, standardise) if kind == "network" else _precision(net, sd)
     problem = Problem(net, likelihood, (X - centre) / scale, precision)
     return Reading(learner, problem, classes, options, noise, sd, centre, scale, offset, unit)
 
 
-def _prepared(question: Question, method: str) -> tuple[Any, Array, dict[str, Any]]:
+def _prepared(
+    question: Question, method: str, learned_from: Array | None
+) -> tuple[Any, Array, list[str], dict[str, Any]]:
+    """Return the learner at the end of a pipeline, what it gets, names of these columns, and options of models."""
     from sklearn.base import clone
     from sklearn.pipeline import Pipeline
 
@@ -95,7 +114,10 @@ def _prepared(question: Question, method: str) -> tuple[Any, Array, dict[str, An
         learner, before = question.learner.steps[-1][1], question.learner[:-1]
         if len(before.steps):
             prepare = clone(before)
-            X = prepare.fit_transform(X, question.y)
+            if learned_from is None:
+                X = prepare.fit_transform(X, question.y)
+            else:
+                X = prepare.fit(rows_of(X, learned_from), question.y[learned_from]).transform(X)
     X = X.toarray() if hasattr(X, "toarray") else X
     try:
         X = np.asarray(X, dtype=float)
@@ -113,7 +135,19 @@ def _prepared(question: Question, method: str) -> tuple[Any, Array, dict[str, An
     options = {"prepare": prepare, "n_features_in_": int(question.X.shape[1])}
     if columns is not None:
         options["feature_names_in_"] = np.asarray([str(column) for column in columns], dtype=object)
-    return learner, X, options
+    return learner, X, _names(columns, prepare, X.shape[1]), options
+
+
+def _names(columns: Any, prepare: Any, d: int) -> list[str]:
+    """Return what the learner's columns are called: as in the frame, as a pipeline says, or by number."""
+    if prepare is not None:
+        try:
+            columns = prepare.get_feature_names_out()
+        except (AttributeError, ValueError):  # a step that does not say
+            columns = None
+    if columns is None or len(columns) != d:
+        return [f"column {number}" for number in range(d)]
+    return [repr(str(column)) for column in columns]
 
 
 def _kind(learner: Any, method: str) -> str:
