@@ -1,5 +1,7 @@
 """Catoni's bound and the learning rate of least bound: closed forms, the true risk in simulation, what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +16,7 @@ from gbce.models._likelihood import Categorical, Normal
 from gbce.models._net import Net
 from gbce.models._pac import SPEEDS, catoni_bound, clipped_loss, normal_kl
 from gbce.models._problem import Problem
+from gbce.models._question import Question
 
 
 def rows(seed, n, d=8):
@@ -43,16 +46,18 @@ def test_divergence_of_normal_laws_is_that_of_their_densities():
 
 @pytest.mark.parametrize("clip", [0.1, 2.0, 50.0])
 @pytest.mark.parametrize("kind", ["number", "classes"])
-def test_clipped_loss_is_that_of_draws(kind, clip):
+def test_clipped_loss_is_its_integral_over_outputs(kind, clip):
     m, precision, _, _, rng = normal_pair(2)
     x = np.vstack([3 * rng.normal(size=(20, 3)), np.zeros((1, 3))])
     y = rng.normal(size=21)
     likelihood = Normal(y, 0.6) if kind == "number" else Categorical((y > 0).astype(int))
     problem = Problem(Net((3, 1), bias=False), likelihood, x, np.eye(3))
-    theta = multivariate_normal(m, np.linalg.inv(precision)).rvs(50_000, random_state=rng)
-    drawn = np.minimum(likelihood.loss(problem.net.outputs(theta, x)), clip)
-    error = 4 * drawn.std(axis=0) / np.sqrt(len(theta)) + 1e-9
-    assert np.all(np.abs(drawn.mean(axis=0) - clipped_loss(problem, m, precision, clip)) < error)
+    z = np.linspace(-9, 9, 200_001)  # in standard deviations of each row's output
+    sd = np.sqrt(np.einsum("ni,ij,nj->n", x, np.linalg.inv(precision), x))
+    outputs = x @ m + sd * z[:, None]
+    summed = np.minimum(likelihood.loss(outputs[:, :, None]), clip) * np.exp(-0.5 * z**2)[:, None]
+    exact = summed.sum(axis=0) * (z[1] - z[0]) / np.sqrt(2 * np.pi)
+    assert np.allclose(clipped_loss(problem, m, precision, clip), exact, rtol=1e-7, atol=1e-9)
 
 
 def test_catoni_bound_is_the_inverse_of_his_inequality():
@@ -69,9 +74,10 @@ def test_facts_are_the_terms_of_the_bound_and_eta_its_minimum():
     x, y = rows(0, 120)
     choice = gbce.PACBayes(clip=1.5, delta=0.1, share=0.4)
     method = gbce.CoefficientPosterior(choice, prior_sd=0.7, noise_sd=0.5)
-    posterior = gbce.model_posterior(Ridge(), x, y, method, 3000, seed=5)
+    question = Question.of(Ridge(), x, y, 3000, 5, None, False)
+    posterior = method.draw(question)
     facts = posterior.facts
-    order = np.random.default_rng(np.random.SeedSequence(5).spawn(2)[0]).permutation(120)
+    order = np.random.default_rng(question.children(2)[0]).permutation(120)
     known, held = order[:48], order[48:]
     design = np.column_stack([x, np.ones(120)])
     prior = np.diag([0.7**-2] * 8 + [0.0])
@@ -127,10 +133,11 @@ def test_what_is_set_apart_alone_sets_scales_and_noise():
     frame = pd.DataFrame(x, columns=list("abcdefgh"))
     learner = make_pipeline(StandardScaler(), Ridge(1.0))
     method = gbce.CoefficientPosterior(gbce.PACBayes())
-    held = np.random.default_rng(np.random.SeedSequence(0).spawn(2)[0]).permutation(100)[50:]
+    question = Question.of(learner, frame, y, 2, 0, None, False)
+    held = np.random.default_rng(question.children(2)[0]).permutation(100)[50:]
     other_x, other_y = frame.copy(), y.copy()
     other_x.iloc[held], other_y[held] = 1.5 * other_x.iloc[held], y[held] + 1.0
-    one, two = (gbce.model_posterior(learner, a, b, method, 2, seed=0) for a, b in ((frame, y), (other_x, other_y)))
+    one, two = method.draw(question), method.draw(replace(question, X=other_x, y=other_y))
     assert (one.facts["noise_sd"], one.facts["prior_sd"]) == (two.facts["noise_sd"], two.facts["prior_sd"])
     assert np.array_equal(one[0].prepare[0].mean_, two[0].prepare[0].mean_)
     assert one.facts["bound"] != two.facts["bound"]

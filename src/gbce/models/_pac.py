@@ -20,7 +20,8 @@ from gbce.models._safe import SAFE_GRID
 __all__ = ["PACBayes", "catoni_bound", "clipped_loss", "normal_kl"]
 
 SPEEDS = tuple(4.0 * 2.0 ** (-j / 2) for j in range(17))  # Catoni's C, 4 down to 1/64: best near sqrt(2 KL / (n loss))
-_REACH, _NODES = 9.0, 48  # standard deviations and points of a Gauss-Legendre rule: exact to some 1e-10
+# Reach of an integral in standard deviations and in logits, and points of its Gauss-Legendre rule: exact to some 1e-9
+_REACH, _FAR, _NODES = 9.0, 40.0, 64
 _TINY = 1e-150  # instead of a spread of zero
 
 
@@ -157,11 +158,22 @@ def _clipped_square(mean: Array, sd: Array, most: float) -> Array:
 
 
 def _clipped_log(mean: Array, sd: Array, most: float) -> Array:
-    """Return ``E min(log(1 + exp(-u)), most)`` of normal u: constant up to where it is clipped, smooth from there."""
+    """Return ``E min(log(1 + exp(-u)), most)`` of normal u: constant up to an edge, and from there in two parts.
+
+    They are ``max(-u, 0)``, which is known, and ``log(1 + exp(-|u|))``, which is smooth on either side of zero.
+    """
     edge = -(most + math.log(-math.expm1(-most)))  # where the loss is ``most``
-    start = np.clip(edge, mean - _REACH * sd, mean + _REACH * sd)
+    low, zero = (min(edge, 0.0) - mean) / sd, -mean / sd
+    at_low, at_zero = (np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) for z in (low, zero))
+    known = most * ndtr((edge - mean) / sd) - mean * (ndtr(zero) - ndtr(low)) + sd * (at_zero - at_low)
+    return known + _folded(mean, sd, edge, 0.0) + _folded(mean, sd, max(edge, 0.0), _FAR)
+
+
+def _folded(mean: Array, sd: Array, low: float, high: float) -> Array:
+    """Return ``E log(1 + exp(-|u|))`` of normal u between two ends, as far as there is anything to add up."""
+    start, end = (np.clip(end, mean - _REACH * sd, mean + _REACH * sd) for end in (max(low, -_FAR), max(low, high)))
     points, weights = np.polynomial.legendre.leggauss(_NODES)
-    half = 0.5 * (mean + _REACH * sd - start)
+    half = 0.5 * (end - start)
     u = (start + half)[:, None] + half[:, None] * points
     density = np.exp(-0.5 * ((u - mean[:, None]) / sd[:, None]) ** 2) / (math.sqrt(2 * math.pi) * sd[:, None])
-    return half * ((np.logaddexp(0.0, -u) * density) @ weights) + most * ndtr((edge - mean) / sd)
+    return half * ((np.log1p(np.exp(-np.abs(u))) * density) @ weights)
