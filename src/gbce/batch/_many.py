@@ -56,8 +56,8 @@ def explain_many(
     labels = list(rows.index) if isinstance(rows, pd.DataFrame) else list(range(len(x)))
     for label, row in zip(labels, x, strict=True):
         explainer.space.require_inside(row, f"row {label!r}")
-    setting_up = explainer._setting_up(target) + (0 if store is None else rows_to_describe(explainer))
-    max_model_rows = allowance.for_each(len(x), setting_up)
+    # with or without a store, so that the bits do not depend on it
+    max_model_rows = allowance.for_each(len(x), explainer._setting_up(target) + rows_to_describe(explainer))
     kept, calls, rows_asked = None, 0, 0
     if store is not None:
         asked = [predictor.metered() for predictor in explainer.predictors]
