@@ -217,7 +217,7 @@ def _compared(low: float, high: float) -> str:
 
 
 def _keys(given: Key | Sequence[Key]) -> list[Key]:
-    return [given] if isinstance(given, tuple) and isinstance(given[0], str) else list(given)  # type: ignore[arg-type,list-item]
+    return [given] if isinstance(given, tuple) and isinstance(given[0], str) else list(given)  # type: ignore[arg-type]
 
 
 def _g(rule: str, figure: str) -> Key:

@@ -255,7 +255,7 @@ def _is_change(key: Key) -> bool:
 
 
 def _size(shop: Workshop) -> str:
-    return f"{shop.n_seeds} seeds; {shop.n_refits} refits with {shop.n_seeds_of_refits} seeds each"
+    return f"{shop.n_seeds} seeds; refits: {shop.n_refits}, with {shop.n_seeds_of_refits} seeds each"
 
 
 def _by_eta(table: pd.DataFrame) -> pd.DataFrame:

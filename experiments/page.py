@@ -6,6 +6,7 @@ The text that stands here says how the tables are to be read, never what is in t
 
 import json
 import shutil
+import textwrap
 from pathlib import Path
 
 import pandas as pd
@@ -42,9 +43,9 @@ resamples of the base points)."""
 _NUMBERS = """## The paper's numbers beside ours
 
 z is our mean minus the paper's number, over the SD of one run: over {seeds} seeds with these models, and *with refits*
-over seeds and {refits} more fits, for which data of the same law were drawn anew and the models ranked and fitted
-anew. In Figures 3 and 3b the SD is that of a mean of five base points, in the real-data tables that over base points,
-and there the data are not the paper's. *Fitted* marks the numbers that the base point was fitted to."""
+over seeds and refits ({refits}), for which data of the same law were drawn anew and the models ranked and fitted anew.
+In Figures 3 and 3b the SD is that of a mean of five base points, in the real-data tables that over base points, and
+there the data are not the paper's. *Fitted* marks the numbers that the base point was fitted to."""
 
 _CLUES = """## Base points
 
@@ -87,15 +88,24 @@ def page(folder: Path) -> str:
 
     few, label = run["seeds of refits"], run["real data"]
     sizes = {"seeds": run["seeds"], "refits": run["refits"]}
-    parts = [_INTRODUCTION.format(how=how), "## Reading", *(f"- {paragraph}" for paragraph in reading(results))]
-    parts += [_CLAIMS.format(**sizes, few=few, label=label), table("claims"), _ORDERS, table("orders")]
-    parts += [_NUMBERS.format(**sizes), table("counts"), *(section(name) for name in _TABLES)]
+    parts = [_filled(_INTRODUCTION, how=how), "## Reading", *(_filled("- {p}", p=p) for p in reading(results))]
+    parts += [_filled(_CLAIMS, **sizes, few=few, label=label), table("claims"), _ORDERS, table("orders")]
+    parts += [_filled(_NUMBERS, **sizes), table("counts"), *(section(name) for name in _TABLES)]
     parts += [section("leaderboard"), _CLUES, table("base-points"), table("clues")]
     for name in FIGURES:
         parts += [section(name), f"![{name}](img/paper/{name}.png)"]
-    parts += [section("eta-text"), _READINGS, table("readings"), _REAL.format(label=label)]
+    parts += [section("eta-text"), _READINGS, table("readings"), _filled(_REAL, label=label)]
     parts += [section(name) for name in ("real-success", "real2d", "real10d", "real-varimp")]
     return "\n\n".join(parts) + "\n"
+
+
+def _filled(template: str, **words: object) -> str:
+    """Put words into a text and break its paragraphs into lines."""
+    paragraphs = template.format(**words).split("\n\n")
+    indents = ["  " if paragraph.startswith("- ") else "" for paragraph in paragraphs]
+    broken = [textwrap.fill(p, 120, subsequent_indent=i, break_on_hyphens=False, break_long_words=False)
+              for p, i in zip(paragraphs, indents, strict=True)]  # fmt: skip
+    return "\n\n".join(broken)
 
 
 def published(folder: Path, docs: Path) -> Path:

@@ -29,11 +29,11 @@ def claims_on_simulated_data(results: Results) -> str:
         "not reproduced": judged["verdict"] == "not reproduced",
         "within noise": judged["verdict"].str.startswith("within noise"),
     }
-    own = judged["circular"] == "no"
-    parts = [f"**Tables 1 and 2.** Of {len(judged)} claims about one run {_tally(groups)}."]
-    if groups["reproduced"].any():
-        parts.append(f"Reproduced, and not fitted: {_names(judged[groups['reproduced'] & own])}.")
-        parts.append(f"Reproduced, but wholly or partly circular: {_names(judged[groups['reproduced'] & ~own])}.")
+    fitted = judged[groups["reproduced"] & (judged["circular"] != "no")]
+    parts = [f"**Tables 1 and 2.** {len(judged)} claims about one run: {_tally(groups)}."]
+    parts.append(
+        f"Of the reproduced {len(fitted)} are wholly or partly circular: {'; '.join(fitted['claim']) or 'none'}."
+    )
     for name in ("not reproduced", "within noise"):
         if groups[name].any():
             parts.append(f"{name.capitalize()}: {_names(judged[groups[name]])}.")
@@ -56,7 +56,7 @@ def claims_on_real_data(results: Results) -> str:
     claims = claims[claims["claim"].str.startswith("real")]
     shapes = ("same shape", "another shape", "within noise")
     groups = {name: claims["verdict"].str.startswith(name) for name in shapes}
-    parts = [f"**Real data.** Of {len(claims)} claims {_tally(groups)}."]
+    parts = [f"**Real data.** {len(claims)} claims: {_tally(groups)}."]
     for name in shapes[1:]:
         if groups[name].any():
             parts.append(f"{name.capitalize()}: {_names(claims[groups[name]])}.")
@@ -141,7 +141,7 @@ def _split(claims: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def _once(claims: pd.DataFrame) -> str:
     holds = claims["verdict"].str.startswith("holds")
-    parts = [f"Of {len(claims)} claims that rest on one check {int(holds.sum())} hold."]
+    parts = [f"Claims that rest on one check: {int(holds.sum())} of {len(claims)} hold."]
     if not holds.all():
         parts.append(f"Not: {_names(claims[~holds])}.")
     return " ".join(parts)

@@ -141,8 +141,8 @@ def test_resamples_are_means_over_the_same_base_points_in_every_column():
 def test_sentences_say_what_the_tables_say():
     claims = claims_frame(_every_claim()).reset_index()
     said = sentences.claims_on_simulated_data({"claims": claims})
-    assert "Of 24 claims about one run 24 reproduced, 0 not reproduced, 0 within noise." in said
-    assert "partly circular: 2-D: Mean is nearest to the base point" in said
+    assert "24 claims about one run: 24 reproduced, 0 not reproduced, 0 within noise." in said
+    assert "wholly or partly circular: 2-D: Mean is nearest to the base point; " in said
     contrary = claims_frame(_every_claim(flip=-1.0)).reset_index()
     said = sentences.claims_on_simulated_data({"claims": contrary})
     low = sum(claim.paper.count(" < ") for claim in _every_claim()[:25])  # the orders; bounds are met by negatives, too
