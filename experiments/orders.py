@@ -19,8 +19,11 @@ _RESAMPLES = 1_000
 
 
 def resampled(seen: pd.DataFrame) -> pd.DataFrame:
-    """Return means over resamples of the base points, the same resamples for every column."""
-    picks = np.random.default_rng(0).integers(len(seen), size=(_RESAMPLES, len(seen)))
+    """Return means over resamples of the base points, the same resamples for every column.
+
+    The resamples are balanced: together they hold each base point equally often, so that their mean is the sample's.
+    """
+    picks = np.random.default_rng(0).permutation(np.tile(np.arange(len(seen)), _RESAMPLES)).reshape(_RESAMPLES, -1)
     counts = np.stack([np.bincount(pick, minlength=len(seen)) for pick in picks])
     return pd.DataFrame(counts @ seen.to_numpy() / len(seen), columns=seen.columns)
 

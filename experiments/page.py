@@ -49,9 +49,9 @@ there the data are not the paper's. *Fitted* marks the numbers that the base poi
 
 _CLUES = """## Base points
 
-The paper does not print its base points. They were searched for (`python -m experiments search-base-points`) under the
-true function, so that the figures below come near the paper's; an error is a rough guess of that of one run of the
-paper, a gap is in errors."""
+The paper does not print its base points. They were looked for under the true function, so that the figures below come
+near the paper's: in 10-D by a search (`python -m experiments search-base-points`), in 2-D by quadrature. An error is a
+rough guess of that of one run of the paper, a gap is in errors."""
 
 _READINGS = """## The loss of several models
 

@@ -104,8 +104,8 @@ def opposite_orders(results: Results) -> str:
         count = pairs["order"].value_counts()
         same, contrary, undecided = (int(count.get(name, 0)) for name in ("same", "contrary", "open"))
         parts.append(
-            f"{data}: of {len(pairs)} orders between two of the paper's numbers {same} are the same here, {contrary} "
-            f"are contrary and {undecided} open."
+            f"{data}: {len(pairs)} orders between two of the paper's numbers, of which {same} the same here, "
+            f"{contrary} contrary, {undecided} open."
         )
     return " ".join(parts)
 

@@ -135,6 +135,7 @@ def test_resamples_are_means_over_the_same_base_points_in_every_column():
     values = np.random.default_rng(1).normal(size=50)
     drawn = resampled(pd.DataFrame({"a": values, "b": values + 1.0}))
     np.testing.assert_allclose(drawn["b"], drawn["a"] + 1.0)
+    assert drawn["a"].mean() == pytest.approx(values.mean())  # what a claim shows is what the table shows
     assert drawn["a"].std() == pytest.approx(values.std() / np.sqrt(50), rel=0.15)  # 1,000 resamples: 2.2% each SD
 
 
