@@ -21,8 +21,8 @@ from gbce.datasets import read_trends
 
 GROUPS = {
     "all": list(ITEMS),
-    "real": ["real2d", "real10d", "real-varimp"],
-    "simulated": ["base-points", "table1", "table1-posterior", "table2", "table2-posterior", "varimp"],
+    "real": ["real2d", "real10d", "real-varimp", "real-success"],
+    "simulated": ["base-points", "clues", "table1", "table1-posterior", "table2", "table2-posterior", "varimp"],
 }
 
 KNOWN = [*GROUPS, *ITEMS, "search-base-points", "page"]
@@ -37,8 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"unknown name {unknown[0]!r}; choose from {', '.join(KNOWN)}")
     if options.names == ["search-base-points"]:
         for d in (2, 10):
-            found = search(d)
-            print(f"{d}-D: {found.x.tolist()}, gap {found.gap:.2f} Monte Carlo errors")
+            print(f"{d}-D: {search(d).tolist()}", flush=True)
         return 0
     if options.names == ["page"]:
         print(f"wrote {published(Path(options.out), Path(options.docs or 'docs'))}")
@@ -49,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         fast=options.fast,
         budget=options.budget,
         n_seeds=options.seeds or (5 if options.fast else 20),
+        n_refits=options.refits if options.refits is not None else (2 if options.fast else 4),
         every=options.every or (6 if options.fast else 1),
         n_jobs=options.jobs,
         trends=_trends(options),
@@ -59,9 +59,9 @@ def main(arguments: list[str] | None = None) -> int:
         items[name] = ITEMS[name](shop)
         print(f"{items[name]}\n", flush=True)
         write(shop.out / f"{name}.txt", f"{items[name]}\n")
-        table = items[name].table
-        if table is not None:
-            write(shop.out / f"{name}.csv", table.to_csv())
+        data = items[name].table if items[name].data is None else items[name].data
+        if data is not None:
+            write(shop.out / f"{name}.csv", data.to_csv())
         write(shop.out / f"{name}.md", f"{items[name].markdown()}\n")
     write(shop.out / "run.json", json.dumps(_described(shop), indent=1))
     if all((shop.out / f"{name}.md").exists() for name in ITEMS):
@@ -76,8 +76,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
     parser.add_argument("names", nargs="*", default=["all"], metavar="name", help=f"any of: {', '.join(KNOWN)}")
     parser.add_argument("--fast", action="store_true", help="fixed models instead of AutoML, few seeds and base points")
-    parser.add_argument("--budget", type=float, default=25.0, help="seconds of AutoML per estimator (paper: 25)")
+    parser.add_argument("--budget", type=float, default=25.0, help="processor seconds of AutoML per estimator (25)")
     parser.add_argument("--seeds", type=int, help="runs of each simulated experiment (20; 5 with --fast)")
+    parser.add_argument("--refits", type=int, help="refits of the simulated models, data drawn anew (4; 2 with --fast)")
     parser.add_argument("--every", type=int, help="take every n-th real base point (1; 6 with --fast)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--out", default="out/paper", help="folder for results")
@@ -89,7 +90,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _described(shop: Workshop) -> dict[str, object]:
-    return {"fast": shop.fast, "budget": shop.budget, "seeds": shop.n_seeds, "real data": shop.trends.label}
+    return {
+        "fast": shop.fast,
+        "budget": shop.budget,
+        "seeds": shop.n_seeds,
+        "refits": shop.n_refits,
+        "seeds of refits": shop.n_seeds_of_refits,
+        "real data": shop.trends.label,
+    }
 
 
 def _trends(options: argparse.Namespace) -> Trends:

@@ -9,7 +9,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments import claims, figures, real, simulated
-from experiments.base_points import BASE_POINTS
+from experiments.base_points import BASE_POINTS, clues_table
+from experiments.numbers import Key, beyond, eta_numbers, paper_numbers, seen, z_value
+from experiments.orders import orders, resampled
 from experiments.output import beside_the_paper, markdown, text
 from experiments.tables_of_the_paper import LEADERBOARD
 from experiments.workshop import Workshop
@@ -27,12 +29,15 @@ class Item:
         What it is.
     table : DataFrame, optional
         Ready to be shown.
+    data : DataFrame, optional
+        The numbers behind the table, for its CSV and for the sentences of the page; the table itself if left out.
     files : list of Path
         Figures that were written.
     """
 
     title: str
     table: pd.DataFrame | None = None
+    data: pd.DataFrame | None = None
     files: list[Path] = field(default_factory=list)
 
     def markdown(self) -> str:
@@ -48,54 +53,92 @@ class Item:
 
 def leaderboard(shop: Workshop) -> Item:
     """Table "top three models", simulated data and the real-data series."""
-    boards = {
-        "simulated 2-D": shop.two.board,
-        "simulated 10-D": shop.ten.board,
-        "real 2-D": shop.real_two[0].board,
-        "real 10-D": shop.real_ten[0].board,
-    }
-    lines = [
-        (name, place + 1, *LEADERBOARD[name][place], entry.label, round(entry.mse, 3))
-        for name, board in boards.items()
-        for place, entry in enumerate(board.top(3))
-    ]
-    columns = ["data", "place", "paper's model", "paper's MSE", "model", "MSE"]
     how = (
         "fixed models, chosen by hand to come near the paper's errors"
         if shop.fast
-        else f"FLAML, {shop.budget:g} s per estimator"
+        else f"FLAML, {shop.budget:g} s of processor time per estimator"
     )
-    title = f"Top three models ({how}; real: {shop.trends.label})"
-    return Item(title, pd.DataFrame(lines, columns=columns).set_index(["data", "place"]))
+    return Item(f"Top three models ({how}; real: {shop.trends.label})", _errors(shop))
+
+
+def _errors(shop: Workshop) -> pd.DataFrame:
+    """Top three models with their MSE, and z over the SD of the refits."""
+    boards = {
+        "simulated 2-D": (shop.two.board, [case.board for case, _ in shop.refits_two]),
+        "simulated 10-D": (shop.ten.board, [case.board for case, _ in shop.refits_ten]),
+        "real 2-D": (shop.real_two[0].board, []),
+        "real 10-D": (shop.real_ten[0].board, []),
+    }
+    lines = []
+    for name, (board, refits) in boards.items():
+        for place, entry in enumerate(board.top(3)):
+            model, mse = LEADERBOARD[name][place]
+            sd = float(np.std([again.top(3)[place].mse for again in refits], ddof=1)) if len(refits) > 1 else np.nan
+            z = round(z_value(entry.mse, mse, sd), 1) if len(refits) > 1 else np.nan
+            lines.append((name, place + 1, model, mse, entry.label, round(entry.mse, 3), round(sd, 3), z))
+    columns = ["data", "place", "paper's model", "paper's MSE", "model", "MSE", "SD over refits", "z"]
+    return pd.DataFrame(lines, columns=columns).set_index(["data", "place"])
 
 
 def table1(shop: Workshop) -> Item:
     """Table 1, rules."""
-    return _pointwise("Table 1", shop.two, shop.runs_two)
+    return _numbers(shop, "Table 1: the decisions", "2-D", _is_decision)
 
 
 def table1_posterior(shop: Workshop) -> Item:
     """Table 1, posterior."""
-    return _distribution("Table 1", shop.two, shop.runs_two)
+    return _numbers(shop, "Table 1: the posterior", "2-D", _is_posterior)
 
 
 def table2(shop: Workshop) -> Item:
     """Table 2, rules."""
-    return _pointwise("Table 2", shop.ten, shop.runs_ten)
+    return _numbers(shop, "Table 2: the decisions", "10-D", _is_decision)
 
 
 def table2_posterior(shop: Workshop) -> Item:
     """Table 2, posterior."""
-    return _distribution("Table 2", shop.ten, shop.runs_ten)
+    return _numbers(shop, "Table 2: the posterior", "10-D", _is_posterior)
 
 
 def varimp(shop: Workshop) -> Item:
-    """VarImp in two and in ten dimensions."""
-    tables = [
-        simulated.importance_table(case, runs) for case, runs in ((shop.two, shop.runs_two), (shop.ten, shop.runs_ten))
-    ]
-    both = pd.concat(tables, keys=["2-D", "10-D"], names=["data"])
-    return Item("VarImp: E|x_j - x_b,j| beside the prior's own", beside_the_paper(both))
+    """VarImp in two and in ten dimensions, beside the prior's own value."""
+    data = shop.numbers[[_is_change(key) for key in shop.numbers.index.droplevel("data")]].copy()
+    priors = {}
+    for name, runs in (("2-D", shop.runs_two), ("10-D", shop.runs_ten)):
+        for method, table in runs.items():
+            for feature, value in table.importance["prior"].groupby(level="feature").mean().items():
+                priors[name, method, "posterior", f"VarImp {feature}"] = float(value)
+    data["prior"] = [priors[key] for key in data.index]
+    return Item(f"VarImp: E|x_j - x_b,j| ({_size(shop)})", beside_the_paper(data).droplevel("rule"), data)
+
+
+def counts(shop: Workshop) -> Item:
+    """How many of the paper's numbers lie beyond two and three SD."""
+    whole, path = shop.numbers, eta_numbers(shop.path.whole, shop.path.loss)
+    of = "Tables 1 and 2, VarImp"
+    groups = {
+        (of, "all"): whole,
+        (of, "the base point was fitted to it"): whole[whole["fitted"]],
+        (of, "not fitted"): whole[~whole["fitted"]],
+        ("Figures 3 and 3b", "all"): path,
+        ("MSE of the top three models, simulated", "all"): _errors(shop).dropna(subset="z"),
+    }
+    for d, (case, runs) in {2: shop.real_two, 10: shop.real_ten}.items():
+        groups[f"real {d}-D, on {shop.trends.where}", "all"] = real.numbers(case, runs)
+    lines = {}
+    for key, frame in groups.items():
+        refits = beyond(frame["z, refits"]) if "z, refits" in frame else {}
+        extra = {f"{name} with refits": refits.get(name, "") for name in ("beyond 2 SD", "beyond 3 SD")}
+        lines[key] = {**beyond(frame["z"]), **extra}
+    table = pd.DataFrame.from_dict(lines, orient="index")
+    index = pd.MultiIndex.from_tuples(table.index, names=["numbers of", "which"])
+    return Item("How far the paper's numbers lie from ours", table.set_axis(index))
+
+
+def eta_text(shop: Workshop) -> Item:
+    """Return the numbers that the paper's text reads off Figures 3 and 3b."""
+    data = eta_numbers(shop.path.whole, shop.path.loss)
+    return Item("Figures 3 and 3b: the numbers in the paper's text", beside_the_paper(data), data)
 
 
 def fig1(shop: Workshop) -> Item:
@@ -111,13 +154,13 @@ def fig2(shop: Workshop) -> Item:
 def fig3(shop: Workshop) -> Item:
     """Figure 3, both panels."""
     groups = shop.path.whole.groupby(level="eta")
-    table = groups.mean().join(groups.std().add_suffix(" SD")).round(3)
+    table = _by_eta(groups.mean().join(groups.std().add_suffix(" SD")))
     return _figure(shop, "Figure 3: Stability and SP against eta", "fig3", figures.path_figure(shop.path), table)
 
 
 def fig3b(shop: Workshop) -> Item:
     """Figure 3b."""
-    table = shop.path.loss.groupby(level="eta").mean().round(3)
+    table = _by_eta(shop.path.loss.groupby(level="eta").mean())
     return _figure(shop, "Figure 3b: loss of the decisions against eta", "fig3b", figures.loss_figure(shop.path), table)
 
 
@@ -130,11 +173,31 @@ def readings(shop: Workshop) -> Item:
 
 def verdicts(shop: Workshop) -> Item:
     """Return a verdict for each claim of the paper."""
-    checked = claims.simulated_claims(shop.runs_two, shop.runs_ten) + claims.eta_claims(shop.path)
-    for d, (_, runs) in {2: shop.real_two, 10: shop.real_ten}.items():
-        checked += claims.real_claims(d, runs.gibbs, runs.modelunc)
-    title = f"The paper's claims ({shop.n_seeds} seeds; real: {shop.trends.label})"
-    return Item(title, claims.claims_frame(checked).set_index("claim"))
+    papers = {d: paper_numbers(d) for d in (2, 10)}
+    checked = claims.simulated_claims(papers, {d: pd.concat(fits) for d, fits in shop.fits.items()})
+    checked += claims.eta_claims(shop.path)
+    for d, (case, runs) in {2: shop.real_two, 10: shop.real_ten}.items():
+        checked += claims.real_claims(d, real.paper_means(case), resampled(seen(runs)), shop.trends.where)
+    data = claims.claims_frame(checked)
+    return Item(f"The paper's claims ({_size(shop)}; real: {shop.trends.label})", data.drop(columns="share"), data)
+
+
+def contrary(shop: Workshop) -> Item:
+    """Return every order between two of the paper's numbers; those that are opposite here are shown."""
+    tables = {f"{d}-D": orders(paper_numbers(d), pd.concat(fits)) for d, fits in shop.fits.items()}
+    for d, (case, runs) in {2: shop.real_two, 10: shop.real_ten}.items():
+        tables[f"real {d}-D"] = orders(real.paper_means(case), resampled(seen(runs)))
+    data = pd.concat(tables, names=["data"])
+    against = data[data["order"] == "contrary"]
+    shown = pd.DataFrame(
+        {
+            "paper": [f"{a:.3f} < {b:.3f}" for a, b in zip(against.iloc[:, 0], against.iloc[:, 1], strict=True)],
+            "here": [f"{a:.3f} > {b:.3f}" for a, b in zip(against.iloc[:, 2], against.iloc[:, 3], strict=True)],
+            "opposite in": [f"{share:.0%}" for share in against["opposite"]],
+        },
+        index=against.index,
+    )
+    return Item(f"Orders of the paper that are opposite here (real: {shop.trends.label})", shown, data)
 
 
 def real2d(shop: Workshop) -> Item:
@@ -149,13 +212,20 @@ def real10d(shop: Workshop) -> Item:
 
 def real_varimp(shop: Workshop) -> Item:
     """VarImp of the real-data experiment."""
-    columns = {}
-    for case, runs in (shop.real_two, shop.real_ten):
-        for (method, data), row in real.importance_table(case, runs).iterrows():
-            columns[f"{case.setting.d}-D {method}, {data}"] = row
-    order = [str(name) for name in shop.trends.X.columns]
-    table = pd.DataFrame(columns).reindex(order).rename_axis("feature")
-    return Item(f"VarImp, real data ({shop.trends.label})", table.map(lambda v: "" if pd.isna(v) else f"{v:.3f}"))
+    tables = {}
+    for d, (case, runs) in {2: shop.real_two, 10: shop.real_ten}.items():
+        whole = real.numbers(case, runs)
+        names = {f"VarImp x{j + 1}": f"VarImp {name}" for j, name in enumerate(case.X.columns)}
+        tables[f"real {d}-D"] = whole[[_is_change(key) for key in whole.index]].rename(names, level="figure")
+    data = pd.concat(tables, names=["data"])
+    return Item(f"VarImp, real data ({shop.trends.label})", beside_the_paper(data).droplevel("rule"), data)
+
+
+def real_success(shop: Workshop) -> Item:
+    """At how many base points of the real-data experiment draws succeed, and how many draws there are in effect."""
+    tables = {f"real {d}-D": real.success(runs, case.setting)
+              for d, (case, runs) in {2: shop.real_two, 10: shop.real_ten}.items()}  # fmt: skip
+    return Item(f"Success, real data ({shop.trends.label})", pd.concat(tables, names=["data"]))
 
 
 def base_points(shop: Workshop) -> Item:
@@ -164,45 +234,71 @@ def base_points(shop: Workshop) -> Item:
     return Item("Base points x_b", pd.DataFrame({"x_b": lines}).rename_axis("data"))
 
 
-def _pointwise(name: str, case: simulated.Case, runs: simulated.Runs) -> Item:
-    return Item(f"{name}: the decisions ({_size(runs)})", beside_the_paper(simulated.pointwise_table(case, runs)))
+def clues(shop: Workshop) -> Item:
+    """Return what the base points were fitted to, and how far they end from it."""
+    data = pd.concat({f"{d}-D": clues_table(d) for d in BASE_POINTS}, names=["data"])
+    return Item("What the base points were fitted to", data.round(3), data)
 
 
-def _distribution(name: str, case: simulated.Case, runs: simulated.Runs) -> Item:
-    return Item(f"{name}: the posterior ({_size(runs)})", beside_the_paper(simulated.distribution_table(case, runs)))
+def _numbers(shop: Workshop, title: str, name: str, chosen: Callable[[Key], bool]) -> Item:
+    whole = shop.numbers.xs(name, level="data")
+    data = whole[[chosen(key) for key in whole.index]]
+    shown = beside_the_paper(data)
+    return Item(f"{title} ({_size(shop)})", shown.droplevel("rule") if chosen is _is_posterior else shown, data)
 
 
-def _size(runs: simulated.Runs) -> str:
-    return f"{len(runs.gibbs)} seeds"
+def _is_decision(key: Key) -> bool:
+    return key[1] != "posterior"
+
+
+def _is_posterior(key: Key) -> bool:
+    return not _is_decision(key) and not _is_change(key)
+
+
+def _is_change(key: Key) -> bool:
+    return key[2].startswith("VarImp")
+
+
+def _size(shop: Workshop) -> str:
+    return f"{shop.n_seeds} seeds; refits: {shop.n_refits}, with {shop.n_seeds_of_refits} seeds each"
+
+
+def _by_eta(table: pd.DataFrame) -> pd.DataFrame:
+    return table.round(3).rename(index=lambda eta: round(eta, 3))
 
 
 def _figure(shop: Workshop, title: str, name: str, figure: Figure, table: pd.DataFrame | None = None) -> Item:
-    return Item(title, table, figures.saved(figure, shop.out, name))
+    return Item(title, table, files=figures.saved(figure, shop.out, name))
 
 
 def _real(name: str, case: real.RealCase, runs: simulated.Runs) -> Item:
     used, there = len(runs.gibbs), len(case.base_points)
     number = f"{used} base points" if used == there else f"{used} of {there} base points"
-    ess = float(np.median(runs.gibbs.diagnostics["ess"]))
-    title = f"{name} ({case.label}; {number}; y* = {case.y_star:g}; median ESS {ess:.0f})"
-    return Item(title, real.mean_and_sd(case, runs))
+    whole = real.numbers(case, runs)
+    data = whole[[not _is_change(key) for key in whole.index]]
+    return Item(f"{name} ({case.label}; {number}; y* = {case.y_star:g})", beside_the_paper(data), data)
 
 
 ITEMS: dict[str, Callable[[Workshop], Item]] = {
     "base-points": base_points,
+    "clues": clues,
     "leaderboard": leaderboard,
     "table1": table1,
     "table1-posterior": table1_posterior,
     "table2": table2,
     "table2-posterior": table2_posterior,
     "varimp": varimp,
+    "counts": counts,
     "fig1": fig1,
     "fig2": fig2,
     "fig3": fig3,
     "fig3b": fig3b,
+    "eta-text": eta_text,
     "readings": readings,
     "real2d": real2d,
     "real10d": real10d,
     "real-varimp": real_varimp,
+    "real-success": real_success,
     "claims": verdicts,
+    "orders": contrary,
 }

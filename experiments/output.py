@@ -8,26 +8,27 @@ import pandas as pd
 __all__ = ["beside_the_paper", "markdown", "text", "write"]
 
 
-def beside_the_paper(table: pd.DataFrame, digits: int = 3) -> pd.DataFrame:
-    """Turn columns (figure; paper, run, mean, SD) into three lines per row: paper, one run, mean ± SD over seeds."""
-    lines = {}
-    figures = list(dict.fromkeys(table.columns.get_level_values(0)))
-    for key, row in table.iterrows():
-        key = key if isinstance(key, tuple) else (key,)
-        for source in ("paper", "one run", "mean ± SD"):
-            cells = {}
-            for figure in figures:
-                values = row[figure]
-                if source == "mean ± SD":
-                    cells[figure] = f"{values['mean']:.{digits}f} ± {values['SD']:.{digits}f}"
-                else:
-                    cells[figure] = f"{values['paper' if source == 'paper' else 'run']:.{digits}f}"
-                if "prior" in values.index:
-                    cells["prior"] = f"{values['prior']:.{digits}f}" if source == "mean ± SD" else ""
-            lines[(*key, source)] = cells
-    names = [*(str(name) for name in table.index.names), "source"]
-    frame = pd.DataFrame(list(lines.values()), index=pd.MultiIndex.from_tuples(list(lines), names=names))
-    return frame
+def beside_the_paper(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Turn numbers against the paper's into words: one line each, as `experiments.numbers` makes them."""
+    shown = pd.DataFrame({"paper": numbers["paper"].map("{:.3f}".format)})
+    if "paper's SD" in numbers:
+        shown["paper"] = _with_sd(numbers["paper"], numbers["paper's SD"])
+    if "run" in numbers:
+        shown["one run"] = numbers["run"].map("{:.3f}".format)
+    shown["mean ± SD"] = _with_sd(numbers["mean"], numbers["SD"])
+    shown["z"] = numbers["z"].map("{:+.1f}".format)
+    if "z, refits" in numbers:
+        shown["with refits"] = _with_sd(numbers["mean, refits"], numbers["SD, refits"])
+        shown["z with refits"] = numbers["z, refits"].map("{:+.1f}".format)
+        shown["fitted"] = numbers["fitted"].map({True: "yes", False: ""})
+    if "prior" in numbers:
+        shown["prior"] = numbers["prior"].map("{:.3f}".format)
+    return shown
+
+
+def _with_sd(mean: pd.Series, sd: pd.Series) -> pd.Series:
+    pairs = zip(mean, sd, strict=True)
+    return pd.Series([f"{m:.3f}" + ("" if pd.isna(s) else f" ± {s:.3f}") for m, s in pairs], index=mean.index)
 
 
 def text(table: pd.DataFrame) -> str:

@@ -4,7 +4,6 @@ The original series are not public. Without ``--data`` a SYNTHETIC stand-in take
 ``experiments/standin.py``, and every table and figure it touches says so.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +11,12 @@ import pandas as pd
 
 import gbce
 from experiments.models import Leaderboard
+from experiments.numbers import Key, against_the_paper, paper_numbers, seen
 from experiments.settings import REAL_2D, REAL_10D, Setting
-from experiments.simulated import POINT_FIGURES, SEED, WHOLE_FIGURES, Runs, short
-from experiments.tables_of_the_paper import REAL_IMPORTANCE, REAL_TABLES
+from experiments.simulated import POINT_FIGURES, SEED, WHOLE_FIGURES, Runs
+from experiments.tables_of_the_paper import REAL_TABLES
 
-__all__ = ["RealCase", "importance_table", "mean_and_sd", "real_case", "run"]
+__all__ = ["RealCase", "numbers", "paper_means", "real_case", "run", "success"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,39 +69,46 @@ def run(case: RealCase, *, every: int = 1, n_jobs: int = 1, progress: bool = Fal
     return Runs(*tables)
 
 
-def mean_and_sd(case: RealCase, runs: Runs) -> pd.DataFrame:
-    """Mean ± SD over base points of every figure, each above the paper's own."""
-    paper = REAL_TABLES[2 if case.setting.d == 2 else 10]
-    lines: dict[tuple[str, str, str], dict[str, str]] = {}
-    for method, table in runs.items():
-        for label, group in table.pointwise.groupby(level="rule", sort=False):
-            rule = short(label)
-            here = {symbol: _cell(group[name].mean(), group[name].std()) for name, symbol in POINT_FIGURES.items()}
-            pairs = zip(POINT_FIGURES.values(), paper[method, rule], strict=True)
-            theirs = {symbol: _cell(*pair) for symbol, pair in pairs}
-            if rule == "Mean":
-                whole = table.distribution
-                here |= {s: _cell(whole[n].mean(), whole[n].std()) for n, s in WHOLE_FIGURES.items()}
-                theirs |= {s: _cell(*pair) for s, pair in zip(WHOLE_FIGURES.values(), paper[method], strict=True)}
-            lines[method, rule, "paper"] = theirs
-            lines[method, rule, case.label] = here
-    frame = pd.DataFrame.from_dict(lines, orient="index").fillna("")
-    return frame.set_axis(pd.MultiIndex.from_tuples(frame.index, names=["method", "rule", "data"]))
-
-
-def importance_table(case: RealCase, runs: Runs) -> pd.DataFrame:
-    """VarImp averaged over base points, each above the paper's own (by position of the feature)."""
-    paper = REAL_IMPORTANCE[2 if case.setting.d == 2 else 10]
+def success(runs: Runs, setting: Setting) -> pd.DataFrame:
+    """Return by method at how many base points no draw, or every draw, succeeds, and the median ESS."""
     lines = {}
     for method, table in runs.items():
-        mean = table.importance["change"].groupby(level="feature", sort=False).mean()
-        names: Sequence[str] = [str(name) for name in case.X.columns]
-        if len(paper[method]) == len(names):
-            lines[method, "paper"] = dict(zip(names, paper[method], strict=True))
-        lines[method, case.label] = dict(zip(names, mean.tolist(), strict=True))
-    frame = pd.DataFrame.from_dict(lines, orient="index").round(3)
-    return frame.set_axis(pd.MultiIndex.from_tuples(frame.index, names=["method", "data"]))
+        sp = table.distribution["success_probability"]
+        lines[method] = {
+            "base points": len(sp),
+            "no draw succeeds": int((sp == 0).sum()),
+            "every draw succeeds": int((sp == 1).sum()),
+            "median ESS": round(float(np.median(table.diagnostics["ess"]))),
+            "candidates": setting.n_candidates,
+        }
+    return pd.DataFrame.from_dict(lines, orient="index").rename_axis("method")
 
 
-def _cell(mean: float, sd: float) -> str:
-    return f"{mean:.3f} ± {sd:.3f}"
+def numbers(case: RealCase, runs: Runs) -> pd.DataFrame:
+    """Return every mean of the paper's table beside ours; SD and ``z`` are over base points.
+
+    Returns
+    -------
+    DataFrame
+        By method, rule and figure: paper, paper's SD, mean, SD, z. VarImp only for as many features as the paper has.
+    """
+    paper = paper_means(case)
+    table = against_the_paper(paper, [seen(runs)])[["paper", "mean", "SD", "z"]]
+    table.insert(1, "paper's SD", _paper_sd(case.setting.d).reindex(table.index))
+    return table
+
+
+def paper_means(case: RealCase) -> pd.Series:
+    """Return the paper's means, without VarImp if the number of features differs."""
+    paper = paper_numbers(case.setting.d, real=True)
+    names = paper.index.get_level_values("figure")
+    return paper if case.X.shape[1] == case.setting.d else paper[~names.str.startswith("VarImp")]
+
+
+def _paper_sd(d: int) -> pd.Series:
+    found: dict[Key, float] = {}
+    for key, pairs in REAL_TABLES[d].items():
+        method, rule = key if isinstance(key, tuple) else (key, "posterior")
+        names = POINT_FIGURES if isinstance(key, tuple) else WHOLE_FIGURES
+        found |= {(method, rule, name): sd for name, (_, sd) in zip(names.values(), pairs, strict=True)}
+    return pd.Series(found)

@@ -1,7 +1,6 @@
-"""Tables 1 and 2 and Table VarImp: Gibbs and ModelUnc on simulated data, beside the paper's own numbers."""
+"""Gibbs and ModelUnc on simulated data: the runs behind Tables 1 and 2 and Table VarImp."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,16 +9,17 @@ import pandas as pd
 import gbce
 from experiments.base_points import BASE_POINTS
 from experiments.data import Data, simulated
-from experiments.models import Leaderboard
+from experiments.models import Leaderboard, refitted
 from experiments.settings import SIMULATED_2D, SIMULATED_10D, Setting
-from experiments.tables_of_the_paper import DISTRIBUTION, IMPORTANCE, POINTWISE
+from experiments.tables_of_the_paper import DISTRIBUTION
 from gbce._weights import Array, weighted_quantile
 
-__all__ = ["Case", "Runs", "case", "distribution_table", "importance_table", "pointwise_table", "readings", "run"]
+__all__ = ["Case", "Runs", "case", "readings", "refit", "run"]
 
 POINT_FIGURES = {"loss": "L_pt", "distance": "D_pt", "robustness": "Rb", "plausibility": "Plu"}
 WHOLE_FIGURES = {"success_probability": "SP", "tail": "Tail", "stability": "Stability"}
 SEED = 42
+_SETTINGS = {2: SIMULATED_2D, 10: SIMULATED_10D}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,14 +63,19 @@ class Runs:
 
 def case(d: int, board: Leaderboard) -> Case:
     """Put together one simulated data set."""
-    data, setting = (simulated(2), SIMULATED_2D) if d == 2 else (simulated(10), SIMULATED_10D)
-    return Case(data, setting, board, np.array(BASE_POINTS[d]))
+    return Case(_data(d, SEED), _SETTINGS[d], board, np.array(BASE_POINTS[d]))
 
 
-def run(case: Case, *, n_seeds: int, n_jobs: int, progress: bool = False) -> Runs:
+def refit(case: Case, k: int) -> Case:
+    """Draw data of the same law anew and fit the same kinds of models to them; the base point stays."""
+    data = _data(case.setting.d, SEED + k)
+    return replace(case, data=data, board=refitted(case.board, data.X, data.y, SEED + k))
+
+
+def run(case: Case, *, n_seeds: int, n_jobs: int, seed: int = SEED, progress: bool = False) -> Runs:
     """Explain the base point ``n_seeds`` times by each method."""
     rows = np.tile(case.x0, (n_seeds, 1))
-    options: dict[str, Any] = {"seed": SEED, "n_jobs": n_jobs, "progress": progress}
+    options: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "progress": progress}
     rules = case.setting.rules
     return Runs(
         gibbs=case.explainer(1).explain_many(rows, case.target, rules=[*rules, gbce.DirectOpt()], **options),
@@ -78,52 +83,13 @@ def run(case: Case, *, n_seeds: int, n_jobs: int, progress: bool = False) -> Run
     )
 
 
+def _data(d: int, seed: int) -> Data:
+    return simulated(2, seed) if d == 2 else simulated(10, seed)
+
+
 def short(label: str) -> str:
     """Name of a rule as the paper has it, without its options."""
     return label.split("(")[0]
-
-
-def pointwise_table(case: Case, runs: Runs) -> pd.DataFrame:
-    """L_pt, D_pt, Rb and Plu by method and rule: the paper's, one run's, mean and SD over seeds."""
-    lines = {}
-    for method, table in runs.items():
-        for label, group in table.pointwise.groupby(level="rule", sort=False):
-            rule = short(label)
-            key = ("DirectOpt", "---") if rule == "DirectOpt" else (method, rule)
-            paper = dict(zip(POINT_FIGURES, POINTWISE[case.setting.d][key], strict=True))
-            lines[key] = {
-                (symbol, column): value
-                for name, symbol in POINT_FIGURES.items()
-                for column, value in _four(paper[name], group[name]).items()
-            }
-    order = [key for key in POINTWISE[case.setting.d] if key in lines]
-    return _framed({key: lines[key] for key in order}, ["method", "rule"])
-
-
-def distribution_table(case: Case, runs: Runs) -> pd.DataFrame:
-    """SP, Tail and Stability by method: the paper's, one run's, mean and SD over seeds."""
-    lines = {}
-    for method, table in runs.items():
-        paper = dict(zip(WHOLE_FIGURES, DISTRIBUTION[case.setting.d][method], strict=True))
-        lines[(method,)] = {
-            (symbol, column): value
-            for name, symbol in WHOLE_FIGURES.items()
-            for column, value in _four(paper[name], table.distribution[name]).items()
-        }
-    return _framed(lines, ["method"])
-
-
-def importance_table(case: Case, runs: Runs) -> pd.DataFrame:
-    """VarImp by method and feature: the paper's, one run's, mean and SD over seeds, and the prior's own."""
-    lines = {}
-    for method, table in runs.items():
-        wide = table.importance["change"].unstack("feature")
-        prior = table.importance["prior"].groupby(level="feature").mean()
-        for j in range(case.setting.d):
-            name = f"x{j + 1}"
-            line = _four(IMPORTANCE[case.setting.d][method][j], wide[name]) | {"prior": float(prior[name])}
-            lines[(method, name)] = {("VarImp", column): value for column, value in line.items()}
-    return _framed(lines, ["method", "feature"])
 
 
 def readings(case: Case, *, n_seeds: int) -> pd.DataFrame:
@@ -162,18 +128,3 @@ _READINGS = {
 def _sp_and_tail(loss: Array, setting: Setting) -> tuple[float, float]:
     equal = np.full(len(loss), 1.0 / len(loss))
     return float(np.mean(loss <= setting.epsilon)), weighted_quantile(loss, equal, 1 - setting.alpha)
-
-
-def _four(paper: float, over_seeds: pd.Series) -> dict[str, float]:
-    return {
-        "paper": float(paper),
-        "run": float(over_seeds.iloc[0]),
-        "mean": float(over_seeds.mean()),
-        "SD": float(over_seeds.std()),
-    }
-
-
-def _framed(lines: Mapping[Any, dict[tuple[str, str], float]], names: list[str]) -> pd.DataFrame:
-    index = pd.MultiIndex.from_tuples(list(lines), names=names)
-    frame = pd.DataFrame(list(lines.values()), index=index)
-    return frame.set_axis(pd.MultiIndex.from_tuples(frame.columns), axis=1)

@@ -2,16 +2,22 @@
 
 import json
 import sys
+import time
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from experiments import automl as searching
 from experiments import models
+from experiments.automl import automl
 from experiments.data import simulated
-from experiments.models import ESTIMATORS, Entry, Leaderboard, automl, fixed
+from experiments.models import ESTIMATORS, Entry, Leaderboard, Settled, fixed, refitted
 
-FOUND = {"rf": (0.2, {"n_estimators": 5, "random_state": 1}), "enet": (0.1, {"alpha": 0.5, "selection": "cyclic"})}
+FOUND = {
+    "rf": Settled(0.2, {"n_estimators": 5, "random_state": 1}),
+    "enet": Settled(0.1, {"alpha": 0.5, "selection": "cyclic"}),
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +36,7 @@ def searched(monkeypatch):
         log.extend(names)
         return iter([FOUND[name] for name in names])
 
-    monkeypatch.setattr(models, "_searches", searches)
+    monkeypatch.setattr(searching, "_searches", searches)
     return log
 
 
@@ -112,6 +118,19 @@ def test_leaderboard_says_how_many_models_it_has():
         board.top(3)
 
 
+def test_refits_rank_the_same_settings_on_other_rows(rows, monkeypatch):
+    monkeypatch.setattr(models, "REFITTED", 3)
+    for forest in ("rf", "extra_tree"):
+        monkeypatch.setitem(models.FIXED, forest, models.FIXED[forest] | {"n_estimators": 10})
+    board = fixed(*rows)
+    X = np.random.default_rng(4).normal(size=(119, 2))
+    again = refitted(board, X, X[:, 0] ** 2 + X[:, 1], seed=43)
+    assert {e.name for e in again.entries} == {e.name for e in board.top(3)}
+    assert again.frame()["mse"].is_monotonic_increasing
+    assert all(e.config["random_state"] == 43 for e in again.entries)
+    assert all(e.mse != {b.name: b.mse for b in board.entries}[e.name] for e in again.entries)
+
+
 # --- AutoML -------------------------------------------------------------------------------------------------------
 
 
@@ -154,7 +173,7 @@ def test_damaged_files_are_searched_again_and_replaced(rows, searched, tmp_path)
     other["config"]["alpha"] = 0.7
     other_settings = json.loads(whole)
     other_settings["settings"]["seed"] = 1
-    other_settings["digest"] = models._digest({k: v for k, v in other_settings.items() if k != "digest"})
+    other_settings["digest"] = searching._digest({k: v for k, v in other_settings.items() if k != "digest"})
     damaged = [whole[:-30], "", "[]", "null", "{}", json.dumps(other), json.dumps(other_settings), "\x00\xff"]
     for text in damaged:
         searched.clear()
@@ -169,7 +188,7 @@ def test_damaged_files_are_searched_again_and_replaced(rows, searched, tmp_path)
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "model.json"
-    models._write(path, {}, FOUND["rf"])
+    searching._write(path, {}, FOUND["rf"])
     before = path.read_text()
 
     def full_disk(self, text):
@@ -179,7 +198,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("pathlib.Path.write_text", full_disk)
         with pytest.raises(OSError, match="no space"):
-            models._write(path, {}, FOUND["enet"])
+            searching._write(path, {}, FOUND["enet"])
     assert [p.name for p in tmp_path.iterdir()] == ["model.json"]
     assert path.read_text() == before
 
@@ -197,8 +216,8 @@ def test_flaml_searches_and_its_own_model_is_rebuilt_to_the_bit(rows, monkeypatc
             runs[options["estimator_list"][0]] = self
 
     monkeypatch.setattr(flaml, "AutoML", Kept)
-    one_process = lambda X, y, names, budget, seed: [models._search(X, y, n, budget, seed) for n in names]  # noqa: E731
-    monkeypatch.setattr(models, "_searches", one_process)
+    one_process = lambda X, y, names, budget, seed: [searching._search(X, y, n, budget, seed) for n in names]  # noqa: E731
+    monkeypatch.setattr(searching, "_searches", one_process)
     board = automl(*rows, budget=1, names=["rf", "sgd"], cache=tmp_path)
     assert board.best.name == "rf"
     for entry in board.entries:
@@ -236,3 +255,17 @@ def test_bad_rows_are_sentences():
         fixed(np.zeros((20, 2)), np.zeros(19))
     with pytest.raises(ValueError, match="9 rows are too few"):
         fixed(np.zeros((9, 2)), np.zeros(9))
+
+
+def test_a_search_counts_the_work_of_its_process_and_not_its_waiting():
+    wall = time.time
+    with searching._processor_time():
+        begun = time.time()
+        time.sleep(0.5)
+        waited = time.time() - begun
+        worked = time.process_time()
+        while time.process_time() < worked + 0.2:
+            pass
+        assert waited < 0.25
+        assert time.time() - begun == pytest.approx(waited + 0.2, abs=0.1)
+    assert time.time is wall
