@@ -2,7 +2,8 @@
 
 ``make test-machines`` runs each variation once and prints one line for each, beside the default's. A variation that
 this machine cannot run (a kernel whose instructions its CPU lacks, a missing Python) is named as not run.
-Finished variations of the same commit are kept in ``out/machines.json``, so a run that was ended goes on where it was.
+Results are kept in ``out/machines.json`` with the commit they belong to: a run that was ended goes on where it was, and
+``--only`` runs some variations again and leaves the others as they are.
 """
 
 import argparse
@@ -42,11 +43,13 @@ class Variation:
 # What has nothing to do with each other shares a run: kernels that any x86 CPU has are run with shifted seeds.
 VARIATIONS = (
     Variation("default"),
-    Variation("BLAS kernel Nehalem, seeds shifted by 1", {"OPENBLAS_CORETYPE": "Nehalem", "GBCE_SEED_SHIFT": "1"}),
-    Variation(
-        "BLAS kernel Sandybridge, seeds shifted by 2", {"OPENBLAS_CORETYPE": "Sandybridge", "GBCE_SEED_SHIFT": "2"}
+    *(
+        Variation(
+            f"BLAS kernel {kernel}, seeds shifted by {shift}",
+            {"OPENBLAS_CORETYPE": kernel, "GBCE_SEED_SHIFT": str(shift)},
+        )
+        for shift, kernel in enumerate(("Nehalem", "Sandybridge", "Prescott"), start=1)
     ),
-    Variation("BLAS kernel Prescott, seeds shifted by 3", {"OPENBLAS_CORETYPE": "Prescott", "GBCE_SEED_SHIFT": "3"}),
     *(
         Variation(f"BLAS kernel {kernel}", {"OPENBLAS_CORETYPE": kernel})
         for kernel in ("Haswell", "Zen", "SkylakeX", "Cooperlake")
@@ -67,11 +70,12 @@ def main() -> int:
     parser.add_argument("--docs", action="store_true", help=f"write the table into {DOCUMENT.relative_to(ROOT)}")
     options = parser.parse_args()
     wanted = [v for v in VARIATIONS if not options.only or any(word in v.name for word in options.only)]
-    done = _kept()
+    done, state = _kept(), _state()
     for variation in wanted:
-        if variation.name not in done:
+        if done.get(variation.name, {}).get("state") != state:
             print(f"{variation.name} ...", flush=True)
-            done[variation.name] = _run(variation, done)
+            others = {name: result for name, result in done.items() if name != variation.name}
+            done[variation.name] = _run(variation, others) | {"state": state}
             _keep(done)
         print(f"{variation.name}: {_in_words(done[variation.name])}", flush=True)
     table = _table(done)
@@ -140,15 +144,17 @@ def _in_words(result: dict) -> str:
 
 def _table(done: dict) -> str:
     """Return one line for each variation."""
-    lines = ["| variation | passed | failed | skipped | minutes |", "|---|---|---|---|---|"]
+    lines = ["| variation | passed | failed | skipped | minutes | commit |", "|---|---|---|---|---|---|"]
     for name in [v.name for v in VARIATIONS if v.name in done]:
         result = done[name]
         if "not run" in result:
-            lines.append(f"| {name} | not run: {result['not run']} | | | |")
+            lines.append(f"| {name} | not run: {result['not run']} | | | | |")
         else:
             kernel = f" (kernel {result['kernel']})" if name == "default" and "kernel" in result else ""
             numbers = [f"{result.get('passed', 0):,}", len(result["failed"]), result.get("skipped", 0)]
-            lines.append(f"| {name}{kernel} | {' | '.join(map(str, numbers))} | {result.get('minutes', '')} |")
+            lines.append(
+                f"| {name}{kernel} | {' | '.join(map(str, numbers))} | {result.get('minutes', '')} | {result['state']} |"
+            )
     return "\n".join(lines)
 
 
@@ -160,22 +166,24 @@ def _write(table: str) -> None:
     DOCUMENT.write_text(f"{before}{begin}{table}\n{end}{after}")
 
 
-def _commit() -> str:
-    """Return the commit, and what is changed since: results of another state of the code do not count."""
-    asked = [["git", "rev-parse", "HEAD"], ["git", "diff", "HEAD", "--", "src", "tests"]]
-    return "".join(subprocess.run(one, cwd=ROOT, capture_output=True, text=True).stdout for one in asked)
+def _state() -> str:
+    """Return the commit, marked where code or tests differ from it."""
+    commit = subprocess.run(
+        ["git", "log", "-1", "--format=%h"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
+    changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "src", "tests"], cwd=ROOT).returncode
+    return f"{commit} and changes" if changed else commit
 
 
 def _kept() -> dict:
     path = OUT / "machines.json"
-    kept = json.loads(path.read_text()) if path.exists() else {}
-    return kept["results"] if kept.get("commit") == _commit() else {}
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def _keep(done: dict) -> None:
     OUT.mkdir(exist_ok=True)
     part = OUT / "machines.json.part"
-    part.write_text(json.dumps({"commit": _commit(), "results": done}, indent=1))
+    part.write_text(json.dumps(done, indent=1))
     part.replace(OUT / "machines.json")
 
 
