@@ -152,9 +152,8 @@ def _table(done: dict) -> str:
         else:
             kernel = f" (kernel {result['kernel']})" if name == "default" and "kernel" in result else ""
             numbers = [f"{result.get('passed', 0):,}", len(result["failed"]), result.get("skipped", 0)]
-            lines.append(
-                f"| {name}{kernel} | {' | '.join(map(str, numbers))} | {result.get('minutes', '')} | {result['state']} |"
-            )
+            numbers += [result.get("minutes", ""), result["state"]]
+            lines.append(f"| {name}{kernel} | {' | '.join(map(str, numbers))} |")
     return "\n".join(lines)
 
 
