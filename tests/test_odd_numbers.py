@@ -81,5 +81,5 @@ def test_weights_and_spreads_of_extreme_numbers_are_those_of_ordinary_ones():
     np.testing.assert_array_equal(gbce.weights_from_risk([1e308, -1e308], 0.0), [0.5, 0.5])
     for size in (1e-200, 1.0, 1e200, 1e307):
         np.testing.assert_allclose(deviations(X * size), X.std(axis=0) * size, rtol=1e-12)
-    with pytest.raises(ValueError, match=r"'x1': scale = 9.*e\+199 must lie between 1e-150 and 1e\+150.*other units"):
+    with pytest.raises(ValueError, match=r"'x1': scale = .*e\+(199|200) must lie between 1e-150 and 1e\+150.*units"):
         gbce.Space.infer(X * 1e200)

@@ -176,7 +176,7 @@ def _slopes(search: Search, here: Array, potential: Array, may: Array) -> Array:
     to = here[start, feature] + h
     slope = np.zeros(here.shape)
     value, cost = (search.singly(ask, here, start, feature, to) for ask in (search, search.cost))
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite here or there, or as good as that
         found = (value - cost - potential[start]) / h
     slope[start, feature] = np.where(np.isfinite(found), found, 0.0)
     search.sloped |= bool((slope != 0).any())

@@ -164,7 +164,8 @@ def _posterior(explanation: Explanation) -> Section:
     for name in names:
         value, se = figures[name], figures[f"{name}_se"]
         base, _, model = name.partition("[")
-        low, high = figures.get(f"{name}_low", value - 1.96 * se), figures.get(f"{name}_high", value + 1.96 * se)
+        with np.errstate(invalid="ignore"):  # an infinite value with an infinite error has no interval, shown as -
+            low, high = figures.get(f"{name}_low", value - 1.96 * se), figures.get(f"{name}_high", value + 1.96 * se)
         low = max(low, 0.0) if base != "expected_loss" else low  # only a user's own loss can be negative
         high = min(high, 1.0) if base == "success_probability" else high
         label = _NAMES[base] + (f" [{model}" if model else "")
