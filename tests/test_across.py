@@ -323,9 +323,10 @@ def test_chance_constrained_counts_models_and_noise():
     reliability = 0.6 * norm.cdf(x[:, 0] / 0.3) + 0.4 * norm.cdf((x[:, 0] - 1.0) / 0.3)
     rule = gbce.ChanceConstrained(0.9, across="models", n_confirm=4_000)
     chosen = rule.choose(two_models(x, target=target)).x[0, 0]
-    assert chosen == pytest.approx(x[np.argmax(reliability >= 0.9), 0], abs=0.03)
+    # not nearer than what keeps the promise, and not much farther: a trial may be failed by chance
+    assert -0.01 <= chosen - x[np.argmax(reliability >= 0.9), 0] <= 0.1
     first = gbce.ChanceConstrained(0.9, n_confirm=4_000).choose(two_models(x, target=target)).x[0, 0]
-    assert first == pytest.approx(0.3 * norm.ppf(0.9), abs=0.03)
+    assert -0.01 <= first - 0.3 * norm.ppf(0.9) <= 0.1
     short = gbce.ChanceConstrained(0.9, across="models").choose(two_models(x[:50], target=target))
     assert "under noise and across models with probability 0.9" in short.note
     assert rule.label == "ChanceConstrained(n_confirm=4000, across=models)"

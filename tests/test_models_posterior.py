@@ -149,6 +149,7 @@ def test_laplace_of_logistic_models_is_around_the_mode_at_its_own_eta(labels):
     assert np.all(np.abs(draws.mean(axis=0) - fitted) < 4 * draws.std(axis=0) / np.sqrt(4000))
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # it is brought to the mode afterwards
 @pytest.mark.parametrize("prior_sd", [None, 0.5])
 @pytest.mark.parametrize("kind", ["number", "classes"])
 def test_laplace_of_networks_is_around_the_mode_at_its_own_eta(kind, prior_sd):

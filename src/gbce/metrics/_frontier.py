@@ -41,10 +41,14 @@ def near_front(reliability: Array, cost: Array, n: int, most: int) -> Array:
     order = np.lexsort((-reliability, cost))
     share = reliability[order]
     so_far = np.maximum.accumulate(np.append(0.0, share))[:-1]
-    excess = share + np.sqrt(share * (1 - share) / n) - so_far
+    error = np.sqrt(share * (1 - share) / n)
+    excess = share + error - so_far
     kept = np.flatnonzero((excess > _ROUNDING) & (share > 0))
     if len(kept) > most:
-        kept = np.sort(kept[np.argsort(-excess[kept], kind="stable")[:most]])
+        # in units of its error, those better than all cheaper ones first: points of middling reliability have the
+        # largest errors, and would crowd out the reliable ones
+        promise = excess[kept] / (error[kept] + 1.0 / n)
+        kept = np.sort(kept[np.argsort(-promise, kind="stable")[:most]])
     return order[kept]
 
 
