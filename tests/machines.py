@@ -3,7 +3,7 @@
 ``make test-machines`` runs each variation once and prints one line for each, beside the default's. A variation that
 this machine cannot run (a kernel whose instructions its CPU lacks, a missing Python) is named as not run.
 Results are kept in ``out/machines.json`` with the commit they belong to: a run that was ended goes on where it was, and
-``--only`` runs some variations again and leaves the others as they are.
+``--only`` runs some variations again and leaves the others as they are, ``--failed`` only the tests that failed.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,11 +68,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="WORD", help="variations whose name contains one of these words")
     parser.add_argument("--docs", action="store_true", help=f"write the table into {DOCUMENT.relative_to(ROOT)}")
+    parser.add_argument("--failed", action="store_true", help="of variations with failures, run only those tests again")
     options = parser.parse_args()
     wanted = [v for v in VARIATIONS if not options.only or any(word in v.name for word in options.only)]
     done, state = _kept(), _state()
     for variation in wanted:
-        if done.get(variation.name, {}).get("state") != state:
+        before = done.get(variation.name, {})
+        if options.failed and before.get("failed"):
+            print(f"{variation.name}, what failed ...", flush=True)
+            tests = [f"tests/{name.replace('::', '.py::', 1)}" for name in before["failed"]]
+            now = _run(replace(variation, tests=tuple(tests)), {})
+            passed = before["passed"] + now["passed"]
+            done[variation.name] = before | {"passed": passed, "failed": now["failed"]}
+            done[variation.name]["state"] = f"{before['state']}, what failed again at {state}"
+            _keep(done)
+        elif before.get("state") != state and not options.failed:
             print(f"{variation.name} ...", flush=True)
             others = {name: result for name, result in done.items() if name != variation.name}
             done[variation.name] = _run(variation, others) | {"state": state}

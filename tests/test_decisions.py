@@ -409,7 +409,7 @@ def test_direct_optimisation_in_units_and_bounds():
 
 def test_direct_optimisation_starts_at_the_row_and_keeps_the_best_end():
     def island(x):
-        return np.where(np.abs(x[:, 0] - 2.0) < 0.5, 0.0, 10.0)
+        return np.where(np.abs(x[:, 0] - 1.0) < 0.6, 0.0, 10.0)  # 29% of the starts: one of 19 lies on it
 
     stuck, found = (chosen(gbce.DirectOpt(n_starts=n), scene_of(CLOUD, model=island)) for n in (1, 20))
     np.testing.assert_allclose(stuck, [[0.0, 0.0]], atol=1e-6)  # alone, the row's own start sees a plain

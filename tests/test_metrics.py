@@ -71,7 +71,7 @@ def test_distinct_draws_carry_the_weight_of_their_repetitions():
 
 
 def test_pareto_k_sees_a_proposal_that_is_too_narrow():
-    prior = gbce.DistancePrior(lambda x, row: np.abs(x - row).sum(axis=1), proposal=gbce.Gaussian(0.5))
+    prior = gbce.DistancePrior(lambda x, row: np.abs(x - row).sum(axis=1), proposal=gbce.Gaussian(0.3))
     explainer = gbce.Explainer(
         lambda x: x[:, 0], DATA, space=gbce.Space.real(2), prior=prior, eta=0.0, sampler=gbce.Importance()
     )

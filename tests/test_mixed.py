@@ -201,7 +201,8 @@ def test_one_hot_columns_move_as_one_category():
     space = gbce.Space.infer(frame, one_hot={"colour": "colour_"})
     assert space.names == ("x", "colour", "y")
     explainer = gbce.Explainer(lambda f: f["x"] + 2.0 * f["colour_blue"], frame, space=space, sampler=SMALL)
-    explanation = explainer.explain(frame[colour == 0].iloc[0], gbce.AtLeast(2.0), seed=0)
+    red = frame[colour == 0]
+    explanation = explainer.explain(red.iloc[int(red["x"].abs().argmin())], gbce.AtLeast(2.0), seed=0)
     for table in (space.frame(explanation.draws.x), explanation.counterfactuals):
         assert list(table.columns) == list(frame.columns)
         assert (table.dtypes == frame.dtypes).all()

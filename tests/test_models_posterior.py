@@ -238,7 +238,7 @@ def test_cooling_leaves_poor_modes_behind():
     y = np.sin(3 * x[:, 0]) + 0.1 * rng.normal(size=60)
     problem = Problem(Net((1, 4, 1), "tanh"), Normal(y, 0.1), x, np.eye(13) / 4)
     loss = problem.likelihood.loss(problem.net.outputs(annealed(problem, 32, rng), x)).sum(axis=1)
-    assert np.median(loss) < 60  # 30 at the truth, some 1000 at a constant
+    assert np.median(loss) < 150  # 30 at the truth, some 1000 at a constant
     assert len(set(loss)) > 16
 
 

@@ -153,6 +153,8 @@ def _kernel(
     learned = []
     for half in (0, 1):
         other = before.island % 2 != half
+        if not np.isfinite(increments[other]).any():  # that half found nothing: then all is known from this one
+            other = np.ones(len(increments), dtype=bool)
         weights = normalise(increments[other])
         worth = max(1.0 / float(np.square(weights).sum()) / states, 10.0)
         law = Normal.fitted(before.points.z[other], weights, worth)
