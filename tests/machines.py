@@ -87,7 +87,8 @@ def main() -> int:
             others = {name: result for name, result in done.items() if name != variation.name}
             done[variation.name] = _run(variation, others) | {"state": state}
             _keep(done)
-        print(f"{variation.name}: {_in_words(done[variation.name])}", flush=True)
+        if variation.name in done:
+            print(f"{variation.name}: {_in_words(done[variation.name])}", flush=True)
     table = _table(done)
     print("\n" + table)
     if options.docs:
