@@ -16,8 +16,20 @@ SHIFT = int(os.environ.get("GBCE_SEED_SHIFT", "0"))
 SHAKE = os.environ.get("GBCE_SHAKE", "0") != "0"
 _STRIDE = 1_000_003  # far more than the seeds any test counts through, so that shifted runs share none
 
-for _package in os.environ.get("GBCE_WITHOUT", "").split():
-    sys.modules[_package] = None  # from here on, importing it fails as if it were not installed
+HIDDEN = frozenset(os.environ.get("GBCE_WITHOUT", "").split())
+
+
+class Hide:
+    """Lets importing a hidden package fail as if it were not installed."""
+
+    def find_spec(self, name, path=None, target=None):
+        """Refuse hidden packages and leave the others to the next finder."""
+        if name.split(".")[0] in HIDDEN:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+if HIDDEN:
+    sys.meta_path.insert(0, Hide())
 
 
 def shift(numpy):
