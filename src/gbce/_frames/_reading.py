@@ -135,9 +135,8 @@ def _converted(series: Any, column: Column) -> Any:
         return np.where(missing, np.nan, series.fill_null(0.0).to_numpy()).astype(kind.lower())
     if kind in ("Date", "Datetime"):
         counts = series.dt.timestamp("ms") // 1000 if kind == "Date" else series.cast(nw.Int64)
-        unit = column.unit or "s"
-        times = counts.fill_null(0).to_numpy().astype("int64").view(f"datetime64[{unit}]")
-        times = pd.Series(np.where(missing, np.datetime64("NaT", unit), times))
+        times = counts.fill_null(0).to_numpy().astype("int64").view(f"datetime64[{column.unit or 's'}]")
+        times = pd.Series(np.where(missing, np.array("NaT", times.dtype), times))
         return times if column.zone is None else times.dt.tz_localize("UTC").dt.tz_convert(column.zone)
     if kind == "Boolean":
         known = series.fill_null(False).to_numpy().astype(bool)
