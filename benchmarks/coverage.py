@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import foldnorm, ncx2, norm
 
 import gbce
-from gbce.samplers import Sampler
+from gbce.base import Sampler
 
 Array = NDArray[np.float64]
 

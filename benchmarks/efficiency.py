@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gbce
+from gbce.base import Sampler
 from gbce.draws import Draws
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import as_predictor
-from gbce.samplers import Sampler
 
 Array = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from sklearn.ensemble import ExtraTreesRegressor
 
 import gbce
-from gbce._seeds import DECIDING, stream
+from gbce._numerics import DECIDING, stream
 
 Array = NDArray[np.float64]
 

@@ -16,8 +16,8 @@ from experiments.base_points import search
 from experiments.items import ITEMS
 from experiments.output import write
 from experiments.page import page, published
+from experiments.trends import read_trends
 from experiments.workshop import Trends, Workshop
-from gbce.datasets import read_trends
 
 GROUPS = {
     "all": list(ITEMS),

@@ -20,7 +20,7 @@ from joblib import Parallel, delayed, parallel_config
 from tqdm import tqdm
 
 from experiments.models import ESTIMATORS, FOLDS, JOBS, STEADY, Leaderboard, Settled, checked, fitted, module, quiet
-from gbce._weights import Array
+from gbce.base import Array
 
 __all__ = ["automl"]
 

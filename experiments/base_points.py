@@ -18,7 +18,8 @@ from scipy.spatial import cKDTree
 from experiments.data import Data, simulated
 from experiments.settings import SIMULATED_2D, SIMULATED_10D, Setting
 from experiments.tables_of_the_paper import DISTRIBUTION, IMPORTANCE, POINTWISE
-from gbce._weights import Array, weighted_quantile
+from gbce._numerics import weighted_quantile
+from gbce.base import Array
 
 __all__ = ["BASE_POINTS", "FITTED", "Clues", "clues_table", "search"]
 

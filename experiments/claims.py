@@ -17,7 +17,7 @@ import pandas as pd
 from experiments.figures import EtaPath
 from experiments.numbers import Key, is_fitted
 from experiments.orders import FEW, MOST
-from gbce._weights import Array
+from gbce.base import Array
 
 __all__ = ["Claim", "claims_frame", "eta_claims", "real_claims", "simulated_claims"]
 

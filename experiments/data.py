@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from gbce._weights import Array
+from gbce.base import Array
 
 __all__ = ["Data", "simulated"]
 

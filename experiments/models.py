@@ -13,7 +13,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from gbce._weights import Array
+from gbce.base import Array
 
 __all__ = ["ESTIMATORS", "Entry", "Leaderboard", "Settled", "fixed", "refitted"]
 

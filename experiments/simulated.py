@@ -12,7 +12,8 @@ from experiments.data import Data, simulated
 from experiments.models import Leaderboard, refitted
 from experiments.settings import SIMULATED_2D, SIMULATED_10D, Setting
 from experiments.tables_of_the_paper import DISTRIBUTION
-from gbce._weights import Array, weighted_quantile
+from gbce._numerics import weighted_quantile
+from gbce.base import Array
 
 __all__ = ["Case", "Runs", "case", "readings", "refit", "run"]
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from gbce._weights import Array
+from gbce.base import Array
 
 __all__ = ["FEATURES", "PAPER", "TARGET", "Statistics", "standin", "statistics", "write_exports"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 import gbce
-from gbce.decisions import Scene
+from gbce.base import Scene
 from gbce.draws import Draws, Points
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import as_predictor

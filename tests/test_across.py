@@ -11,12 +11,12 @@ from sklearn.linear_model import LogisticRegression
 
 import gbce
 from exact import Grid, gaussian_log_prior, linear, midpoints
-from gbce._sensitivity import energy_distance
 from gbce.decisions._risk import joint_tail_mean, tail_mean
 from gbce.metrics import wilson
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import as_predictor
 from gbce.space import Places
+from gbce.stress._sensitivity import energy_distance
 from scenes import scene_of
 from slopes import DATA, MODELS, QUICK, WEIGHTS, slope, slopes_explainer, slopes_explanation
 

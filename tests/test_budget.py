@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gbce
-from gbce._budget import Budget, BudgetSpentError, budget_of
+from gbce.budget import Budget, BudgetSpentError, budget_of
 
 DATA = np.random.default_rng(0).normal(size=(300, 4))
 HARD = gbce.Value(DATA[0].sum() + 8.25, scale=0.1, tolerance=0.1)  # four SDs of the prior's outputs away

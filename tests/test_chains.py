@@ -10,7 +10,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 import gbce
 from exact import Grid, gaussian_log_prior, linear, midpoints, tree_cells
-from gbce._budget import Budget
+from gbce.budget import Budget
 from gbce.draws import Points
 from gbce.metrics import success_probability
 from gbce.posterior import GibbsPosterior, Mixture

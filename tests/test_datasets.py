@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import gbce
 from experiments import standin
-from gbce.datasets import read_trends
-from gbce.datasets._calendar import count, frequency_of, later
-from gbce.datasets._cells import BELOW_ONE, read_dates, read_number
+from experiments.trends import read_trends
+from experiments.trends._calendar import count, frequency_of, later
+from experiments.trends._cells import BELOW_ONE, read_dates, read_number
 
 MONTHS = [f"2020-{m:02d}" for m in range(1, 13)]
 SALES = list(range(10, 22))  # the target: 10 in January, 21 in December

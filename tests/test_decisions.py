@@ -13,7 +13,7 @@ from exact import linear
 from gbce.decisions._bayes import expected_distance, geometric_median
 from gbce.decisions._risk import some_draws, tail_mean
 from gbce.decisions._trials import Trials, lower_bound
-from gbce.noise import offsets
+from gbce.metrics import offsets
 from gbce.space import Places
 from scenes import scene_of
 

@@ -287,7 +287,7 @@ def test_distance_prior_with_a_given_proposal_is_the_same_law():
 
 def test_fitted_proposal_is_efficient():
     """A proposal fitted to a distance keeps most of its candidates, in ten dimensions and with correlation."""
-    from gbce._weights import effective_sample_size, normalise
+    from gbce._numerics import effective_sample_size, normalise
 
     rng = np.random.default_rng(0)
     root = rng.normal(size=(10, 10))

@@ -24,7 +24,7 @@ import pytest
 import gbce
 from files import MANIFEST, altered, as_npy, boxed, from_npy, manifest, members, restated, summed
 from gbce import _durable
-from gbce._durable import clear_leftovers, whole_file
+from gbce.files._durable import clear_leftovers, whole_file
 from gbce.space import space_fields, space_of
 
 RNG = np.random.default_rng(3)

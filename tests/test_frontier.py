@@ -8,8 +8,8 @@ from scipy.stats import t as student
 from sklearn.ensemble import RandomForestClassifier
 
 import gbce
-from gbce.decisions import Shelf, Steps
 from gbce.metrics import near_front, next_model, pareto
+from gbce.search import Shelf, Steps
 from slopes import DATA, MODELS, QUICK, WEIGHTS, slope, slopes_explainer, slopes_explanation
 
 RNG = np.random.default_rng(0)

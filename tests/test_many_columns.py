@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import gbce
-from gbce.decisions import _curvature
 from gbce.samplers import _climb
+from gbce.search import _curvature
 
 RNG = np.random.default_rng(0)
 

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 import gbce
-from gbce._sensitivity import energy_distance
 from gbce.decisions._bayes import expected_distance, geometric_median
 from gbce.decisions._mode import _product_density
 from gbce.decisions._sets import representatives
 from gbce.metrics import Neighbours
 from gbce.priors._near_data import Density
+from gbce.stress._sensitivity import energy_distance
 
 RNG = np.random.default_rng(0)
 SPACE = gbce.Space(

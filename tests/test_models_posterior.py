@@ -18,11 +18,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gbce
-from gbce.models._anneal import annealed
-from gbce.models._likelihood import Categorical, Normal
-from gbce.models._net import Net
-from gbce.models._problem import Problem
-from gbce.models._safe import safe_eta
+from gbce.ensembles._anneal import annealed
+from gbce.ensembles._likelihood import Categorical, Normal
+from gbce.ensembles._net import Net
+from gbce.ensembles._problem import Problem
+from gbce.ensembles._safe import safe_eta
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 2)) @ [[1.0, 0.5], [0.0, 1.0]] + [1.0, -2.0]

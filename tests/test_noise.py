@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gbce
-from gbce.noise import offsets, under_noise
+from gbce.metrics import offsets, under_noise
 from scenes import scene_of
 
 SPACE = gbce.Space(

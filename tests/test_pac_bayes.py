@@ -12,11 +12,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gbce
-from gbce.models._likelihood import Categorical, Normal
-from gbce.models._net import Net
-from gbce.models._pac import SPEEDS, catoni_bound, clipped_loss, normal_kl
-from gbce.models._problem import Problem
-from gbce.models._question import Question
+from gbce.ensembles._likelihood import Categorical, Normal
+from gbce.ensembles._net import Net
+from gbce.ensembles._pac import SPEEDS, catoni_bound, clipped_loss, normal_kl
+from gbce.ensembles._problem import Problem
+from gbce.predictors._learners import Question
 
 
 def rows(seed, n, d=8):

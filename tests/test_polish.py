@@ -10,9 +10,9 @@ from sklearn.neural_network import MLPRegressor
 
 import gbce
 from exact import Linear, linear
-from gbce.decisions import _polish
-from gbce.decisions._descents import Search, coordinates, newton
-from gbce.posterior import Budget
+from gbce.budget import Budget
+from gbce.search import _polish
+from gbce.search._descents import Search, coordinates, newton
 from scenes import scene_of
 
 

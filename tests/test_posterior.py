@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gbce
-from gbce._seeds import JUDGING, stream
+from gbce._numerics import JUDGING, stream
 from gbce.posterior import Mixture
 
 LOSS = np.array([[1.0, 3.0], [0.2, 0.1]])

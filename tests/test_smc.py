@@ -12,7 +12,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 import gbce
 from exact import Grid, gaussian_log_prior, linear, midpoints, tree_cells
-from gbce._budget import Budget
+from gbce.budget import Budget
 from gbce.draws import Draws, Points, _error
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import as_predictor

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from experiments import standin
-from gbce.datasets import read_trends
+from experiments.trends import read_trends
 
 # Table desc_stats of the paper: mean, SD, minimum, median, maximum
 TABLE = {

@@ -7,7 +7,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.multioutput import MultiOutputRegressor
 
 import gbce
-from gbce.targets import Outputs, short
+from gbce._validation import short
+from gbce.base import Outputs
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def explainer(model=linear, **options):
     ],
 )
 def test_a_change_comes_down_to_a_plain_target(change, value, plain, words):
-    settled = change.settled(now(value))
+    settled = change.bind(now(value))
     assert settled.y == pytest.approx(plain.y)
     assert settled == type(plain)(settled.y, tolerance=plain.tolerance)
     assert settled.describe() == words
@@ -76,9 +77,9 @@ def test_a_change_comes_down_to_a_plain_target(change, value, plain, words):
 
 def test_a_change_keeps_scale_tolerance_and_loss():
     change = gbce.Change(2, scale=3, tolerance=0.5, loss="absolute")
-    assert change.settled(now(1.0)) == gbce.AtLeast(3.0, scale=3, tolerance=0.5, loss="absolute")
-    assert gbce.Change(2).resolved(10.0) == gbce.Change(2, scale=1.0, tolerance=0.0)
-    assert gbce.Change(2, exact=True).resolved(10.0) == gbce.Change(2, exact=True, scale=1.0, tolerance=1.0)
+    assert change.bind(now(1.0)) == gbce.AtLeast(3.0, scale=3, tolerance=0.5, loss="absolute")
+    assert gbce.Change(2).resolve(10.0) == gbce.Change(2, scale=1.0, tolerance=0.0)
+    assert gbce.Change(2, exact=True).resolve(10.0) == gbce.Change(2, exact=True, scale=1.0, tolerance=1.0)
 
 
 @pytest.mark.parametrize(
@@ -90,19 +91,19 @@ def test_a_change_keeps_scale_tolerance_and_loss():
         (lambda: gbce.Change(5, relative=0.1), TypeError, r"Change: relative must be True or False, not 0\.1"),
         (lambda: gbce.Change(5, scale=0), ValueError, r"Change: scale must be positive"),
         (
-            lambda: gbce.Change(0.1, relative=True).settled(now(0.0)),
+            lambda: gbce.Change(0.1, relative=True).bind(now(0.0)),
             ValueError,
             r"gives 0 for the row.*absolute change",
         ),
         (
-            lambda: gbce.Change(1).settled(Outputs(np.zeros(2))),
+            lambda: gbce.Change(1).bind(Outputs(np.zeros(2))),
             ValueError,
             r"one row says what the output is now, not 2",
         ),
         (lambda: gbce.Change(1).read(now(0.0)), ValueError, r"1 above the row's output.*call settled\(now\) first"),
-        (lambda: gbce.Change(1).settled(Outputs(np.zeros((1, 3)))), ValueError, r"returns 3 columns; use gbce\.Multi"),
+        (lambda: gbce.Change(1).bind(Outputs(np.zeros((1, 3)))), ValueError, r"returns 3 columns; use gbce\.Multi"),
         (
-            lambda: gbce.Change(1).settled(Outputs(np.ones((1, 2)), ("a", "b"))),
+            lambda: gbce.Change(1).bind(Outputs(np.ones((1, 2)), ("a", "b"))),
             TypeError,
             r"is a classifier.*gbce\.Class",
         ),
@@ -269,7 +270,7 @@ def test_the_loss_of_several_outputs_is_the_weighted_sum_and_all_must_be_reached
 def test_open_numbers_come_from_each_outputs_own_spread_and_changes_from_its_own_value():
     wish = gbce.Multi([gbce.Change(-0.5, relative=True), gbce.Value(1.0)])
     assert wish.needs_spread
-    settled = wish.resolved(np.array([1.0, 100.0])).settled(Outputs(np.array([[4.0, 9.0]])))
+    settled = wish.resolve(np.array([1.0, 100.0])).bind(Outputs(np.array([[4.0, 9.0]])))
     parts = [gbce.AtMost(2.0, scale=0.1, tolerance=0.0), gbce.Value(1.0, scale=10.0, tolerance=10.0)]
     assert settled == gbce.Multi(parts)
     assert settled.describe() == "output 0 50% below the row's 4: at most 2, output 1 1 ± 10"

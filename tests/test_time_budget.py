@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import gbce
-from gbce._budget import Budget, BudgetSpentError, Pace
 from gbce.batch._allowance import Allowance
+from gbce.budget import Budget, BudgetSpentError, Pace
 
 DATA = np.random.default_rng(0).normal(size=(300, 4))
 SPACE = gbce.Space.real(4)

@@ -6,7 +6,7 @@ from scipy.stats import genpareto
 
 import gbce
 from exact import linear
-from gbce._weights import (
+from gbce._numerics import (
     effective_sample_size,
     evenly,
     log_mean_exp,

@@ -5,44 +5,72 @@ The counterfactual of a row is not one point but a Gibbs posterior,
 applies decision rules; :class:`Explanation` holds the draws, the decisions and their figures.
 """
 
-from gbce import datasets
-from gbce._budget import BudgetSpentError
-from gbce.batch import ExplanationTable, group_changes, group_costs
-from gbce.calibration import ExpectedLoss, ModelError, SuccessProbability, noise_scale
-from gbce.decisions import (
-    MAP,
-    ChanceConstrained,
-    CVaR,
-    DirectOpt,
-    DiverseSet,
-    GeometricMedian,
-    Mean,
-    Medoid,
-    ModelNeededError,
-    RandomDraw,
-)
-from gbce.explain import Explainer
-from gbce.explanation import Explanation
-from gbce.io import FileError, load
-from gbce.metrics import Evaluation
-from gbce.models import (
-    BayesianBootstrap,
-    CoefficientPosterior,
-    LaplaceApproximation,
-    ModelPosterior,
-    PACBayes,
-    Rashomon,
-    cross_val_risk,
-    model_posterior,
-)
-from gbce.posterior import Entropic, weights_from_risk
-from gbce.predictors import PredictionError, Remote, classifier
-from gbce.priors import DistancePrior, Gaussian, Gower, Laplace, NearData, Sparse
-from gbce.samplers import SMC, Chains, Importance, Nested
-from gbce.space import Feature, Space
-from gbce.targets import AtLeast, AtMost, Change, Class, Loss, Multi, Range, Value
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gbce.base import ModelNeededError
+    from gbce.batch import ExplanationTable, group_changes, group_costs
+    from gbce.budget import BudgetSpentError
+    from gbce.decisions import (
+        MAP,
+        ChanceConstrained,
+        CVaR,
+        DirectOpt,
+        DiverseSet,
+        GeometricMedian,
+        Mean,
+        Medoid,
+        RandomDraw,
+    )
+    from gbce.ensembles import (
+        BayesianBootstrap,
+        CoefficientPosterior,
+        LaplaceApproximation,
+        ModelPosterior,
+        PACBayes,
+        Rashomon,
+        cross_val_risk,
+        model_posterior,
+    )
+    from gbce.eta import ExpectedLoss, ModelError, SuccessProbability, noise_scale
+    from gbce.explainer import Explainer
+    from gbce.explanation import Explanation
+    from gbce.files import FileError, load
+    from gbce.metrics import Evaluation
+    from gbce.posterior import Entropic, weights_from_risk
+    from gbce.predictors import PredictionError, Remote, classifier
+    from gbce.priors import DistancePrior, Gaussian, Gower, Laplace, NearData, Sparse
+    from gbce.samplers import SMC, Chains, Importance, Nested
+    from gbce.space import Feature, Space
+    from gbce.targets import AtLeast, AtMost, Change, Class, Loss, Multi, Range, Value
 
 __version__ = "0.1.0"
+
+# A name is imported from its room when it is first used: `import gbce` by itself loads neither numpy's friends nor a
+# framework.
+_ROOMS = {
+    "base": "ModelNeededError",
+    "batch": "ExplanationTable group_changes group_costs",
+    "budget": "BudgetSpentError",
+    "decisions": "CVaR ChanceConstrained DirectOpt DiverseSet GeometricMedian MAP Mean Medoid RandomDraw",
+    "ensembles": "BayesianBootstrap CoefficientPosterior LaplaceApproximation ModelPosterior PACBayes Rashomon "
+    "cross_val_risk model_posterior",
+    "eta": "ExpectedLoss ModelError SuccessProbability noise_scale",
+    "explainer": "Explainer",
+    "explanation": "Explanation",
+    "files": "FileError load",
+    "metrics": "Evaluation",
+    "posterior": "Entropic weights_from_risk",
+    "predictors": "PredictionError Remote classifier",
+    "priors": "DistancePrior Gaussian Gower Laplace NearData Sparse",
+    "samplers": "Chains Importance Nested SMC",
+    "space": "Feature Space",
+    "targets": "AtLeast AtMost Change Class Loss Multi Range Value",
+}
+_HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
+
+_MODULES = (*_ROOMS, "draws", "plots", "report", "search", "stress")  # as in gbce.metrics.survival
 
 __all__ = [
     "MAP",
@@ -95,7 +123,6 @@ __all__ = [
     "Value",
     "classifier",
     "cross_val_risk",
-    "datasets",
     "group_changes",
     "group_costs",
     "load",
@@ -103,3 +130,19 @@ __all__ = [
     "noise_scale",
     "weights_from_risk",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(f"gbce.{_HOME[name]}"), name)
+        globals()[name] = value  # asked for once
+        return value
+    if name in _MODULES:
+        return import_module(f"gbce.{name}")
+    if name == "datasets":
+        raise AttributeError("gbce.datasets went to experiments.trends, beside the experiments of the paper")
+    raise AttributeError(f"module 'gbce' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

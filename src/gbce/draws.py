@@ -4,21 +4,21 @@ A sampler evaluates a *pool* of points and weighs them; the draws are a selectio
 room needs the model: outputs, losses and verdicts of every point are kept, per model.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import logsumexp
-from scipy.stats import t as student
+from scipy.special import logsumexp, stdtrit
 
-from gbce._weights import Array, effective_sample_size, evenly, normalise
-from gbce._weights import resample as multinomial
+from gbce._numerics import effective_sample_size, evenly, normalise
+from gbce._numerics import resample as multinomial
+from gbce.base import Array
 from gbce.posterior import Evaluated, GibbsPosterior, Mixture
 from gbce.priors import LocatedPrior
 
-__all__ = ["Draws", "Points"]
+__all__ = ["Draws", "Points", "SamplerInfo"]
 
 _COLUMNS = 16  # looked at together: what stays near the processor
 
@@ -83,6 +83,59 @@ class Points:
         return Points(**arrays)
 
 
+@dataclass(frozen=True)
+class SamplerInfo:
+    """What a sampler reports beside its draws; ``None`` is what it has nothing to say on.
+
+    A sampler that reports more has a subclass with more fields, plain numbers and text: they appear among the
+    diagnostics and in files.
+
+    Parameters
+    ----------
+    sampler : str
+        Its name.
+    complete : bool
+        Whether it did all it was to do; if not, the budget ran out.
+    goal_met : bool, optional
+        Whether the eta that was found achieves what was asked for.
+    r_hat : float, optional
+        The largest, where there are chains.
+    joint : bool, optional
+        Whether each point was shown to one of many models.
+    model_evidence : tuple of K float, optional
+        Log evidence of each of these models by itself.
+    """
+
+    sampler: str = "a sampler"
+    complete: bool = True
+    goal_met: bool | None = None
+    r_hat: float | None = None
+    joint: bool | None = None
+    model_evidence: tuple[float, ...] | None = None
+
+    advice: ClassVar[str] = "let it draw more, or use gbce.SMC()"  # what to do where the draws do not suffice
+
+    @property
+    def runs(self) -> str:
+        """How many independent runs there were, as a text such as ``"200 chains"``; empty for a pool of points."""
+        return ""
+
+    @property
+    def kind_of_run(self) -> str:
+        """What several of these runs are called."""
+        return "runs"
+
+    @property
+    def tempered(self) -> bool:
+        """Whether the draws came up from the prior on rungs, so that the error of the evidence tells how well."""
+        return False
+
+    def entries(self) -> dict[str, Any]:
+        """Return what was reported, as plain data by name."""
+        said = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in said.items() if value is not None}
+
+
 @dataclass(frozen=True, eq=False)
 class Draws:
     """Draws from the posterior.
@@ -111,8 +164,8 @@ class Draws:
     groups : int array of shape (N,), optional
         Which independent run each pool point belongs to. Errors are then those between runs; without groups the
         pool's points are independent themselves.
-    facts : mapping
-        What the sampler has to report beside: plain numbers and text.
+    info : SamplerInfo
+        What the sampler has to report beside.
     tied : float
         Variance of the mean of the runs' evidences, against runs that know nothing of each other. Above one where they
         learn their moves from each other, because their evidences are then a little alike.
@@ -133,7 +186,7 @@ class Draws:
     rungs: tuple[float, ...]
     base: Array
     groups: Array | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    info: SamplerInfo = SamplerInfo()
     tied: float = 1.0
 
     @classmethod
@@ -146,7 +199,7 @@ class Draws:
         base: Array | None = None,
         groups: Array | None = None,
         rungs: tuple[float, ...] = (),
-        facts: Mapping[str, Any] | None = None,
+        info: SamplerInfo | None = None,
         tied: float = 1.0,
     ) -> "Draws":
         """Weigh a pool of points, which came from the prior's map unless ``base`` says otherwise.
@@ -169,7 +222,7 @@ class Draws:
             rungs=rungs or (float(mixture.eta),),
             base=base,
             groups=groups,
-            facts={} if facts is None else facts,
+            info=SamplerInfo() if info is None else info,
             tied=tied,
         )
 
@@ -196,6 +249,11 @@ class Draws:
         """
         pick = evenly if apart or self.groups is not None else multinomial
         return replace(self, index=pick(rng, self.pool_weights, n), weights=np.full(n, 1.0 / n), resampled=True)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the sampler reported, as plain data by name."""
+        return self.info.entries()
 
     @cached_property
     def points(self) -> Points:
@@ -339,4 +397,4 @@ def _unrest_of(values: Array, weights: Array, groups: Array | None) -> Array:
 
 def _widening(freedom: Array | float) -> Array:
     """Return by how much an error with so many degrees of freedom is too small for 1.96 of it to cover 95%."""
-    return student.ppf(0.975, freedom) / 1.959964
+    return stdtrit(freedom, 0.975) / 1.959964

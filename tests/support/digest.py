@@ -26,6 +26,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import gbce
 
 QUESTIONS: dict[str, Callable[[], Any]] = {}
+_IN_WORDS = ("verdict", "sampling", "notes", "spikes")  # digested with the words, or no figure
 SMALL = {"n_candidates": 3_000, "n_draws": 500}
 
 
@@ -413,7 +414,7 @@ def digests(found: Any) -> dict[str, str]:
     if not isinstance(found, gbce.Explanation):
         return {"table": digest(found)}
     draws, pool = found.draws, found.draws.pool
-    diagnostics = {name: value for name, value in found.diagnostics.items() if name not in ("verdict", "notes")}
+    diagnostics = {name: value for name, value in found.diagnostics.items() if name not in _IN_WORDS}
     return {
         "draws": digest(draws.x, draws.z, draws.weights, draws.outputs, draws.loss, draws.reached, pool.x, pool.cost),
         "decisions": digest(found.counterfactuals, found.changes(), found.pointwise),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from gbce._budget import Budget, BudgetSpentError, budget_of, require_rows, require_seconds
+from gbce.budget import Budget, BudgetSpentError, budget_of, require_rows, require_seconds
 
 __all__ = ["Allowance"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._seeds import JUDGING, stream
-from gbce._weights import Array
+from gbce._numerics import JUDGING, stream
+from gbce.base import Array
 from gbce.predictors import same_answers
 from gbce.space import Space
 

@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtrit
 
-from gbce._checks import is_number
-from gbce._weights import Array
-from gbce.batch._table import FAILED, ExplanationTable, record_of, stacked
-from gbce.explanation import Explanation
+from gbce._validation import is_number
+from gbce.base import Array
+from gbce.batch._table import ExplanationTable, record_of, stacked
+from gbce.explanation import Explanation, Status
 from gbce.metrics import wilson
 
 __all__ = ["group_changes", "group_costs"]
@@ -77,18 +76,18 @@ def group_costs(
     lines = {}
     for group in pd.unique(labels):
         inside = (labels == group).to_numpy()
-        wanting = inside & ~status.isin([FAILED, "already reached"]).to_numpy()
+        wanting = inside & ~status.isin([Status.FAILED, Status.ALREADY_REACHED]).to_numpy()
         found = wanting & attained
         n = int(wanting.sum())
         share = float(attained[wanting].mean()) if n else float("nan")
         low, high = (
-            wilson(np.array(share), n, float(norm.ppf(0.5 + mass / 2))) if n else (np.array(np.nan), np.array(np.nan))
+            wilson(np.array(share), n, float(ndtri(0.5 + mass / 2))) if n else (np.array(np.nan), np.array(np.nan))
         )
         mean, bottom, top = _bootstrapped(cost[found, None], mass, n_bootstrap, np.random.default_rng(seed))
         lines[group] = {
             "rows": int(inside.sum()),
-            "failed": int((inside & (status == FAILED).to_numpy()).sum()),
-            "already": int((inside & (status == "already reached").to_numpy()).sum()),
+            "failed": int((inside & (status == Status.FAILED).to_numpy()).sum()),
+            "already": int((inside & (status == Status.ALREADY_REACHED).to_numpy()).sum()),
             "attainable": share,
             "attainable_low": float(low),
             "attainable_high": float(high),
@@ -137,7 +136,7 @@ def group_changes(
     change, error, prior = (
         table.importance[name].to_numpy().reshape(len(table), -1) for name in ("change", "se", "prior")
     )
-    counted = (table.diagnostics["status"] == "attainable").to_numpy()
+    counted = (table.diagnostics["status"] == Status.ATTAINABLE).to_numpy()
     shift = (
         None if isinstance(explanations, ExplanationTable) else np.array([_shift(one) for one in _each(explanations)])
     )
@@ -163,12 +162,12 @@ def _costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array, Arr
     """Cost, its Monte Carlo error and whether there is any, by row: ``(n,)`` each."""
     if rule is None:
         figures = table.distribution
-        attained = (table.diagnostics["status"] == "attainable").to_numpy()
+        attained = (table.diagnostics["status"] == Status.ATTAINABLE).to_numpy()
         return figures["expected_distance"].to_numpy(), figures["expected_distance_se"].to_numpy(), attained
     rules = table.pointwise.index.get_level_values("rule")
     if rule not in rules:
         raise ValueError(f"there is no rule {rule!r}; the explanations have {sorted(set(rules))}")
-    own, explained = table.pointwise[rules == rule], (table.diagnostics["status"] != FAILED).to_numpy()
+    own, explained = table.pointwise[rules == rule], (table.diagnostics["status"] != Status.FAILED).to_numpy()
     if len(own) != explained.sum():
         raise ValueError(
             f"{rule!r} decided for {len(own)} of {explained.sum()} rows only: give a rule that decides for all"
@@ -188,7 +187,7 @@ def _bootstrapped(values: Array, mass: float, n: int, rng: np.random.Generator) 
     picks = rng.multinomial(len(values), np.full(len(values), 1.0 / len(values)), size=n) / len(values)
     mean, level = values.mean(axis=0), 0.5 + mass / 2
     # resampled means of few rows spread too little: widened as Student's law asks
-    wider = np.sqrt(len(values) / (len(values) - 1)) * student.ppf(level, len(values) - 1) / norm.ppf(level)
+    wider = np.sqrt(len(values) / (len(values) - 1)) * stdtrit(len(values) - 1, level) / ndtri(level)
     low, high = np.quantile(picks @ values, [1 - level, level], axis=0)
     return mean, mean + wider * (low - mean), mean + wider * (high - mean)
 

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import joblib
@@ -10,18 +9,15 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from gbce._budget import Budget, BudgetSpentError, deadline_in
-from gbce._checks import shown
-from gbce._seeds import seed_number
-from gbce._weights import Array
+from gbce._numerics import seed_number
+from gbce._validation import shown
+from gbce.base import Array, Rule, Target
 from gbce.batch._allowance import Allowance
-from gbce.batch._lockstep import Lockstep
 from gbce.batch._store import Store, described_run, rows_to_describe
 from gbce.batch._table import ExplanationTable, Record, failure_of, record_of, stacked
-from gbce.decisions import Rule
-from gbce.explain import Explainer
-from gbce.predictors import Predictor
-from gbce.targets import Target
+from gbce.budget import Budget, BudgetSpentError, deadline_in
+from gbce.explainer import Explainer
+from gbce.predictors import Lockstep, Predictor
 
 __all__ = ["OnError", "explain_many"]
 
@@ -50,14 +46,14 @@ def explain_many(
     """Explain every row; see :meth:`gbce.Explainer.explain_many`."""
     if on_error not in ("record", "raise"):
         raise ValueError(f"on_error must be 'record' or 'raise', not {on_error!r}")
-    listed = explainer._checked_rules(rules)
+    listed = explainer.listed_rules(rules)
     allowance = Allowance.of(max_model_rows, time_budget, total_model_rows, total_time)
     x = explainer.space.encode(rows)
     labels = list(rows.index) if isinstance(rows, pd.DataFrame) else list(range(len(x)))
     for label, row in zip(labels, x, strict=True):
         explainer.space.require_inside(row, f"row {label!r}")
     # with or without a store, so that the bits do not depend on it
-    max_model_rows = allowance.for_each(len(x), explainer._setting_up(target) + rows_to_describe(explainer))
+    max_model_rows = allowance.for_each(len(x), explainer.rows_to_prepare(target) + rows_to_describe(explainer))
     kept, calls, rows_asked = None, 0, 0
     if store is not None:
         asked = [predictor.metered() for predictor in explainer.predictors]
@@ -80,7 +76,7 @@ def explain_many(
         todo = [[i for i in group if i not in records] for group in groups]
         if len(records) < len(x):
             # set up once, here: what is read off the data is not read again by every process
-            ready, target = explainer._ready(target, allowance.whole)
+            ready, target = explainer.prepare(target, allowance.whole)
             n_calls, n_rows = _spent(ready)
             calls, rows_asked = calls + n_calls, rows_asked + n_rows
         members = list(zip(range(len(x)), labels, x, seeds, strict=True))
@@ -148,7 +144,7 @@ def _explain_group(
     max_rows, seconds = limits
     timed = Budget() if seconds is None else Budget(deadline=deadline_in(seconds))
     try:
-        predictors, target = explainer._ready(target, timed)
+        predictors, target = explainer.prepare(target, timed)
     except BudgetSpentError as error:  # the time was up before these rows had their turn
         if on_error == "raise":
             raise
@@ -157,9 +153,11 @@ def _explain_group(
 
     def task(position: int, label: Any, row: Array, seed: int) -> Callable[[int], tuple[int, Record]]:
         def explain(number: int) -> tuple[int, Record]:
-            shared = tuple(_sharing(predictor, step, number) for predictor in predictors)
+            shared = tuple(step.share(predictor, number) for predictor in predictors)
             try:
-                explanation = explainer._explained(row, shared, target, rules, seed, Budget(max_rows, timed.deadline))
+                explanation = explainer.explain_encoded(
+                    row, shared, target, rules, seed, Budget(max_rows, timed.deadline)
+                )
             except Exception as error:
                 if on_error == "raise":
                     raise _of_row(error, label) from error
@@ -180,16 +178,6 @@ def _of_row(error: Exception, label: Any) -> Exception:
         return type(error)(f"row {shown(label)}: {error}")
     except Exception:  # a kind that takes more than a sentence
         return RuntimeError(f"row {shown(label)}: {type(error).__name__}: {error}")
-
-
-def _sharing(predictor: Predictor, step: Lockstep, number: int) -> Predictor:
-    """Return the predictor with its questions put through the lockstep."""
-    ask, decide = predictor.ask, predictor.decide
-    return replace(
-        predictor.metered(),
-        ask=lambda rows: step.ask(number, ask, rows),
-        decide=None if decide is None else lambda rows: step.ask(number, decide, rows),
-    )
 
 
 def _group_size(explainer: Explainer, d: int) -> int:

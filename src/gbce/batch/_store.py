@@ -10,15 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from gbce._asking import Panel
-from gbce._budget import Budget
-from gbce._durable import clear_leftovers, is_partial, whole_file
-from gbce._seeds import seed_number
-from gbce._weights import Array
+from gbce._numerics import seed_number
+from gbce.base import Array
 from gbce.batch._content import Trial, alike, content, returned
+from gbce.budget import Budget
 from gbce.explanation import Explanation
-from gbce.io import load, save
-from gbce.predictors import Predictor, some_of
+from gbce.files import clear_leftovers, is_partial, load, save, whole_file
+from gbce.predictors import Panel, Predictor, some_of
 
 __all__ = ["Store", "described_run", "rows_to_describe"]
 
@@ -134,7 +132,7 @@ def described_run(
         "models": list(models),
         "mixture": content(explainer.mixture, trial),
         "eta": content(explainer.eta_rule, trial),
-        "joint": explainer._jointly,
+        "joint": explainer.jointly,
         "max_model_rows": max_model_rows,
     }
 

@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._checks import shown
-from gbce.explanation import Explanation, lines
+from gbce._validation import shown
+from gbce.explanation import Explanation, Status, point_table
 from gbce.space import Space
 
-__all__ = ["FAILED", "ExplanationTable", "Record", "failure_of", "record_of", "stacked"]
-
-FAILED = "failed"  # the status of a row that could not be explained
+__all__ = ["ExplanationTable", "Record", "failure_of", "record_of", "stacked"]
 
 _DIAGNOSTICS = (
-    "ess", "pareto_k", "n_distinct", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows", "verdict",
+    "ess", "pareto_k", "n_distinct", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows", "sampling",
+    "verdict",
 )  # fmt: skip
 
 
@@ -34,7 +33,9 @@ class Record:
 def record_of(explanation: Explanation) -> Record:
     """Read the tables off an explanation, so that its draws can be let go."""
     numbers = explanation.diagnostics
-    kept = {"status": explanation.status} | {name: numbers[name] for name in _DIAGNOSTICS}
+    kept = {"status": str(explanation.status), "sampling": str(numbers["sampling"])} | {
+        name: numbers[name] for name in _DIAGNOSTICS
+    }
     kept |= {"notes": " ".join(explanation.notes), "seed": explanation.seed, "error": ""}
     return Record(
         explanation.counterfactuals, explanation.pointwise, explanation.distribution, explanation.importance, kept
@@ -44,11 +45,15 @@ def record_of(explanation: Explanation) -> Record:
 def failure_of(error: Exception, space: Space, seed: int, n_calls: int, n_rows: int) -> Record:
     """Return the record of a row that could not be explained: no decision, no figure, and why."""
     open_ = dict.fromkeys(_DIAGNOSTICS, float("nan"))
-    kept = {"status": FAILED} | open_ | {"n_distinct": 0, "n_model_calls": n_calls, "n_model_rows": n_rows}
+    kept = (
+        {"status": str(Status.FAILED), "sampling": ""}
+        | open_
+        | {"n_distinct": 0, "n_model_calls": n_calls, "n_model_rows": n_rows}
+    )
     kept |= {"verdict": "", "notes": "", "seed": seed, "error": f"{type(error).__name__}: {error}"}
     features = pd.Index(space.names, name="feature")
     return Record(
-        lines(space, np.zeros((0, len(space))), []),
+        point_table(space, np.zeros((0, len(space))), []),
         pd.DataFrame({"reached": np.zeros(0, dtype=bool)}),
         pd.Series(dtype=float),
         pd.DataFrame(np.nan, index=features, columns=["change", "se", "prior", "ratio"]),
@@ -98,7 +103,7 @@ class ExplanationTable:
     @property
     def errors(self) -> pd.Series:
         """Why rows could not be explained, by row; empty if all were."""
-        return self.diagnostics.loc[self.diagnostics["status"] == FAILED, "error"]
+        return self.diagnostics.loc[self.diagnostics["status"] == Status.FAILED, "error"]
 
     def error_sentence(self) -> str:
         """Return how many rows could not be explained and why the first one could not."""
@@ -115,9 +120,8 @@ class ExplanationTable:
     def summary(self) -> str:
         """Return a readable text: how many rows, how many attained, how far to trust it, the rules compared."""
         status = ", ".join(f"{n} {name}" for name, n in self.diagnostics["status"].value_counts().items())
-        verdicts = self.diagnostics.loc[self.diagnostics["status"] != FAILED, "verdict"]
-        counts = verdicts.str.split(":|,", regex=True).str[0].value_counts()
-        trust = ", ".join(f"{n} {name}" for name, n in counts.items())
+        verdicts = self.diagnostics.loc[self.diagnostics["status"] != Status.FAILED, "sampling"]
+        trust = ", ".join(f"{n} {name}" for name, n in verdicts.value_counts().items())
         text = [
             f"{len(self)} rows: {status}",
             f"verdicts: {trust or 'none'}",

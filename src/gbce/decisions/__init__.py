@@ -1,19 +1,21 @@
-"""Decision rules: frozen objects that turn draws into one point, or a set of them."""
+"""Decision rules: frozen objects that turn draws into one point, or a set of them; and how rules are applied."""
 
+from gbce.base import Choice, ModelNeededError, Rule, Scene
+from gbce.decisions._apply import apply_known_rules, apply_rule, apply_rules, evaluate_choices, evaluate_points
 from gbce.decisions._bayes import GeometricMedian, Mean, Medoid
+from gbce.decisions._decision import Decision
 from gbce.decisions._direct import DirectOpt
 from gbce.decisions._mode import MAP
+from gbce.decisions._require import require_rule, require_rules
 from gbce.decisions._risk import ChanceConstrained, CVaR
-from gbce.decisions._rule import Choice, ModelNeededError, Rule, Scene, require_rule
 from gbce.decisions._sets import DiverseSet, RandomDraw
-from gbce.decisions._steps import Steps
-from gbce.decisions._walk import Shelf, walk
 
 __all__ = [
     "MAP",
     "CVaR",
     "ChanceConstrained",
     "Choice",
+    "Decision",
     "DirectOpt",
     "DiverseSet",
     "GeometricMedian",
@@ -23,8 +25,11 @@ __all__ = [
     "RandomDraw",
     "Rule",
     "Scene",
-    "Shelf",
-    "Steps",
+    "apply_known_rules",
+    "apply_rule",
+    "apply_rules",
+    "evaluate_choices",
+    "evaluate_points",
     "require_rule",
-    "walk",
+    "require_rules",
 ]

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gbce._checks import require_counts
-from gbce._weights import Array
-from gbce.decisions._rule import Choice, Rule, Scene, best, pick
+from gbce._numerics import first_of_least
+from gbce._validation import require_counts
+from gbce.base import Array, Choice, Rule, Scene
 from gbce.space import Centre, Places
 
 __all__ = ["GeometricMedian", "Mean", "Medoid"]
@@ -74,7 +74,7 @@ class Medoid(Rule):
         where, weight = scene.draws.distinct
         points = scene.draws.pool.take(where)
         u = scene.units(points.x)
-        return pick(scene, where[best(expected_distance(u, u, weight), scene.objective(points))])
+        return scene.pick(where[first_of_least(expected_distance(u, u, weight), scene.objective(points))])
 
 
 def geometric_median(u: Places, weights: Array, max_iterations: int = 1_000, tolerance: float = 1e-10) -> Centre:

@@ -5,11 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from gbce._checks import require_counts
-from gbce._weights import Array
-from gbce.decisions._nelder_mead import nelder_mead
-from gbce.decisions._rule import Choice, Rule, Scene, best
-from gbce.posterior import BudgetSpentError
+from gbce._numerics import first_of_least
+from gbce._validation import require_counts
+from gbce.base import Array, Choice, Rule, Scene
+from gbce.budget import BudgetSpentError
+from gbce.search import nelder_mead
 
 __all__ = ["DirectOpt"]
 
@@ -58,7 +58,7 @@ class DirectOpt(Rule):
         def objective(u: Array) -> Array:
             x = rows(u)
             value = posterior.objective(x, posterior.evaluate(x).loss)
-            least = best(value, scene.distance(x))
+            least = first_of_least(value, scene.distance(x))
             seen.append((float(value[least]), x[least]))
             return value
 
@@ -79,7 +79,7 @@ class DirectOpt(Rule):
             x = min(seen, key=lambda point: point[0])[1]
             return Choice(x[None, :], note=f"{self.label}: the budget ran out; the best point so far was taken.")
         x = rows(minima.x)
-        winner = best(minima.value, scene.distance(x))
+        winner = first_of_least(minima.value, scene.distance(x))
         unfinished = int((~minima.converged).sum())
         note = (
             f"{self.label}: {unfinished} of {self.n_starts} starts stopped at {self.max_iterations} iterations."

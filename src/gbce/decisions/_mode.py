@@ -6,11 +6,10 @@ from typing import Literal
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from gbce._checks import require_counts
-from gbce._weights import Array
-from gbce.decisions._polish import polished
-from gbce.decisions._rule import Choice, Rule, Scene, best, pick
-from gbce.decisions._sparsity import has_spikes, sparsity_path
+from gbce._numerics import first_of_least
+from gbce._validation import require_counts
+from gbce.base import Array, Choice, Rule, Scene
+from gbce.search import has_spikes, polished, sparsity_path
 from gbce.space import Places
 
 __all__ = ["MAP"]
@@ -67,6 +66,11 @@ class MAP(Rule):
         if self.changes is not None:
             require_counts(self, "changes")
 
+    @property
+    def seeks_mode(self) -> bool:
+        """Whether the known density is maximised; estimates of it go by the draws alone."""
+        return self.method == "objective"
+
     def choose(self, scene: Scene) -> Choice:
         """Choose the mode."""
         if self.method == "objective" and (has_spikes(scene) or self.changes is not None):
@@ -76,14 +80,14 @@ class MAP(Rule):
         where, weight = scene.draws.distinct
         score = -_kernel_density(scene, where) if self.method == "kde" else _neighbour_radius(scene, where, self.k)
         chosen = scene.draws.pool.take(where)
-        return pick(scene, where[best(score, -weight, scene.objective(chosen), scene.distance(chosen.x))])
+        return scene.pick(where[first_of_least(score, -weight, scene.objective(chosen), scene.distance(chosen.x))])
 
 
 def _by_objective(scene: Scene, polish: bool) -> Choice:
     pool = scene.draws.pool
     objective = scene.objective(pool)
-    winner = best(objective, scene.distance(pool.x)) if np.isfinite(objective).any() else 0
-    choice, least = pick(scene, np.array(winner)), objective[winner]
+    winner = first_of_least(objective, scene.distance(pool.x)) if np.isfinite(objective).any() else 0
+    choice, least = scene.pick(np.array(winner)), objective[winner]
     refined = polished(scene, scene.posterior)[:1] if polish and scene.posterior is not None else []
     for point in refined:
         if scene.objective(point)[0] < least:

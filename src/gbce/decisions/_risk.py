@@ -5,12 +5,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gbce._checks import require_counts, require_finite
-from gbce._weights import Array
-from gbce.decisions._rule import Choice, Rule, Scene, best, pick
+from gbce._numerics import first_of_least
+from gbce._validation import require_counts, require_finite
+from gbce.base import Array, Choice, Rule, Scene
+from gbce.budget import BudgetSpentError
 from gbce.decisions._trials import Trials
-from gbce.noise import Noise, offsets, under_noise
-from gbce.posterior import BudgetSpentError, GibbsPosterior
+from gbce.metrics import Noise, offsets, under_noise
+from gbce.posterior import GibbsPosterior
 
 __all__ = ["CVaR", "ChanceConstrained"]
 
@@ -76,7 +77,7 @@ class CVaR(Rule):
         else:
             combined = scene.mixture.effective_loss(loss.reshape(-1, loss.shape[2])).reshape(loss.shape[:2])
             risk = tail_mean(combined, self.tau)
-        return pick(scene, candidates[best(risk, scene.distance(x))])
+        return scene.pick(candidates[first_of_least(risk, scene.distance(x))])
 
 
 @dataclass(frozen=True)
@@ -159,14 +160,14 @@ class ChanceConstrained(Rule):
             hopeful = block[share >= worth - np.sqrt(worth * (1 - worth) / self.n_perturb)]
             held = _held(shaken, trials, hopeful, many) if reaching else None
             if held is not None:
-                return pick(scene, np.array(held), self._shown(trials.enough))
+                return scene.pick(np.array(held), self._shown(trials.enough))
         most = _affordable(posterior, _FALLBACKS + 1, self.n_confirm)
         best_few = candidates[np.sort(np.argsort(-looks, kind="stable")[: min(most, _FALLBACKS)])]
         accepted = shaken.accepted(best_few) if reaching else best_few[:0]
         best_few = accepted if len(accepted) else best_few
         winner = int(best_few[np.argmax(shaken.success(best_few, many))])  # the first of equals is the nearest
         anew, _ = shaken.anew(winner, copies)
-        return pick(scene, np.array(winner), self._fallen_short(len(candidates), len(accepted) > 0, anew))
+        return scene.pick(np.array(winner), self._fallen_short(len(candidates), len(accepted) > 0, anew))
 
     def _shown(self, shown: float) -> str:
         """Say so where a trial without a failure shows less than what is promised."""

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gbce._checks import require_counts, require_finite
-from gbce._weights import Array, resample, weighted_quantile
-from gbce.decisions._rule import Choice, Rule, Scene, pick
+from gbce._numerics import resample, weighted_quantile
+from gbce._validation import require_counts, require_finite
+from gbce.base import Array, Choice, Rule, Scene
 from gbce.space import Places
 
 __all__ = ["DiverseSet", "RandomDraw"]
@@ -55,7 +55,7 @@ class DiverseSet(Rule):
             where, weight = where[keep], weight[keep]
         chosen = representatives(scene.units(scene.draws.pool.x[where]), weight, self.k)
         note = "" if len(chosen) == self.k else f"{self.label}: the region has only {len(chosen)} distinct draws."
-        return pick(scene, where[chosen], note)
+        return scene.pick(where[chosen], note)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class RandomDraw(Rule):
 
     def choose(self, scene: Scene) -> Choice:
         """Choose at random, with replacement."""
-        return pick(scene, scene.draws.index[resample(scene.rng, scene.draws.weights, self.k)])
+        return scene.pick(scene.draws.index[resample(scene.rng, scene.draws.weights, self.k)])
 
 
 def representatives(u: Places, weights: Array, k: int) -> Array:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from gbce._weights import Array
+from gbce.base import Array
 
 __all__ = ["Trials", "lower_bound"]
 

@@ -1,112 +1,157 @@
-"""How well a posterior was sampled, in numbers and in one sentence."""
+"""How well a posterior was sampled, in numbers, in one word and in one sentence."""
 
-from typing import Any
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gbce._weights import pareto_k
-from gbce.draws import Draws
+from gbce._numerics import ENOUGH_ESS, MAX_PARETO_K, pareto_k
+from gbce.draws import Draws, SamplerInfo
 from gbce.posterior import Mixture
 
-__all__ = ["MIN_ESS", "diagnose", "verdict"]
+__all__ = ["Diagnosis", "Judgement", "Verdict"]
 
-MIN_ESS = 100.0  # below this the draws are a handful of points
-GOOD_ESS = 400.0
-MAX_PARETO_K = 0.7  # Vehtari et al. (2024): beyond it, weighted averages are unreliable
-MAX_R_HAT = 1.1  # of chains: Gelman and Rubin (1992); short chains lie above one even from a perfect start
-MAX_EVIDENCE_ERROR = 0.5
-
-_ADVICE = {
-    "Importance": "use gbce.SMC(), raise n_candidates, widen the prior, lower eta, or ask for less",
-    "SMC": "raise n_draws of the sampler, widen the prior, lower eta, or ask for less",
-    "Chains": "raise n_steps, or use gbce.SMC()",
-    "Nested": "raise n_live, or use gbce.SMC()",
-}
+GOOD_ESS = 400.0  # Vehtari et al. (2021): at 400 and more, errors of means and quantiles are themselves known well
+# Vehtari et al. (2021) ask for 1.01 of chains that run until they mix. Chains here begin at draws of the posterior, are
+# many and short (100 states after warm-up by default), and split R-hat of such chains lies above 1.01 by chance alone
+# from a perfect start; Gelman and Rubin's (1992) 1.1 tells those that do not mix from those that do.
+MAX_R_HAT = 1.1
+MAX_EVIDENCE_ERROR = 0.5  # of a log: beyond it, two posteriors whose evidences differ by a factor 3 are not told apart
 
 
-def diagnose(draws: Draws, mixture: Mixture, free: tuple[str, ...]) -> dict[str, Any]:
-    """Return the numbers: effective sample size, Pareto k, evidence, the terms of the free energy, and more.
+class Verdict(StrEnum):
+    """How far to trust the draws."""
+
+    TRUSTWORTHY = "trustworthy"
+    CARE = "use with care"
+    NOT_SAMPLED = "not sampled"
+    NOT_FINISHED = "not finished"
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class Judgement(NamedTuple):
+    """A verdict, and the sentence that gives its reason and says what to do."""
+
+    verdict: Verdict
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """How well a posterior was sampled.
 
     The free energy ``-log E_prior[exp(-potential)]`` equals the expected potential plus the divergence of the
-    posterior from the prior (Donsker and Varadhan; the appendix of the paper). ``free`` names the latent coordinates.
+    posterior from the prior (Donsker and Varadhan; the appendix of the paper).
+
+    Parameters
+    ----------
+    info : SamplerInfo
+        What the sampler reported.
+    ess, ess_worst, ess_worst_of
+        Effective sample size in all; of the figure that runs agree on least, and which it is.
+    pareto_k : float
+        Of the weights' tail; NaN for independent runs, whose errors need no such check.
+    n_draws, n_distinct, n_evaluated : int
+        Draws, different ones among them, and points of the pool.
+    log_evidence, log_evidence_se, free_energy, expected_potential, divergence_from_prior : float
+        The evidence with its error, and the terms of the free energy.
+    rungs : tuple of float
+        Temperatures.
     """
-    potential = mixture.potential(draws.pool.loss)
-    weights = draws.pool_weights
-    counted = weights > 0
-    expected = float(weights[counted] @ potential[counted])
-    worst, which = draws.worst_ess
-    return {
-        "sampler": draws.facts.get("sampler", "Importance"),
-        "ess": draws.ess,
-        "ess_worst": worst,
-        "ess_worst_of": (*free, "the loss", "the distance")[which],
-        # the tail of weights says something of independent points; errors between runs need no such check
-        "pareto_k": pareto_k(draws.base - potential - draws.pool.extra) if draws.groups is None else np.nan,
-        "n_draws": len(draws),
-        "n_distinct": len(draws.distinct[0]),
-        "n_evaluated": len(draws.pool),
-        "log_evidence": draws.log_evidence,
-        "log_evidence_se": draws.log_evidence_se,
-        "free_energy": -draws.log_evidence,
-        "expected_potential": expected,
-        "divergence_from_prior": max(-draws.log_evidence - expected, 0.0),
-        "rungs": draws.rungs,
-        **{name: value for name, value in draws.facts.items() if name != "sampler"},
-    }
+
+    info: SamplerInfo
+    ess: float
+    ess_worst: float
+    ess_worst_of: str
+    pareto_k: float
+    n_draws: int
+    n_distinct: int
+    n_evaluated: int
+    log_evidence: float
+    log_evidence_se: float
+    free_energy: float
+    expected_potential: float
+    divergence_from_prior: float
+    rungs: tuple[float, ...]
+
+    @classmethod
+    def of(cls, draws: Draws, mixture: Mixture, free: tuple[str, ...]) -> "Diagnosis":
+        """Read it off draws; ``free`` names the latent coordinates."""
+        potential = mixture.potential(draws.pool.loss)
+        weights = draws.pool_weights
+        counted = weights > 0
+        expected = float(weights[counted] @ potential[counted])
+        worst, which = draws.worst_ess
+        return cls(
+            info=draws.info,
+            ess=draws.ess,
+            ess_worst=worst,
+            ess_worst_of=(*free, "the loss", "the distance")[which],
+            pareto_k=pareto_k(draws.base - potential - draws.pool.extra) if draws.groups is None else np.nan,
+            n_draws=len(draws),
+            n_distinct=len(draws.distinct[0]),
+            n_evaluated=len(draws.pool),
+            log_evidence=draws.log_evidence,
+            log_evidence_se=draws.log_evidence_se,
+            free_energy=-draws.log_evidence,
+            expected_potential=expected,
+            divergence_from_prior=max(-draws.log_evidence - expected, 0.0),
+            rungs=draws.rungs,
+        )
+
+    def entries(self) -> dict[str, Any]:
+        """Return all of it, and what the sampler reported, as plain data by name."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "info"}
+        return {"sampler": self.info.sampler, **own, **self.info.entries()}
+
+    def judge(self) -> Judgement:
+        """Return whether to trust the draws, and what to do if not."""
+        if not self.info.complete:
+            ended = f"the budget ran out at eta = {self.rungs[-1]:g}, with {self._counted}; allow more rows or time"
+            return _judgement(Verdict.NOT_FINISHED, f": {ended}")
+        if self.ess < ENOUGH_ESS:
+            return _judgement(Verdict.NOT_SAMPLED, f": only {self._counted}; {self.info.advice}")
+        doubts = self._doubts()
+        if doubts:
+            return _judgement(Verdict.CARE, f", because {doubts[0]}; {self.info.advice}")
+        detail = f"Pareto k {self.pareto_k:.2f}" if np.isfinite(self.pareto_k) else ""
+        if self.info.r_hat is not None:
+            detail = f"R-hat {self.info.r_hat:.3f}"
+        if self.info.tempered:
+            detail = f"log evidence within {1.96 * self.log_evidence_se:.2f}"
+        return _judgement(Verdict.TRUSTWORTHY, f": {self._counted}" + (f", {detail}" if detail else ""))
+
+    @property
+    def _counted(self) -> str:
+        """Effective draws, and out of what."""
+        count = f"{self.ess:,.0f} effective draws"
+        return f"{count} from {self.info.runs}" if self.info.runs else f"{count} out of {self.n_evaluated:,} candidates"
+
+    def _doubts(self) -> list[str]:
+        """Reasons for care, the gravest first."""
+        r_hat = 1.0 if self.info.r_hat is None else self.info.r_hat
+        reasons = [
+            (r_hat > MAX_R_HAT, f"the chains have not come together (R-hat {r_hat:.2f})"),
+            (
+                self.ess_worst < ENOUGH_ESS,
+                f"the {self.info.kind_of_run} disagree about {self.ess_worst_of} "
+                f"({self.ess_worst:,.0f} effective draws)",
+            ),
+            (
+                self.log_evidence_se > MAX_EVIDENCE_ERROR,
+                f"the log evidence is uncertain by {self.log_evidence_se:.1f}",
+            ),
+            (
+                self.pareto_k > MAX_PARETO_K,
+                f"few candidates carry most of the weight (Pareto k {self.pareto_k:.2f})",
+            ),
+            (self.ess < GOOD_ESS, f"there are only {self._counted}"),
+        ]
+        return [reason for holds, reason in reasons if holds]
 
 
-def verdict(numbers: dict[str, Any]) -> str:
-    """Return one sentence on whether to trust the draws, and what to do if not."""
-    sampler, ess = numbers["sampler"], numbers["ess"]
-    advice = _ADVICE.get(sampler, _ADVICE["SMC"])
-    counted = _counted(numbers)
-    if not numbers.get("complete", True):
-        eta = numbers["rungs"][-1]
-        return f"not finished: the budget ran out at eta = {eta:g}, with {counted}; allow more rows or time"
-    if ess < MIN_ESS:
-        return f"not sampled: only {counted}; {advice}"
-    doubts = _doubts(numbers, counted)
-    if doubts:
-        return f"use with care, because {doubts[0]}; {advice}"
-    detail = f"Pareto k {numbers['pareto_k']:.2f}" if np.isfinite(numbers["pareto_k"]) else ""
-    if "r_hat" in numbers:
-        detail = f"R-hat {numbers['r_hat']:.3f}"
-    if "islands" in numbers:
-        detail = f"log evidence within {1.96 * numbers['log_evidence_se']:.2f}"
-    return f"trustworthy: {counted}" + (f", {detail}" if detail else "")
-
-
-def _counted(numbers: dict[str, Any]) -> str:
-    """Effective draws, and out of what."""
-    count = f"{numbers['ess']:,.0f} effective draws"
-    if "islands" in numbers:
-        rungs = len(numbers["sweeps"])
-        return f"{count} from {numbers['islands']} islands over {rungs} rung{'s' if rungs != 1 else ''}"
-    if "n_chains" in numbers:
-        return f"{count} from {numbers['n_chains']} chains"
-    return f"{count} out of {numbers['n_evaluated']:,} candidates"
-
-
-def _doubts(numbers: dict[str, Any], counted: str) -> list[str]:
-    """Reasons for care, the gravest first."""
-    runs = "chains" if "n_chains" in numbers else "islands"
-    reasons = [
-        (
-            numbers.get("r_hat", 1.0) > MAX_R_HAT,
-            f"the chains have not come together (R-hat {numbers.get('r_hat', 1.0):.2f})",
-        ),
-        (
-            numbers["ess_worst"] < MIN_ESS,
-            f"the {runs} disagree about {numbers['ess_worst_of']} ({numbers['ess_worst']:,.0f} effective draws)",
-        ),
-        (
-            numbers["log_evidence_se"] > MAX_EVIDENCE_ERROR,
-            f"the log evidence is uncertain by {numbers['log_evidence_se']:.1f}",
-        ),
-        (
-            numbers["pareto_k"] > MAX_PARETO_K,
-            f"few candidates carry most of the weight (Pareto k {numbers['pareto_k']:.2f})",
-        ),
-        (numbers["ess"] < GOOD_ESS, f"there are only {counted}"),
-    ]
-    return [reason for holds, reason in reasons if holds]
+def _judgement(verdict: Verdict, why: str) -> Judgement:
+    return Judgement(verdict, f"{verdict}{why}")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._checks import printable
-from gbce._weights import Array
+from gbce._validation import printable
+from gbce.base import Array
 from gbce.draws import Draws
 from gbce.metrics._distributional import expectation, success_probability
 from gbce.space import Space

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from gbce._weights import Array, weighted_quantile
+from gbce._numerics import weighted_quantile
+from gbce.base import Array
 from gbce.draws import Draws, Points
 from gbce.metrics._pointwise import binomial
 from gbce.space import Centre, Places, Space

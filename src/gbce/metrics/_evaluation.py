@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from gbce._checks import require_counts, require_finite
-from gbce.noise import Noise
+from gbce._validation import require_counts, require_finite
+from gbce.metrics._noise import Noise
 
 __all__ = ["Evaluation"]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.space import Space
 
 __all__ = ["at_levels", "costs", "frontier_table", "near_front", "pareto"]

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from gbce._weights import Array
+from gbce._numerics import ENOUGH_ESS
+from gbce.base import Array
 from gbce.draws import Draws
-from gbce.metrics._diagnostics import MIN_ESS
 from gbce.metrics._distributional import Figure, Measured, first_figures
 from gbce.posterior import Mixture
 from gbce.space import Space
@@ -32,6 +32,6 @@ def eta_path(
 def _line(draws: Draws, measured: Measured, alpha: float) -> dict[str, float]:
     figures = first_figures(draws, measured, alpha)
     figures["log_evidence"] = Figure(draws.log_evidence, draws.log_evidence_se)
-    carried = draws.ess >= MIN_ESS
+    carried = draws.ess >= ENOUGH_ESS
     line = {key: value for name, figure in figures.items() for key, value in figure.entries(name).items()}
     return (line if carried else dict.fromkeys(line, np.nan)) | {"ess": draws.ess}

@@ -5,15 +5,61 @@ distance is Euclidean in units of each feature's scale.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from gbce._weights import Array
-from gbce.noise import under_noise
+from gbce._numerics import JUDGING, stream
+from gbce.base import Array, Query
+from gbce.budget import BudgetSpentError
+from gbce.metrics._noise import offsets, under_noise
 from gbce.posterior import GibbsPosterior
 from gbce.space import Places, Space
 
-__all__ = ["Neighbours", "robustness"]
+__all__ = ["Neighbours", "PointFigures", "evaluate_figures", "open_errors", "open_figures", "robustness"]
+
+_FEWEST_PERTURBED = 10  # copies, below which robustness is not worth a number: its error is above 0.15
+
+
+class PointFigures(NamedTuple):
+    """Figures of ``k`` points by name, each ``(k,)``, and the Monte Carlo errors of those that have one."""
+
+    values: dict[str, Array]
+    errors: dict[str, Array]
+
+
+def evaluate_figures(query: Query, posterior: GibbsPosterior, x: Array, neighbours: "Neighbours") -> PointFigures:
+    """Return every figure of points ``(k, d)`` that a table shows beside loss, distance and verdict.
+
+    A figure that is added here, and to :func:`open_figures`, appears in tables and files. One that the budget does not
+    allow is NaN.
+    """
+    robust, robust_se = _robustness_within(query, posterior, x)
+    near = neighbours.plausibility(x, query.evaluation.neighbours)
+    return PointFigures({"robustness": robust, "plausibility": near}, {"robustness": robust_se})
+
+
+def open_figures() -> dict[str, float]:
+    """Return the figures of a point that nobody was asked about."""
+    return {"robustness": float("nan"), "plausibility": float("nan")}
+
+
+def open_errors() -> dict[str, float]:
+    """Return the errors of these."""
+    return {"robustness": float("nan")}
+
+
+def _robustness_within(query: Query, posterior: GibbsPosterior, x: Array) -> tuple[Array, Array]:
+    """Return robustness and its error under as many copies as the budget allows, or NaN."""
+    evaluation, unknown = query.evaluation, np.full(len(x), np.nan)
+    shifts = offsets(evaluation.noise, query.space, stream(query.seed, JUDGING), evaluation.n_perturb)
+    shifts = shifts[: posterior.affords(len(shifts) * len(x)) // len(x)]
+    if len(shifts) < min(_FEWEST_PERTURBED, evaluation.n_perturb):
+        return unknown, unknown
+    try:
+        return robustness(posterior, query.space, x, shifts)
+    except BudgetSpentError:  # time ran out earlier than was foreseen
+        return unknown, unknown
 
 
 def robustness(posterior: GibbsPosterior, space: Space, x: Array, shifts: Array) -> tuple[Array, Array]:

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import stdtr
 
-from gbce._weights import Array
+from gbce.base import Array
 
 __all__ = ["FEWEST_MODELS", "next_model"]
 

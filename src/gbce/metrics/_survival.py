@@ -1,73 +1,14 @@
 """Model change: how often a recommendation still succeeds under models that the method never saw."""
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pandas as pd
 
-from gbce._budget import budget_of
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.draws import Draws
 
-if TYPE_CHECKING:
-    from gbce.explanation import Explanation
-
-__all__ = ["survival", "survival_table", "wilson"]
+__all__ = ["survival_table", "wilson"]
 
 _Z = 1.959964
-
-
-def survival(
-    explanation: "Explanation",
-    models: Any,
-    *,
-    max_model_rows: int | None = None,
-    time_budget: float | None = None,
-) -> pd.DataFrame:
-    """Put an explanation to models that it has not seen, such as refits, and see whether the answer holds.
-
-    Parameters
-    ----------
-    explanation : Explanation
-        Fresh or loaded from a file.
-    models : estimator, callable, list of them, or ModelPosterior
-        Fitted for the same table; the weights of a posterior over models count.
-    max_model_rows, time_budget : optional
-        What may be spent, as in :meth:`gbce.Explainer.explain`: rows over all models, seconds. Decisions come first;
-        then as many draws as the rest allows, picked at random, which ``se`` takes into account.
-
-    Returns
-    -------
-    DataFrame
-        By rule, and for the ``posterior``: ``before`` (success under the first model), ``survival`` (share of
-        ``models`` under which it succeeds), its 95% interval ``low`` to ``high`` over models, ``all`` (success
-        under all of them), Monte Carlo error ``se``, ``n_models``. The line of the posterior is NaN where the budget
-        does not allow a single draw.
-
-    Raises
-    ------
-    BudgetSpentError
-        If the budget does not even allow the decisions.
-
-    Examples
-    --------
-    >>> import gbce
-    >>> from sklearn.linear_model import LinearRegression
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> y = X @ [1.0, 2.0] + np.random.default_rng(1).normal(size=50)
-    >>> explainer = gbce.Explainer(LinearRegression().fit(X, y), X)
-    >>> explanation = explainer.explain(X[0], gbce.AtLeast(2.0), rules=gbce.Mean(), seed=0)
-    >>> refits = gbce.model_posterior(LinearRegression(), X, y, gbce.BayesianBootstrap(), 20, seed=0)
-    >>> table = gbce.metrics.survival(explanation, refits)
-    >>> table.index.tolist(), table["n_models"].tolist()
-    (['Mean', 'posterior'], [20, 20])
-    """
-    from gbce._across import OtherModels, survived  # an explanation knows of figures, not the other way round
-    from gbce._provenance import require_explanation
-
-    pool = require_explanation(explanation).draws.pool
-    others = OtherModels.of(models, explanation.space, pool.x[np.isfinite(pool.extra)])
-    return survived(explanation, others, budget_of(max_model_rows, time_budget))
 
 
 def survival_table(

@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gbce._weights import Array, weighted_quantile
+from gbce._numerics import weighted_quantile
+from gbce.base import Array
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
-from gbce.plots._style import DRAWS, PRIOR, marks, outside, verbatim
+from gbce.plots._style import DRAWS, PRIOR, entry_of, marks, outside, verbatim
 from gbce.space import value_text
 
 if TYPE_CHECKING:
@@ -84,13 +85,13 @@ def plot_changes(
         odds = f", changes: {high * space.scale[j]:.0%}" if space.features[j].unordered else ""
         labels.append(verbatim(f"{_cut(kept[y])}  (now {_cut(now)}{odds})"))
     spread = np.linspace(-0.22, 0.22, max(len(explanation.decisions), 1)) if len(explanation.decisions) > 1 else [0.0]
-    styles = marks([decision.label for decision in explanation.decisions])
+    styles = marks(explanation.decisions)
     for position, decision in enumerate(explanation.decisions):
         at = _moves(explanation, decision.x[None, :])[0, columns]
         style = styles[position]
         size = 90 if style["marker"] == "*" else 38
         rows = np.arange(len(columns)) + spread[position]
-        ax.scatter(at, rows, s=size, **style, edgecolors="white", linewidths=0.7, label=decision.label, zorder=5)
+        ax.scatter(at, rows, s=size, **style, edgecolors="white", linewidths=0.7, label=entry_of(decision), zorder=5)
     ax.axvline(0.0, color="#111111", lw=1)
     ax.set_yticks(range(len(columns)), labels)
     ax.invert_yaxis()

@@ -7,7 +7,7 @@ import pandas as pd
 
 from gbce.explanation import Explanation
 from gbce.metrics import costs
-from gbce.plots._style import DRAWS, MISSED, UNSEEN, marks, outside, verbatim
+from gbce.plots._style import DRAWS, MISSED, UNSEEN, entry_of, marks, outside, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,11 +84,11 @@ def plot_frontier(
             )
             labelled = True
     if own:
-        styles = marks([decision.label for decision in explanation.decisions])
+        styles = marks(explanation.decisions)
         for decision, style in zip(explanation.decisions, styles, strict=True):
             place = costs(space, decision.x[None, :], x0, distance)[0], float(decision.reached @ weights)
             size = 150 if style["marker"] == "*" else 60
-            ax.scatter(*place, s=size, **style, edgecolors="white", linewidths=1, label=decision.label, zorder=5)
+            ax.scatter(*place, s=size, **style, edgecolors="white", linewidths=1, label=entry_of(decision), zorder=5)
     kind = "share of models that reach" if own else "probability to reach"
     ax.set_ylim(-0.03, 1.03)
     ax.set_xlabel(f"distance from the row ({distance.upper()}, in units of each feature's scale)")

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
-from gbce.plots._style import DRAWS, MISSED, ROW, marks, outside, verbatim
+from gbce.plots._style import DRAWS, MISSED, ROW, entry_of, marks, outside, verbatim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +70,7 @@ def plot_posterior(
         if which.any():
             ax.scatter(x[which, i], x[which, j], s=11, color=colour, alpha=0.55, linewidths=0, label=label)
     ax.scatter(explanation.x0[i], explanation.x0[j], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=4)
-    styles = marks([decision.label for decision in explanation.decisions])
+    styles = marks(explanation.decisions)
     for position, decision in enumerate(explanation.decisions):
         style = styles[position]
         size = 190 if style["marker"] == "*" else 75
@@ -81,7 +81,7 @@ def plot_posterior(
             **style,
             edgecolors="white",
             linewidths=1,
-            label=decision.label,
+            label=entry_of(decision),
             zorder=5,
         )
     _name_levels(explanation, ax, i, j)

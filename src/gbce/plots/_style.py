@@ -1,15 +1,15 @@
 """Colours and markers, the same in every picture."""
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gbce._checks import printable
+from gbce._validation import printable
+from gbce.explanation import Decision
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["DRAWS", "MISSED", "PRIOR", "ROW", "UNSEEN", "marks", "outside", "verbatim"]
+__all__ = ["DRAWS", "MISSED", "PRIOR", "ROW", "UNSEEN", "entry_of", "marks", "outside", "verbatim"]
 
 DRAWS = "#3b6fb6"  # draws that reach the target
 MISSED = "#b9c4d0"
@@ -29,27 +29,32 @@ _MARKS: dict[str, tuple[str, str]] = {
     "DiverseSet": ("#c2185b", "X"),
     "RandomDraw": ("#7f8c8d", "h"),
 }
-_ON_PATH = re.compile(r" with \d+ changes?$")  # a sparsity path beside the decision that is marked
-_OTHERS = ("<", ">", "p", "d", "8")
+_OTHER_RULES = ("#555555", "#2a6f97", "#6a994e", "#bc4749", "#9c6644")  # colours of somebody's own
+_VARIANTS = ("<", ">", "p", "d", "8")
 
 
-def marks(labels: Sequence[str]) -> list[dict[str, Any]]:
+def marks(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
     """Colour and marker of each decision; variants of one rule share the colour and differ in the marker."""
     styles: list[dict[str, Any]] = []
     seen: dict[str, list[str]] = {}
-    for label in labels:
-        name = label.split("(")[0].split(" ")[0]
-        family = label.split(" ")[0]  # the points of one set are marked alike
-        colour, marker = _MARKS.get(name, ("#555555", "o"))
-        if _ON_PATH.search(label):
-            styles.append({"color": colour, "marker": "."})
-            continue
+    for decision in decisions:
+        name = type(decision.rule).__name__
+        family = decision.label if decision.rule is None else decision.rule.label  # points of one set are marked alike
         variants = seen.setdefault(name, [])
+        others = [one for one in seen if one not in _MARKS]
+        colour, marker = _MARKS.get(name) or (_OTHER_RULES[others.index(name) % len(_OTHER_RULES)], "o")
         if family not in variants:
             variants.append(family)
         which = variants.index(family)
-        styles.append({"color": colour, "marker": marker if which == 0 else _OTHERS[(which - 1) % len(_OTHERS)]})
+        marker = marker if which == 0 else _VARIANTS[(which - 1) % len(_VARIANTS)]
+        styles.append({"color": colour, "marker": "." if decision.beside else marker})
     return styles
+
+
+def entry_of(decision: Decision) -> str:
+    """Return the legend's entry: the points of one set share one, and so do those beside a rule's answer."""
+    label = decision.label if decision.rule is None else decision.rule.label
+    return f"{label}, alternatives" if decision.beside else label
 
 
 def verbatim(text: str) -> str:
@@ -58,9 +63,8 @@ def verbatim(text: str) -> str:
 
 
 def outside(ax: "Axes", handles: list[Any], labels: list[str]) -> None:
-    """Put the legend to the right of the axes, where it hides nothing; the points of one set share one entry."""
-    names = [_ON_PATH.sub(", other numbers of changes", re.sub(r"\) \d+$", ")", verbatim(label))) for label in labels]
-    entries = dict(zip(names, handles, strict=True))
+    """Put the legend to the right of the axes, where it hides nothing; equal labels share one entry."""
+    entries = dict(zip(map(verbatim, labels), handles, strict=True))
     legend = ax.legend(
         list(entries.values()), list(entries), loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9
     )

@@ -8,20 +8,31 @@ finite), every call and row is counted, and large batches are split so that memo
 from gbce.predictors._classifier import Classifier, classifier
 from gbce.predictors._estimators import as_classifier, as_predictor, follow_predict
 from gbce.predictors._identity import same_answers, some_of
+from gbce.predictors._learners import checked_data, classifies, folds_of, rows_of
+from gbce.predictors._lockstep import Lockstep
+from gbce.predictors._panel import Panel
 from gbce.predictors._predictor import Meter, PredictionError, Predictor
+from gbce.predictors._reference import Reference
 from gbce.predictors._remote import Remote, Usage
 
 __all__ = [
     "Classifier",
+    "Lockstep",
     "Meter",
+    "Panel",
     "PredictionError",
     "Predictor",
+    "Reference",
     "Remote",
     "Usage",
     "as_classifier",
     "as_predictor",
+    "checked_data",
     "classifier",
+    "classifies",
+    "folds_of",
     "follow_predict",
+    "rows_of",
     "same_answers",
     "some_of",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.predictors._columns import Rows, as_numbers, as_table, in_order, n_columns
 from gbce.predictors._predictor import Predictor
 from gbce.predictors._scores import shares

@@ -7,7 +7,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.space import Space
 
 __all__ = ["as_numbers", "as_table", "column_names", "in_order", "made_by", "n_columns"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gbce.base import Outputs
 from gbce.predictors._boosters import from_catboost, from_lightgbm, from_xgboost
 from gbce.predictors._classifier import Classifier, named
 from gbce.predictors._columns import Rows, as_numbers, in_order, made_by, n_columns
@@ -17,7 +18,6 @@ from gbce.predictors._remote import Remote, from_remote
 from gbce.predictors._scores import decides_by_score, scored
 from gbce.predictors._torch import from_torch
 from gbce.space import Space
-from gbce.targets import Outputs
 
 __all__ = ["as_classifier", "as_predictor", "follow_predict"]
 

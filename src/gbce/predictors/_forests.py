@@ -14,7 +14,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from gbce._weights import Array
+from gbce.base import Array
 
 __all__ = ["MANY_ROWS", "steady"]
 

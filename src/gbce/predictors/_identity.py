@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from gbce._weights import Array
+from gbce.base import Array
 
 __all__ = ["N_ASKED", "same_answers", "some_of"]
 

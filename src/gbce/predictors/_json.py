@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._checks import is_number
+from gbce._validation import is_number
 from gbce.predictors._predictor import PredictionError
 
 __all__ = ["Answer", "as_body", "brief", "json_rows", "parsed", "predictions", "row_keys"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.predictors._columns import as_numbers, as_table, column_names, n_columns
 from gbce.predictors._predictor import Predictor
 from gbce.space import Space

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from gbce._budget import BudgetSpentError
-from gbce._rows import unmasked
-from gbce._weights import Array
-from gbce.targets import Outputs
+from gbce.base import Array, Outputs
+from gbce.budget import BudgetSpentError
+from gbce.space import unmasked
 
 __all__ = ["MAX_BATCH", "Meter", "PredictionError", "Predictor"]
 

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import numpy as np
 import pandas as pd
 
-from gbce._budget import BudgetSpentError
-from gbce._checks import is_number, require_counts, require_finite
-from gbce._weights import Array
+from gbce._validation import is_number, require_counts, require_finite
+from gbce.base import Array
+from gbce.budget import BudgetSpentError
 from gbce.predictors._columns import as_table
 from gbce.predictors._exchange import ACCEPTED, import_httpx
 from gbce.predictors._http import Again, Refused, pause, public_url, secrets_in, send, without

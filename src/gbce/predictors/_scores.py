@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
-from gbce._weights import Array
+from gbce.base import Array
 
 __all__ = ["decides_by_score", "scored", "shares"]
 

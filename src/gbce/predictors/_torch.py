@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.predictors._columns import as_numbers
 from gbce.predictors._predictor import Predictor
 from gbce.space import Space

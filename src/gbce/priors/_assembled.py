@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.priors._atoms import Blank
 from gbce.priors._chained import Chained
 from gbce.priors._laws import Law

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.priors._parts import Part
 
 __all__ = ["Blank", "Spiked"]

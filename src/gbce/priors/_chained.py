@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.priors._laws import Law, log_mass, truncated, untruncated
 from gbce.priors._parts import standardised
 

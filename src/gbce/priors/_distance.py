@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from gbce._checks import require_finite
-from gbce._weights import Array, effective_sample_size, normalise
+from gbce._numerics import effective_sample_size, normalise
+from gbce._validation import require_finite
+from gbce.base import Array, Prior
 from gbce.priors._chained import Chained
 from gbce.priors._integrable import require_integrable
 from gbce.priors._laws import LAPLACE, NORMAL, STUDENT, Law
-from gbce.priors._located import LocatedPrior, Prior, free_features
+from gbce.priors._located import LocatedPrior, free_features
 from gbce.priors._parts import Part, Reals, Steps
 from gbce.space import Space
 

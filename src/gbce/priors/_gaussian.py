@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.priors._assembled import Categories, assembled
 from gbce.priors._laws import NORMAL
 from gbce.priors._located import LocatedPrior, per_feature, require_width

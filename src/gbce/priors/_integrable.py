@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gbce._weights import Array
+from gbce.base import Array
 
 __all__ = ["require_integrable"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.priors._assembled import Categories, assembled
 from gbce.priors._gaussian import require_categories
 from gbce.priors._laws import LAPLACE

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri, stdtr
 
-from gbce._weights import Array
+from gbce.base import Array
 
 __all__ = ["LAPLACE", "NORMAL", "STUDENT", "Law", "log_mass", "truncated", "untruncated"]
 

@@ -10,15 +10,15 @@ bounds, direction, immutable features and constraints are settled here.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.priors._parts import Part
 from gbce.space import Space
 
-__all__ = ["LocatedPrior", "Placed", "Prior", "free_features", "per_feature", "require_width"]
+__all__ = ["LocatedPrior", "Placed", "free_features", "per_feature", "require_width"]
 
 WIDEST = 1e15  # units of scale: a double has some 16 digits, so that the row would be lost beside a wider move
 _FARTHEST = 6.0  # latent deviations: at a limit there is no finite one
@@ -35,14 +35,6 @@ class Placed(NamedTuple):
     x: Array
     cost: Array
     extra: Array
-
-
-class Prior(Protocol):
-    """What the user writes down: a law of ``x`` around any row."""
-
-    def at(self, space: Space, x0: Array) -> "LocatedPrior":
-        """Place the law at the row ``x0`` of shape ``(d,)``."""
-        ...
 
 
 @dataclass(frozen=True)

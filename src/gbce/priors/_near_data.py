@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from gbce._checks import require_counts, require_finite
-from gbce._weights import Array
+from gbce._validation import require_counts, require_finite
+from gbce.base import Array, Prior
 from gbce.priors._gaussian import Gaussian
-from gbce.priors._located import LocatedPrior, Prior
+from gbce.priors._located import LocatedPrior
 from gbce.space import Feature, Places, Space
 
 __all__ = ["NearData"]

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.special import ndtri
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.priors._laws import Law, truncated, untruncated
 
 __all__ = ["Part", "Reals", "Steps", "standardised"]

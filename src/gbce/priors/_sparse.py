@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from gbce._weights import Array
+from gbce.base import Array, Prior
 from gbce.priors._atoms import Blank, Spiked
 from gbce.priors._gaussian import Gaussian
-from gbce.priors._located import LocatedPrior, Prior
+from gbce.priors._located import LocatedPrior
 from gbce.priors._parts import Part, Steps
 from gbce.space import Space
 

@@ -5,11 +5,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from gbce._checks import printable
+from gbce._validation import printable, short
 from gbce.explanation import Explanation
 from gbce.metrics import disagreement_sentence, most_moved
 from gbce.space import value_text
-from gbce.targets import short
 
 __all__ = ["Section", "content", "headline"]
 
@@ -39,7 +38,7 @@ def headline(explanation: Explanation) -> list[tuple[str, str]]:
     facts = [
         ("verdict", explanation.diagnostics["verdict"]),
         ("target", explanation.target.describe() + unit),
-        ("status", explanation.status),
+        ("status", str(explanation.status)),
         ("row", "output " + ", ".join(f"{number(value)} ({model})" for value, model in outputs)),
     ]
     if len(explanation.models) > 1:

@@ -7,16 +7,18 @@ points and the chains' states are weighed as one pool, see :func:`_joined`.
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy.special import logsumexp
 
-from gbce._checks import require_counts
-from gbce._weights import Array, effective_sample_size, evenly, normalise
-from gbce.draws import Draws, Points
-from gbce.posterior import BudgetSpentError, GibbsPosterior, Mixture
-from gbce.samplers._importance import Sampler, candidates
+from gbce._numerics import effective_sample_size, evenly, normalise
+from gbce._validation import require_counts
+from gbce.base import Array, Sampler
+from gbce.budget import BudgetSpentError
+from gbce.draws import Draws, Points, SamplerInfo
+from gbce.posterior import GibbsPosterior, Mixture
+from gbce.samplers._importance import candidates
 from gbce.samplers._moves import Kernel, Steps
 from gbce.samplers._slice import Slice
 from gbce.samplers._smc import SMC
@@ -63,7 +65,7 @@ class Chains:
 
     Notes
     -----
-    ``draws.facts`` holds ``acceptance``, ``step``, ``r_hat`` (the largest, over latent coordinates, their squared norm
+    ``draws.info`` holds ``acceptance``, ``step``, ``r_hat`` (the largest, over latent coordinates, their squared norm
     and the potential), ``ess_bulk`` and ``ess_tail`` (the smallest), all of the states after warm-up, and
     ``complete``, which is False if the budget ended before the steps did. Figures that cannot be had are left out.
 
@@ -114,25 +116,25 @@ class Chains:
             return mixture.potential(points.loss) + points.extra
 
         walk = self._walk(Kernel(posterior, u) if self.kernel == "pcn" else Slice(posterior, u), rng, begun.points)
-        facts = self._facts(begun, walk)
+        info = self._info(begun, walk)
         if not walk.states:
-            return replace(begun.draws, facts=facts).resample(rng, self.n_draws)
-        facts |= {"acceptance": walk.acceptance, "step": walk.step, **_mixing(walk.states, mixture)}
-        return self._weighed(posterior, rng, begun, walk.states, mixture, facts).resample(rng, self.n_draws)
+            return replace(begun.draws, info=info).resample(rng, self.n_draws)
+        info = replace(info, acceptance=walk.acceptance, step=walk.step)
+        info = _with_mixing(info, walk.states, mixture)
+        return self._weighed(posterior, rng, begun, walk.states, mixture, info).resample(rng, self.n_draws)
 
-    def _facts(self, begun: "_Start", walk: "_Walk") -> dict[str, Any]:
-        before = begun.draws.facts
+    def _info(self, begun: "_Start", walk: "_Walk") -> "ChainsInfo":
+        before = begun.draws.info
         done = len(walk.states) == self.kept and len(begun.points) == self.n_chains
-        return {
-            **{name: before[name] for name in ("goal_met",) if name in before},
-            "sampler": "Chains",
-            "start": "prior" if self.start == "prior" else type(self._starter).__name__,
-            "kernel": self.kernel,
-            "n_chains": len(begun.points),
-            "n_steps": walk.n_steps,
-            "complete": done and bool(before.get("complete", True)),
-            "own_evidence": self.start != "prior",
-        }
+        return ChainsInfo(
+            complete=done and before.complete,
+            goal_met=before.goal_met,
+            start="prior" if self.start == "prior" else type(self._starter).__name__,
+            kernel=self.kernel,
+            n_chains=len(begun.points),
+            n_steps=walk.n_steps,
+            own_evidence=self.start != "prior",
+        )
 
     @property
     def _starter(self) -> Sampler:
@@ -177,13 +179,13 @@ class Chains:
         begun: "_Start",
         states: Sequence[Points],
         mixture: Mixture,
-        facts: dict[str, Any],
+        info: "ChainsInfo",
     ) -> Draws:
         most = max(_MOST_STATES // len(begun.points), 1)
         chosen = np.unique(np.linspace(0, len(states) - 1, min(most, len(states))).round().astype(int))
         pool, base, groups = _joined(begun, [states[i] for i in chosen], mixture)
         prior, rungs, tied = posterior.prior, begun.draws.rungs, begun.draws.tied
-        draws = Draws.weighed(pool, mixture, prior, base=base, groups=groups, rungs=rungs, facts=facts, tied=tied)
+        draws = Draws.weighed(pool, mixture, prior, base=base, groups=groups, rungs=rungs, info=info, tied=tied)
         if self.start != "prior":
             return draws
         # chains that count equally say nothing of the evidence's error, and few prior draws little of the prior
@@ -194,6 +196,46 @@ class Chains:
             log_evidence_se=begun.draws.log_evidence_se,
             prior_change=normalise(-placed.extra) @ prior.change(placed.x),
         )
+
+
+@dataclass(frozen=True)
+class ChainsInfo(SamplerInfo):
+    """What chains report; figures of mixing are ``None`` where there were too few states.
+
+    Parameters
+    ----------
+    start, kernel : str
+        What they started from, and how they moved.
+    n_chains, n_steps : int
+        Their number and length, warm-up included.
+    own_evidence : bool
+        Whether the evidence rests on the chains' own start.
+    acceptance, step, ess_bulk, ess_tail : float, optional
+        After warm-up: share of accepted moves, their size, and the smallest effective sample sizes.
+    """
+
+    sampler: str = "Chains"
+    start: str = ""
+    kernel: str = ""
+    n_chains: int = 0
+    n_steps: int = 0
+    own_evidence: bool = True
+    acceptance: float | None = None
+    step: float | None = None
+    ess_bulk: float | None = None
+    ess_tail: float | None = None
+
+    advice: ClassVar[str] = "raise n_steps, or use gbce.SMC()"
+
+    @property
+    def runs(self) -> str:
+        """How many chains."""
+        return f"{self.n_chains} chains"
+
+    @property
+    def kind_of_run(self) -> str:
+        """What several runs are called."""
+        return "chains"
 
 
 class _Start(NamedTuple):
@@ -270,10 +312,10 @@ def _joined(begun: _Start, states: Sequence[Points], mixture: Mixture) -> tuple[
     return Points.joined([draws.pool, after]), base, groups
 
 
-def _mixing(states: Sequence[Points], mixture: Mixture) -> dict[str, float]:
-    """Return R-hat and effective sample sizes of the worst figure, as far as there are states enough."""
+def _with_mixing(info: ChainsInfo, states: Sequence[Points], mixture: Mixture) -> ChainsInfo:
+    """Add R-hat and effective sample sizes of the worst figure, as far as there are states enough."""
     if len(states) < _LEAST_STATES:
-        return {}
+        return info
     from arviz_stats.base import array_stats  # type: ignore[attr-defined]  # slow to import, needed only here
 
     m = states[0].z.shape[1]
@@ -286,12 +328,13 @@ def _mixing(states: Sequence[Points], mixture: Mixture) -> dict[str, float]:
     ).transpose(2, 1, 0)  # (figure, chain, step)
     watched = watched[np.ptp(watched, axis=(1, 2)) > 0]  # a plateau has nothing to converge to
     if len(watched) == 0:
-        return {}
+        return info
     with np.errstate(all="ignore"):
         r_hat = array_stats.rhat(watched)
         bulk, tail = array_stats.ess(watched, method="bulk"), array_stats.ess(watched, method="tail", prob=0.05)
-    return {
-        "r_hat": float(np.minimum(np.nan_to_num(r_hat, nan=_WORST), _WORST).max()),
-        "ess_bulk": float(np.nan_to_num(bulk, nan=0.0).min()),
-        "ess_tail": float(np.nan_to_num(tail, nan=0.0).min()),
-    }
+    return replace(
+        info,
+        r_hat=float(np.minimum(np.nan_to_num(r_hat, nan=_WORST), _WORST).max()),
+        ess_bulk=float(np.nan_to_num(bulk, nan=0.0).min()),
+        ess_tail=float(np.nan_to_num(tail, nan=0.0).min()),
+    )

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from gbce._weights import Array, effective_sample_size, evenly, normalise
+from gbce._numerics import effective_sample_size, evenly, normalise
+from gbce.base import Array
 from gbce.draws import Draws
 from gbce.posterior import Mixture
 from gbce.samplers._moves import Normal

@@ -1,25 +1,26 @@
 """Importance sampling from the prior: Algorithm 1 of the paper."""
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
-from gbce._checks import require_counts
-from gbce._weights import Array
-from gbce.draws import Draws, Points
-from gbce.posterior import BudgetSpentError, GibbsPosterior
-from gbce.samplers._goal import settled
+from gbce._validation import require_counts
+from gbce.base import Array
+from gbce.budget import BudgetSpentError
+from gbce.draws import Draws, Points, SamplerInfo
+from gbce.eta import solve_eta
+from gbce.posterior import GibbsPosterior
 
-__all__ = ["Importance", "Sampler", "candidates"]
+__all__ = ["Importance", "candidates"]
 
 
-class Sampler(Protocol):
-    """What an Explainer takes as ``sampler``."""
+@dataclass(frozen=True)
+class ImportanceInfo(SamplerInfo):
+    """What importance sampling reports."""
 
-    def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
-        """Draw from the posterior; the last of the draws' rungs is the eta that was reached."""
-        ...
+    sampler: str = "Importance"
+    advice: ClassVar[str] = "use gbce.SMC(), raise n_candidates, widen the prior, lower eta, or ask for less"
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,12 @@ class Importance:
         """Run Algorithm 1: one model call per model, up to its batch limit."""
         pool = candidates(posterior, rng, self.n_candidates)
         mixture = posterior.mixture
-        facts = {"sampler": "Importance", "complete": len(pool) == self.n_candidates}
+        info: SamplerInfo = ImportanceInfo(complete=len(pool) == self.n_candidates)
         if posterior.goal is not None:
             flat = Draws.weighed(pool, replace(mixture, eta=0.0), posterior.prior)
-            eta, met = settled(flat, mixture, posterior.goal)
-            mixture, facts = replace(mixture, eta=eta), facts | {"goal_met": met}
-        return Draws.weighed(pool, mixture, posterior.prior, facts=facts).resample(rng, self.n_draws)
+            eta, met = solve_eta(flat, mixture, posterior.goal)
+            mixture, info = replace(mixture, eta=eta), replace(info, goal_met=met)
+        return Draws.weighed(pool, mixture, posterior.prior, info=info).resample(rng, self.n_draws)
 
 
 def candidates(posterior: GibbsPosterior, rng: np.random.Generator, n: int) -> Points:

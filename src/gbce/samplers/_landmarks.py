@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaincc, logsumexp
 
-from gbce._weights import Array, effective_sample_size, log_mean_exp, normalise
+from gbce._numerics import effective_sample_size, log_mean_exp, normalise
+from gbce.base import Array
 from gbce.draws import Draws, Points
 from gbce.posterior import GibbsPosterior, Mixture
 

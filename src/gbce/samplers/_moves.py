@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.draws import Points
 from gbce.posterior import GibbsPosterior
 

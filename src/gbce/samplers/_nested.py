@@ -2,17 +2,19 @@
 
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
-from gbce._checks import require_counts
-from gbce._weights import Array, effective_sample_size, log_mean_exp, normalise
-from gbce.draws import Draws, Points
-from gbce.posterior import BudgetSpentError, EtaGoal, GibbsPosterior, Mixture
+from gbce._numerics import effective_sample_size, log_mean_exp, normalise
+from gbce._validation import require_counts
+from gbce.base import Array
+from gbce.budget import BudgetSpentError
+from gbce.draws import Draws, Points, SamplerInfo
+from gbce.eta import solve_eta
+from gbce.posterior import EtaGoal, GibbsPosterior, Mixture
 from gbce.priors import LocatedPrior
-from gbce.samplers._goal import settled
 from gbce.samplers._importance import candidates
 
 __all__ = ["Nested"]
@@ -56,7 +58,7 @@ class Nested:
     Notes
     -----
     Rows come in batches of 100. With a budget the sampler stops before it would be exceeded and returns what it has,
-    ``facts["complete"]`` being false; a time limit can be overrun by the seconds it takes to learn one shell.
+    ``draws.info.complete`` being false; a time limit can be overrun by the seconds it takes to learn one shell.
 
     Examples
     --------
@@ -65,7 +67,7 @@ class Nested:
     >>> sampler = Nested(n_live=100, n_effective=100, n_draws=500, n_networks=1)
     >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, sampler=sampler)
     >>> draws = explainer.explain(data[0], gbce.AtLeast(4), rules=[], seed=0).draws
-    >>> len(draws), bool(draws.ess >= 100), draws.facts["complete"]
+    >>> len(draws), bool(draws.ess >= 100), draws.info.complete
     (500, True, True)
     """
 
@@ -85,14 +87,15 @@ class Nested:
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
         """Draw; where the budget runs out, from what there is by then."""
         run = _Run(self, posterior, posterior.mixture, rng)
-        facts: dict[str, Any] = {"sampler": "Nested", "n_live": self.n_live, "n_effective": self.n_effective}
-        if posterior.goal is not None:
-            facts["goal_met"] = self._seek(run, posterior.goal)
+        met = None if posterior.goal is None else self._seek(run, posterior.goal)
         run.until(self.n_effective)
-        if posterior.goal is not None and facts["goal_met"]:
-            facts["goal_met"] = run.settle(posterior.goal)
-        facts |= {"complete": run.complete, "n_shells": len(run.log_v)}
-        draws = Draws.weighed(run.pool, run.mixture, posterior.prior, base=run.base, facts=facts)
+        if posterior.goal is not None and met:
+            met = run.settle(posterior.goal)
+        shells = len(run.log_v)
+        info = NestedInfo(
+            complete=run.complete, goal_met=met, n_live=self.n_live, n_effective=self.n_effective, n_shells=shells
+        )
+        draws = Draws.weighed(run.pool, run.mixture, posterior.prior, base=run.base, info=info)
         return _with_evidence(draws, run, posterior.prior, rng).resample(rng, self.n_draws)
 
     def _seek(self, run: "_Run", goal: EtaGoal) -> bool:
@@ -104,6 +107,26 @@ class Nested:
             run.temper(_FARTHER * (run.top or 1.0))
             run.until(0)
         return run.settle(goal)
+
+
+@dataclass(frozen=True)
+class NestedInfo(SamplerInfo):
+    """What nested sampling reports.
+
+    Parameters
+    ----------
+    n_live, n_effective : int
+        What was asked for.
+    n_shells : int
+        Into which the latent law was parted.
+    """
+
+    sampler: str = "Nested"
+    n_live: int = 0
+    n_effective: int = 0
+    n_shells: int = 0
+
+    advice: ClassVar[str] = "raise n_live, or use gbce.SMC()"
 
 
 @dataclass
@@ -249,7 +272,7 @@ class _Run:
         ladder = (self.mixture.eta or 1.0) * np.exp2(np.arange(4, -30, -1.0))
         self.top = next((float(eta) for eta in ladder if carried(eta)), 0.0)
         draws = Draws.weighed(pool, self.mixture, self.posterior.prior, base=base)
-        found = settled(draws, self.mixture, goal, self.top)
+        found = solve_eta(draws, self.mixture, goal, self.top)
         self.temper(found.eta)
         return found.met
 

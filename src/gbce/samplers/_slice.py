@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.draws import Points
 from gbce.posterior import GibbsPosterior
 from gbce.samplers._moves import Steps

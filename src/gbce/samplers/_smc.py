@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gbce._checks import require_counts
-from gbce._weights import pareto_k
+from gbce._numerics import pareto_k
+from gbce._validation import require_counts
+from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points
-from gbce.posterior import BudgetSpentError, GibbsPosterior
-from gbce.samplers._climb import ENOUGH, Climb, climb
-from gbce.samplers._goal import settled
+from gbce.eta import solve_eta
+from gbce.posterior import GibbsPosterior
+from gbce.samplers._climb import ENOUGH, Climb, SMCInfo, climb
 from gbce.samplers._guide import guide_of
 from gbce.samplers._importance import candidates
 from gbce.samplers._landmarks import Landmarks, landmarks_of
@@ -84,12 +85,12 @@ class SMC:
         if posterior.goal is None:
             plain = Draws.weighed(first, posterior.mixture, posterior.prior)
             if self._enough(plain, posterior):
-                facts = {"sampler": "SMC", "complete": len(first) == self.n_candidates}
-                return replace(plain, facts=facts).resample(rng, self.n_draws, apart=self._alike(plain))
+                info = SMCInfo(complete=len(first) == self.n_candidates)
+                return replace(plain, info=info).resample(rng, self.n_draws, apart=self._alike(plain))
         n_moved = self._affordable(posterior)
         draws = self._tempered(posterior, rng, Bridge(posterior.mixture), first, n_moved)
         runs = [draws]
-        if self.landmarks and draws.facts["complete"]:
+        if self.landmarks and draws.info.complete:
             with suppress(BudgetSpentError):  # time ran out earlier than was foreseen: what there was stands
                 runs += self._from_landmarks(posterior, rng, draws, first, n_moved)
         return self._guided(posterior, rng, runs, len(first), n_moved).resample(rng, self.n_draws)
@@ -112,7 +113,7 @@ class SMC:
             return []
         bridge = Bridge(posterior.mixture, replace(marks, share=n / (n + drawn)), fade)
         found = self._tempered(posterior, rng, bridge, Points.joined([first, _kept(around)]), n_moved)
-        return [found] if found.facts["complete"] else []
+        return [found] if found.info.complete else []
 
     def _guided(
         self, posterior: GibbsPosterior, rng: np.random.Generator, runs: Sequence[Draws], n: int, n_moved: int
@@ -123,10 +124,10 @@ class SMC:
         them find has too little mass until one of them does, and too much from then on.
         """
         fade = runs[-1].rungs[-1]
-        if self.max_rounds == 1 or not runs[-1].facts["complete"] or fade == 0:
+        if self.max_rounds == 1 or not runs[-1].info.complete or fade == 0:
             return runs[-1]
         for number in range(_MAX_GUIDES):
-            if all(run.facts["rounds"] == 1 and self._agree(run) for run in runs):
+            if all(_info(run).rounds == 1 and self._agree(run) for run in runs):
                 break
             if posterior.budget.deadline is not None and posterior.affords(n) < n:
                 break  # before time goes into a guide that nobody can follow
@@ -134,9 +135,9 @@ class SMC:
             bridge = Bridge(posterior.mixture, guide, fade)
             first = _first(posterior, rng, bridge, n)
             found = None if first is None else self._tempered(posterior, rng, bridge, first, n_moved)
-            if found is None or not found.facts["complete"]:  # the budget ran out: what there was stands
+            if found is None or not found.info.complete:  # the budget ran out: what there was stands
                 break
-            runs = [replace(found, facts={**found.facts, "guides": number + 1})]
+            runs = [replace(found, info=replace(_info(found), guides=number + 1))]
         return runs[-1]
 
     def _tempered(
@@ -189,16 +190,22 @@ class SMC:
         pool, base, island = recycled(climbed.rungs, bridge)
         mixture, prior = replace(posterior.mixture, eta=max(climbed.top, 0.0)), posterior.prior
         rungs = tuple(rung.level for rung in climbed.rungs if rung.level > 0)
-        facts = climbed.facts()
-        draws = Draws.weighed(pool, mixture, prior, base=base, groups=island, rungs=rungs, facts=facts, tied=_TIED)
+        info = climbed.info()
+        draws = Draws.weighed(pool, mixture, prior, base=base, groups=island, rungs=rungs, info=info, tied=_TIED)
         if posterior.goal is not None:
-            eta, met = settled(draws, mixture, posterior.goal, mixture.eta)
+            eta, met = solve_eta(draws, mixture, posterior.goal, mixture.eta)
             # where the goal is missed, eta may lie far below the top: landmarks are looked for on all rungs up to there
-            facts |= {"goal_met": met} | ({} if met else {"climbed": [*rungs]})
-            draws = replace(draws, facts=facts).reweighed(replace(mixture, eta=eta))
+            info = replace(info, goal_met=met, climbed=None if met else rungs)
+            draws = replace(draws, info=info).reweighed(replace(mixture, eta=eta))
         elif not rungs or rungs[-1] < mixture.eta:
             draws = replace(draws, rungs=(*rungs, mixture.eta))
         return draws
+
+
+def _info(draws: Draws) -> SMCInfo:
+    """Return what a tempered run reported."""
+    assert isinstance(draws.info, SMCInfo)
+    return draws.info
 
 
 def _start(first: Points, n_islands: int) -> Population:
@@ -211,7 +218,8 @@ def _missed_at(posterior: GibbsPosterior, marks: Landmarks, around: Points, draw
 
     A goal may have sent the climb far beyond the eta at which that mass matters first: there every rung is looked at.
     """
-    rungs = draws.facts.get("climbed", draws.rungs)
+    climbed = _info(draws).climbed
+    rungs = draws.rungs if climbed is None else climbed
     for eta in rungs if posterior.goal is not None else draws.rungs[-1:]:
         mixture = replace(posterior.mixture, eta=eta)
         if eta > 0 and marks.missed(around, draws.reweighed(mixture), mixture, posterior.prior.mass, agreed):

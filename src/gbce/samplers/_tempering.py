@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from gbce._weights import Array, effective_sample_size, log_mean_exp, normalise
+from gbce._numerics import effective_sample_size, log_mean_exp, normalise
+from gbce.base import Array
 from gbce.draws import Points
+from gbce.eta import STEEPEST
 from gbce.posterior import Mixture
-from gbce.samplers._goal import STEEPEST
 from gbce.samplers._guide import Guide
 from gbce.samplers._landmarks import Landmarks
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._checks import shown, told_apart
-from gbce._weights import Array
+from gbce._validation import shown, told_apart
+from gbce.base import Array
 from gbce.space._times import counts_of, too_fine, unit_and_zone
 
 __all__ = ["Codec", "OneHotCodec"]

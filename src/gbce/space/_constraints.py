@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from gbce._expressions import evaluate, halfspaces, linear, names_in, require_readable
-from gbce._weights import Array
+from gbce.base import Array
+from gbce.space._expressions import evaluate, halfspaces, linear, names_in, require_readable
 from gbce.space._feature import Feature
 
 __all__ = ["Computed", "Constraint", "as_computed", "as_constraints", "require_consistent"]

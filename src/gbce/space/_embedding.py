@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.space._feature import Feature
 from gbce.space._places import Centre, Places
 

@@ -6,8 +6,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from gbce._checks import is_number, told_apart
-from gbce._values import require_writable
+from gbce._validation import is_number, told_apart
+from gbce.space._values import require_writable
 
 __all__ = ["Direction", "Feature", "Kind", "Missing"]
 

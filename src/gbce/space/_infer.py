@@ -7,12 +7,12 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from gbce._units import FLAT, units_of
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._feature import Feature, Kind
 from gbce.space._groups import group_levels, groups_of
 from gbce.space._times import ticks_of
+from gbce.space._units import FLAT, units_of
 
 __all__ = ["Wishes", "codec_of", "features_of"]
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.space._feature import Feature
 
 __all__ = ["Limits"]

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from gbce._weights import Array
+from gbce.base import Array
 
 __all__ = ["Centre", "Places"]
 

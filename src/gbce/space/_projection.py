@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gbce._weights import Array
+from gbce.base import Array
 from gbce.space._codecs import Codec
 from gbce.space._constraints import same
 from gbce.space._feature import Feature

@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._checks import shown
-from gbce._frames import Layout, as_pandas
-from gbce._rows import as_table
-from gbce._values import require_writable
-from gbce._weights import Array
+from gbce._validation import shown
+from gbce.base import Array
 from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._constraints import Computed, Constraint, as_computed, as_constraints, require_consistent
 from gbce.space._embedding import embedded, nearest
 from gbce.space._feature import Feature, Kind
+from gbce.space._frames import Layout, as_pandas
 from gbce.space._infer import Wishes, codec_of, features_of
 from gbce.space._limits import Limits
 from gbce.space._places import Centre, Places
 from gbce.space._projection import admissible, coarse_of, completed, projected
+from gbce.space._rows import as_table
 from gbce.space._table import as_text, constant_notes, misfits
+from gbce.space._values import require_writable
 
 __all__ = ["Space"]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gbce._checks import printable, told_apart
-from gbce._weights import Array
+from gbce._validation import printable, told_apart
+from gbce.base import Array
 from gbce.space._codecs import Codec
 from gbce.space._constraints import Computed, Constraint, same
 from gbce.space._feature import Feature

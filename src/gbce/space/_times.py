@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._checks import shown
-from gbce._weights import Array
+from gbce._validation import shown
+from gbce.base import Array
 
 __all__ = ["counts_of", "ticks_of", "too_fine", "unit_and_zone"]
 

@@ -3,12 +3,12 @@
 from dataclasses import asdict
 from typing import Any
 
-from gbce._frames import Layout
-from gbce._values import read_value, write_value
 from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._constraints import Computed, Constraint
 from gbce.space._feature import Feature
+from gbce.space._frames import Layout
 from gbce.space._space import Space
+from gbce.space._values import read_value, write_value
 
 __all__ = ["space_fields", "space_of"]
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gbce._checks import require_finite
+from gbce._validation import require_finite, short
+from gbce.base import Outputs, Reading
 from gbce.targets._numeric import DEFAULT_SPREAD_SHARE, AtLeast, AtMost, Numeric, Value
-from gbce.targets._target import Outputs, Reading, short
 
 __all__ = ["Change"]
 
@@ -34,9 +34,9 @@ class Change(Numeric):
     Examples
     --------
     >>> now = Outputs(np.array([240.0]))
-    >>> Change(-0.1, relative=True).settled(now).describe()
+    >>> Change(-0.1, relative=True).bind(now).describe()
     "10% below the row's 240: at most 216"
-    >>> Change(5, exact=True, tolerance=1).settled(now).describe()
+    >>> Change(5, exact=True, tolerance=1).bind(now).describe()
     "5 above the row's 240: 245 ± 1"
     """
 
@@ -60,7 +60,7 @@ class Change(Numeric):
     def _tolerance_share(self) -> float:
         return DEFAULT_SPREAD_SHARE if self.exact else 0.0
 
-    def settled(self, now: Outputs) -> Value | AtLeast | AtMost:
+    def bind(self, now: Outputs) -> Value | AtLeast | AtMost:
         """Return the plain target for a row; ``now`` holds what is said of it, one number."""
         values = self._numbers(now)
         if len(values) != 1:
@@ -78,7 +78,7 @@ class Change(Numeric):
 
     def read(self, outputs: Outputs) -> Reading:
         """Say that a row is needed first."""
-        raise ValueError(f"Change: {self.describe()}, and the row's output is not known; call settled(now) first")
+        raise ValueError(f"Change: {self.describe()}, and the row's output is not known; call bind(now) first")
 
     def describe(self) -> str:
         """Return the wish as a few words."""

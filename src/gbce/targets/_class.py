@@ -2,15 +2,14 @@
 
 import difflib
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import rel_entr
 
-from gbce._checks import is_number, require_finite, told_apart
-from gbce._values import require_writable
-from gbce._weights import Array
-from gbce.targets._target import Outputs, Reading, Target
+from gbce._validation import is_number, require_finite, told_apart
+from gbce.base import Array, Outputs, Reading, Target
+from gbce.space import require_writable
 
 __all__ = ["Class"]
 
@@ -48,6 +47,8 @@ class Class(Target):
     array([0.   , 0.105])
     """
 
+    reads_classes: ClassVar[bool] = True
+
     label: Any
     probability: float | tuple[float, float] = field(default=0.5, kw_only=True)
 
@@ -71,6 +72,11 @@ class Class(Target):
         loss = -np.log(np.clip(p, _SMALLEST_PROBABILITY, 1.0))
         reached = decided == column if self.probability == 0.5 else p >= self.probability
         return Reading(p, loss, reached)
+
+    @property
+    def error(self) -> None:
+        """None: the log loss is minus a log likelihood already."""
+        return None
 
     def accepted(self) -> tuple[float, float]:
         """Return the least and the greatest probability of the label that meet the wish.

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gbce._checks import require_finite
-from gbce._weights import Array
-from gbce.targets._target import Outputs, Reading, Target, short
+from gbce._validation import require_finite, short
+from gbce.base import Array, Outputs, Reading, Target
 
 __all__ = ["Loss"]
 
@@ -32,13 +31,18 @@ class Loss(Target):
     array([ True, False])
     """
 
-    function: Callable[[Array], Array] | None
+    function: Callable[[Array], Array] | None = field(metadata={"file": None})  # a file keeps no code
     threshold: float = field(kw_only=True)
 
     def __post_init__(self) -> None:
         if self.function is not None and not callable(self.function):
             raise TypeError(f"Loss: function must be callable, not {self.function!r}")
         require_finite(self, "threshold")
+
+    @property
+    def readable(self) -> bool:
+        """Whether the function is there: a file keeps none."""
+        return self.function is not None
 
     def read(self, outputs: Outputs) -> Reading:
         """Return output, loss and reached for each row."""
@@ -53,6 +57,11 @@ class Loss(Target):
             raise ValueError(f"Loss: the function returned NaN for output {outputs.values[i]!r}")
         output = outputs.values if outputs.values.ndim == 1 else loss
         return Reading(output, loss, loss <= self.threshold)
+
+    @property
+    def error(self) -> str:
+        """No error makes a likelihood of somebody's own loss."""
+        raise TypeError("ModelError does not know what the values of your own loss mean: give eta as a number")
 
     def describe(self) -> str:
         """Return the wish as a few words."""

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from gbce._checks import is_number
-from gbce._weights import Array
+from gbce._validation import is_number
+from gbce.base import Array, Outputs, Reading, Target
 from gbce.targets._numeric import Numeric
-from gbce.targets._target import Outputs, Reading, Target
 
 __all__ = ["Multi"]
 
@@ -79,15 +78,15 @@ class Multi(Target):
         """Whether a part has left scale or tolerance open."""
         return any(target.needs_spread for _, target in _listed(self.targets))
 
-    def resolved(self, spread: float | Array) -> "Multi":
+    def resolve(self, spread: float | Array) -> "Multi":
         """Return the target with each part's open numbers filled in from its own output's spread ``(c,)``."""
         each = np.atleast_1d(spread)
-        return self._with(lambda i, target: target.resolved(each[i] if i < len(each) else 1.0))
+        return self._with(lambda i, target: target.resolve(each[i] if i < len(each) else 1.0))
 
-    def settled(self, now: Outputs) -> "Multi":
+    def bind(self, now: Outputs) -> "Multi":
         """Return the target with parts relative to the row made plain ones."""
         values = self._values(now)
-        return self._with(lambda i, target: target.settled(Outputs(values[:, i], model=now.model)))
+        return self._with(lambda i, target: target.bind(Outputs(values[:, i], model=now.model)))
 
     def read(self, outputs: Outputs) -> Reading:
         """Return loss, loss and reached for each row."""
@@ -98,6 +97,11 @@ class Multi(Target):
             loss += self._weight(i) * part.loss
             reached &= part.reached
         return Reading(loss, loss, reached)
+
+    @property
+    def error(self) -> str:
+        """No single error stands for several outputs."""
+        raise TypeError("ModelError measures one output, and gbce.Multi asks for several: give eta as a number")
 
     def describe(self) -> str:
         """Return the wishes as a few words."""

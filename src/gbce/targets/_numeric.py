@@ -9,9 +9,8 @@ from typing import Literal, Self
 
 import numpy as np
 
-from gbce._checks import require_finite, told_apart
-from gbce._weights import Array
-from gbce.targets._target import Outputs, Reading, Target, short
+from gbce._validation import require_finite, short, told_apart
+from gbce.base import Array, Outputs, Reading, Target
 
 __all__ = ["AtLeast", "AtMost", "Numeric", "Range", "Value"]
 
@@ -40,6 +39,11 @@ class Numeric(Target):
             raise ValueError(f"{name}: loss must be 'squared' or 'absolute', not {self.loss!r}")
 
     @property
+    def error(self) -> str:
+        """The mean squared or the mean absolute error, as the loss is."""
+        return "mae" if self.loss == "absolute" else "mse"
+
+    @property
     def _tolerance_share(self) -> float:
         """The tolerance as a share of the spread, when left open."""
         return 0.0
@@ -49,7 +53,7 @@ class Numeric(Target):
         """Whether scale or tolerance was left open."""
         return self.scale is None or (self.tolerance is None and self._tolerance_share > 0)
 
-    def resolved(self, spread: float | Array) -> Self:
+    def resolve(self, spread: float | Array) -> Self:
         """Return the target with scale and tolerance filled in."""
         sd = float(np.max(spread)) if np.size(spread) == 1 else 1.0  # read refuses several outputs, in words
         if self.needs_spread and not sd > 0:
@@ -149,6 +153,11 @@ class Value(_Plain):
         super().__post_init__()
 
     @property
+    def error(self) -> str:
+        """The mean squared or the mean absolute error, as the loss is."""
+        return "mae" if self.loss == "absolute" else "mse"
+
+    @property
     def _tolerance_share(self) -> float:
         return DEFAULT_SPREAD_SHARE
 
@@ -196,7 +205,7 @@ class AtLeast(_Plain):
 
     Examples
     --------
-    >>> AtLeast(60, scale=10).resolved(spread=1.0).read(Outputs(np.array([50.0, 60.0]))).reached
+    >>> AtLeast(60, scale=10).resolve(spread=1.0).read(Outputs(np.array([50.0, 60.0]))).reached
     array([False,  True])
     """
 
@@ -219,7 +228,7 @@ class AtMost(_Plain):
 
     Examples
     --------
-    >>> AtMost(60, scale=10, loss="absolute").resolved(spread=1.0).read(Outputs(np.array([80.0]))).loss
+    >>> AtMost(60, scale=10, loss="absolute").resolve(spread=1.0).read(Outputs(np.array([80.0]))).loss
     array([2.])
     """
 

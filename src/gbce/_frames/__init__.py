@@ -1,6 +1,0 @@
-"""Frames of other libraries: in as pandas, out again as they came."""
-
-from gbce._frames._layout import Layout
-from gbce._frames._reading import Column, as_pandas
-
-__all__ = ["Column", "Layout", "as_pandas"]

@@ -1,0 +1,64 @@
+"""Checks of option values that many objects share, each failing with a sentence."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+__all__ = ["is_number", "is_whole", "printable", "require_counts", "require_finite", "short", "shown", "told_apart"]
+
+
+def is_number(value: Any) -> bool:
+    """Whether ``value`` is a plain number (a bool is not)."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def is_whole(value: Any) -> bool:
+    """Whether ``value`` is a whole number, of whatever type."""
+    return is_number(value) and math.isfinite(value) and value == int(value)
+
+
+def shown(value: Any) -> str:
+    """Return a value as a sentence shows it: a number of numpy's is a number."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def printable(text: str) -> str:
+    r"""Return a user's text with control characters written out: a terminal shows a column's name, never obeys it.
+
+    Examples
+    --------
+    >>> print(printable("\x1b[31mincome"))
+    \x1b[31mincome
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def told_apart(a: float, b: float) -> tuple[str, str]:
+    """Return two numbers as a sentence shows them: in short, unless that would make one of two."""
+    short = f"{a:g}", f"{b:g}"
+    return short if a == b or short[0] != short[1] else (repr(float(a)), repr(float(b)))
+
+
+def require_counts(owner: Any, *names: str) -> None:
+    """Require the named attributes of ``owner`` to be whole numbers of at least one."""
+    for name in names:
+        value = getattr(owner, name)
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{type(owner).__name__}: {name} must be a whole number of at least 1, not {value!r}")
+
+
+def require_finite(owner: Any, *names: str) -> None:
+    """Require the named attributes of ``owner`` to be finite numbers."""
+    for name in names:
+        value = getattr(owner, name)
+        if not is_number(value) or not math.isfinite(value):
+            raise ValueError(f"{type(owner).__name__}: {name} must be a finite number, not {value!r}")
+
+
+def short(value: float) -> str:
+    """Return a number in few digits for a sentence; large ones without an exponent: ``300,000``, not ``3e+05``."""
+    text = f"{value:.4g}"
+    return f"{value:,.0f}" if "e+" in text and abs(value) < 1e15 else text

@@ -1,0 +1,350 @@
+"""The contract: what is asked (:class:`Query`), and what a target, a prior, a sampler and a rule have to be.
+
+Somebody's own target or rule inherits from the class here, somebody's own prior or sampler has the methods of the
+protocol here, and then works wherever the built-in ones do. docs/architecture.md has a skeleton of each.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import MISSING, dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from gbce.draws import Draws, Points
+    from gbce.metrics import Evaluation, Noise
+    from gbce.posterior import GibbsPosterior, Mixture
+    from gbce.priors import LocatedPrior
+    from gbce.space import Places, Space
+
+__all__ = [
+    "Array", "Choice", "ModelNeededError", "Outputs", "Prior", "Query", "Reading", "Rule", "Sampler", "Scene",
+    "Target", "label_of",
+]  # fmt: skip
+
+Array = NDArray[Any]
+
+
+# --- what is wanted of a model's output ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What one model said about ``n`` rows.
+
+    Parameters
+    ----------
+    values : array of shape (n,) or (n, c)
+        Predictions, or class probabilities in the order of ``classes``.
+    classes : tuple, optional
+        The labels of a classifier's columns; ``None`` for anything else.
+    decided : int array of shape (n,), optional
+        Index of the class the model itself decides for.
+    model : str
+        Name for error messages.
+    """
+
+    values: Array
+    classes: tuple[Any, ...] | None = None
+    decided: Array | None = None
+    model: str = "model"
+
+
+class Reading(NamedTuple):
+    """A target's reading of one model's outputs: three arrays ``(n,)``."""
+
+    output: Array
+    loss: Array
+    reached: Array
+
+
+class Target(ABC):
+    """Base of all targets: frozen dataclasses with their options inside."""
+
+    reads_classes: ClassVar[bool] = False  # whether models are asked for class probabilities
+
+    @abstractmethod
+    def read(self, outputs: Outputs) -> Reading:
+        """Return output, loss and reached for each row."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return the wish as a few words, e.g. ``"at least 60"``."""
+
+    def accepted(self) -> tuple[float, float]:
+        """Return the lowest and the highest output, as :meth:`read` returns it, that meet the wish.
+
+        Raises
+        ------
+        TypeError
+            Where the output alone does not tell.
+        """
+        raise TypeError(f"{type(self).__name__} cannot be read off one number per model")
+
+    @property
+    def readable(self) -> bool:
+        """Whether :meth:`read` can be called; a target that lost its code in a file cannot."""
+        return True
+
+    @property
+    def needs_spread(self) -> bool:
+        """Whether a number was left open that :meth:`resolve` reads off the model's outputs."""
+        return False
+
+    def resolve(self, spread: float | Array) -> "Target":
+        """Return the target with open numbers filled in.
+
+        Parameters
+        ----------
+        spread : float or array of shape (c,)
+            SD of the model's outputs on the data, one number per output.
+        """
+        return self
+
+    def bind(self, now: Outputs) -> "Target":
+        """Return the target with a wish relative to the row made a plain one; ``now`` is what is said of that row."""
+        return self
+
+    @property
+    def error(self) -> str | None:
+        """Which error of the model makes the loss a likelihood: ``"mse"`` or ``"mae"``, or none if it is one already.
+
+        Raises
+        ------
+        TypeError
+            Where no error does.
+        """
+        raise TypeError(f"ModelError does not know what the losses of {type(self).__name__} mean: give eta as a number")
+
+
+# --- laws around a row, and draws from a posterior -------------------------------------------------------------
+
+
+class Prior(Protocol):
+    """What the user writes down: a law of ``x`` around any row.
+
+    What it reads off the data, if anything, it may return from a method ``learned(space, data) -> Prior``.
+    """
+
+    def at(self, space: "Space", x0: Array) -> "LocatedPrior":
+        """Place the law at the row ``x0`` of shape ``(d,)``."""
+        ...
+
+
+class Sampler(Protocol):
+    """What an Explainer takes as ``sampler``."""
+
+    def sample(self, posterior: "GibbsPosterior", rng: np.random.Generator) -> "Draws":
+        """Draw from the posterior; the last of the draws' rungs is the eta that was reached."""
+        ...
+
+
+# --- one question, and what is chosen in answer to it ----------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """What was asked about one row: known before a single draw, and plain data.
+
+    Parameters
+    ----------
+    space : Space
+        The features.
+    target : Target
+        With its numbers filled in.
+    models : tuple of K str
+        Their names.
+    mixture : Mixture
+        Eta, with the weights of the models and their combination.
+    evaluation : Evaluation
+        Settings of the figures.
+    rules : tuple of Rule
+        Which decisions to take.
+    seed : int
+        The number that reproduces draws and decisions.
+    row : Points
+        The row itself as one evaluated point.
+    identities : tuple of str
+        What tells a model that is not asked for it, such as a remote one's address and version; empty for one that is
+        known by what it said.
+    sparse : bool
+        Whether the prior lets features stay exactly where they are with positive probability, so that densities of
+        points with different numbers of changed features cannot be compared.
+    """
+
+    space: "Space"
+    target: Target
+    models: tuple[str, ...]
+    mixture: "Mixture"
+    evaluation: "Evaluation"
+    rules: "tuple[Rule, ...]"
+    seed: int
+    row: "Points"
+    identities: tuple[str, ...] = ()
+    sparse: bool = False
+
+    @property
+    def x0(self) -> Array:
+        """The row, encoded: ``(d,)``."""
+        return self.row.x[0]
+
+    @cached_property
+    def free(self) -> Array:
+        """Positions ``(m,)`` of the features that can move."""
+        return self.space.free(self.x0)
+
+
+class ModelNeededError(RuntimeError):
+    """A rule has to ask the model, but an explanation does not carry one: use ``explainer.decide``."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Everything a rule may look at: the query, the draws, and the models if they are at hand.
+
+    Parameters
+    ----------
+    query : Query
+        What was asked.
+    draws : Draws
+        From the posterior.
+    rng : Generator
+        The same stream for every rule, whatever the order of rules.
+    posterior : GibbsPosterior, optional
+        For rules that ask the model; ``None`` when there is only an explanation.
+    """
+
+    query: Query
+    draws: "Draws"
+    rng: np.random.Generator
+    posterior: "GibbsPosterior | None" = None
+
+    @property
+    def mixture(self) -> "Mixture":
+        """How losses combine, and eta."""
+        return self.query.mixture
+
+    @property
+    def space(self) -> "Space":
+        """For units and limits."""
+        return self.query.space
+
+    @property
+    def row(self) -> "Points":
+        """The row itself as one evaluated point."""
+        return self.query.row
+
+    @property
+    def x0(self) -> Array:
+        """The row, encoded: ``(d,)``."""
+        return self.query.x0
+
+    @property
+    def free(self) -> Array:
+        """Positions ``(m,)`` of the features that can move."""
+        return self.query.free
+
+    @property
+    def noise(self) -> "Noise":
+        """Execution noise for rules that leave theirs open."""
+        return self.query.evaluation.noise
+
+    def units(self, x: Array) -> "Places":
+        """Return the free features of ``(n, d)`` as points whose distance is in units of their scales."""
+        return self.space.embed(x, self.free)
+
+    def distance(self, x: Array) -> Array:
+        """Return the Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
+        return self.space.distance(x, self.x0)
+
+    def objective(self, points: "Points") -> Array:
+        """Return minus the log posterior density ``(n,)``, up to a constant."""
+        return self.mixture.objective(points.loss, points.cost)
+
+    def model(self, rule: "Rule") -> "GibbsPosterior":
+        """Return the posterior with its models, or say how to get at them."""
+        if self.posterior is None:
+            raise ModelNeededError(
+                f"{rule.label} asks the model, which an explanation does not carry: call "
+                "explainer.decide(explanation, rule), or give the rule to explainer.explain(..., rules=[...])"
+            )
+        return self.posterior
+
+    def pick(self, index: Array, note: str = "") -> "Choice":
+        """Choose points of the pool by their positions."""
+        points = self.draws.pool.take(np.atleast_1d(index))
+        return Choice(points.x, points, note)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The points a rule chose.
+
+    Parameters
+    ----------
+    x : array of shape (k, d)
+        Encoded.
+    known : Points, optional
+        The same points with what the models said about them, if they were evaluated before.
+    note : str
+        A sentence for the user, if something about the choice must be said.
+    names : tuple of str
+        What to add to the rule's label for each point; numbers, if there are several points and no names. An empty one
+        marks the point that is the rule's answer; the others stand beside it.
+    """
+
+    x: Array
+    known: "Points | None" = None
+    note: str = ""
+    names: tuple[str, ...] = ()
+
+    def labels(self, rule: str) -> list[str]:
+        """Return a label for each point: the rule's, with its name or number."""
+        if self.names:
+            return [f"{rule} {name}".rstrip() for name in self.names]
+        return [rule] if len(self.x) == 1 else [f"{rule} {i + 1}" for i in range(len(self.x))]
+
+    @property
+    def beside(self) -> list[bool]:
+        """Which points only stand beside the rule's answer."""
+        return [bool(name) for name in self.names] if self.names else [False] * len(self.x)
+
+
+class Rule(ABC):
+    """Base of all decision rules: frozen dataclasses with their options inside."""
+
+    asks_model: ClassVar[bool] = False  # whether it has to; a rule that only may does not
+
+    @abstractmethod
+    def choose(self, scene: Scene) -> Choice:
+        """Choose."""
+
+    @property
+    def seeks_mode(self) -> bool:
+        """Whether its answer is meant to be the most probable point."""
+        return False
+
+    @property
+    def label(self) -> str:
+        """Name in tables: the class, with the options that are not at their defaults."""
+        return label_of(self)
+
+
+def label_of(thing: Any) -> str:
+    """Return the class of a dataclass with the options that are not at their defaults."""
+    changed = [
+        f"{f.name}={_short(getattr(thing, f.name))}"
+        for f in fields(thing)
+        if f.default is MISSING or not _same(getattr(thing, f.name), f.default)
+    ]
+    return type(thing).__name__ + (f"({', '.join(changed)})" if changed else "")
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or (isinstance(a, (str, int, float)) and a == b)
+
+
+def _short(value: Any) -> str:
+    return getattr(value, "__name__", str(value)) if callable(value) else str(value)

@@ -1,0 +1,258 @@
+"""What an explanation may spend: rows shown to models, and time.
+
+A budget is asked before a model is: who can do with less asks :meth:`Budget.affords` and stops in good order, who
+cannot runs into :class:`BudgetSpentError`. How long a row takes is measured, for every model by itself, and known to
+all shares of a budget. A call cannot be broken off, so under a deadline a model is asked in batches, each of a size
+that the measured pace allows.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from gbce._validation import is_number, is_whole
+
+__all__ = ["Budget", "BudgetSpentError", "Load", "Pace", "budget_of", "deadline_in", "require_rows", "require_seconds"]
+
+Load = Sequence[tuple[int, float]]  # models by a number of theirs, and how many of its rows a point takes
+
+_ANY = 2**62
+_PLANNED = 0.8  # of the time that is left: a pace that was measured may be off, and there is work between calls
+_SLACK = 2  # times the time that is left: what was planned before the clock went on is not refused
+_LOOK = 0.25  # of the time that is left: so soon the clock is looked at again
+_BLINK = 0.05  # seconds that are not worth another look
+# up to so many rows, a batch may be twice as large as any before if it takes less than half of the time that is left:
+# where a call has its price, batches of one row would never tell what a row costs
+_SMALL, _MORE, _HALF = 64, 2, 0.5
+_GROWTH = 8  # how many times larger than any before a batch may be; the first is a single row
+_TRIAL = 100  # rows that may be planned before a pace is known; they are asked in batches, too
+_FADE = 0.8  # what a call counts after the next one: models slow down and speed up
+_LEAST_SLOPE = 0.1  # of the mean seconds of a row: rows are not for nothing because a call has a price
+
+
+class BudgetSpentError(RuntimeError):
+    """A model was about to be asked more than ``max_model_rows`` or ``time_budget`` allow."""
+
+
+@dataclass
+class Pace:
+    """How long a model takes: seconds of a call and seconds of each row in it, a line through what was measured.
+
+    The line has least squares with weights one over rows, under which it explains the total time exactly. A first call
+    may load or compile something: it counts until there is a second.
+
+    Examples
+    --------
+    >>> pace = Pace()
+    >>> for rows in (1, 10, 100):
+    ...     pace.add(rows, 0.5 + 0.01 * rows)
+    >>> round(pace.per_call, 6), round(pace.per_row, 6), pace.most
+    (0.5, 0.01, 100)
+    """
+
+    calls: int = 0
+    most: int = 0
+    sums: tuple[float, ...] = (0.0,) * 5
+
+    def add(self, rows: int, seconds: float) -> None:
+        """Learn from a call."""
+        kept = 0.0 if self.calls == 1 else _FADE
+        new = (1.0 / rows, 1.0, float(rows), seconds / rows, seconds)
+        self.sums = tuple(kept * old + more for old, more in zip(self.sums, new, strict=True))
+        self.calls, self.most = self.calls + 1, max(self.most, rows)
+
+    @property
+    def per_row(self) -> float:
+        """Seconds that a row adds."""
+        return self._line[1]
+
+    @property
+    def per_call(self) -> float:
+        """Seconds of a call, however small."""
+        return self._line[0]
+
+    @property
+    def _line(self) -> tuple[float, float]:
+        inverse, calls, rows, rates, seconds = self.sums
+        mean = seconds / rows
+        spread = inverse * rows - calls * calls
+        if spread <= 1e-9 * calls * calls:  # all calls of one size
+            return 0.0, mean
+        slope = min(max((inverse * seconds - calls * rates) / spread, _LEAST_SLOPE * mean), mean)
+        return (seconds - slope * rows) / calls, slope
+
+
+@dataclass
+class Budget:
+    """Rows and time that are left; without limits everything is affordable.
+
+    Parameters
+    ----------
+    max_rows : int, optional
+        Rows, counted once for every model.
+    deadline : float, optional
+        On the clock of ``time.monotonic``.
+    whole : Budget, optional
+        The budget this one is a share of; it is charged as well. Plans are made for the share, but what is under way
+        is broken off only when the time of the whole is over.
+    """
+
+    max_rows: int | None = None
+    deadline: float | None = None
+    whole: "Budget | None" = None
+    rows: int = 0
+    paces: dict[int, Pace] = field(default_factory=dict, repr=False)
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is any limit."""
+        return self.max_rows is not None or self.deadline is not None
+
+    @property
+    def outermost(self) -> "Budget":
+        """The budget that this one is in the end a share of, as far as time goes."""
+        return self if self.whole is None or self.deadline is None else self.whole.outermost
+
+    @property
+    def end(self) -> float | None:
+        """The deadline of the outermost budget; none if this one has none."""
+        return self.outermost.deadline
+
+    @property
+    def rows_left(self) -> int:
+        """Rows that may still be asked; without a limit, more than anybody asks."""
+        return _ANY if self.max_rows is None else self.max_rows - self.rows
+
+    @property
+    def time_left(self) -> float:
+        """Seconds until the deadline, infinite without one, negative after it."""
+        return math.inf if self.deadline is None else self.deadline - _now()
+
+    def affords(self, n: int, load: Load = (), each: int | None = None) -> int:
+        """Return how many of ``n`` points can be asked about now: all, fewer, or none.
+
+        A point takes as many rows as the load says, or at most ``each``. Time is foreseen from what rows have cost so
+        far; before that is known, a few are affordable.
+        """
+        if self.max_rows is not None:
+            rows = each or int(sum(rows for _, rows in load)) or 1
+            n = min(n, self.rows_left // rows)
+        return max(min(n, self._in_time(load)), 0)
+
+    def _in_time(self, load: Load) -> int:
+        """Points that can be expected to be answered before the deadline."""
+        left = self.time_left
+        if self.deadline is None or left <= 0:
+            return _ANY if left > 0 else 0
+        if self.unmeasured(load):
+            return _TRIAL
+        per_call, per_point = self._seconds(load)
+        seconds = _PLANNED * left - per_call
+        return int(min(seconds / per_point, _ANY)) if per_point > 0 else _ANY
+
+    def unmeasured(self, load: Load) -> bool:
+        """Whether time matters, there is some, and how long a model takes is not known."""
+        return self.deadline is not None and self.time_left > 0 and any(key not in self.paces for key, _ in load)
+
+    def _seconds(self, load: Load) -> tuple[float, float]:
+        """Seconds that a question takes whatever its size, and those of each point; what is not known takes none."""
+        known = [(self.paces[key], rows) for key, rows in load if key in self.paces]
+        return sum(pace.per_call for pace, _ in known), sum(rows * pace.per_row for pace, rows in known)
+
+    def require(self, n: int, load: Load) -> None:
+        """Refuse ``n`` points that are beyond the limits; a forecast of time has some slack."""
+        rows = n * int(sum(rows for _, rows in load))
+        within = rows <= self.rows_left
+        if within and self.deadline is not None:
+            per_call, per_point = self._seconds(load)
+            within = self.time_left > 0 and per_call + n * per_point <= _SLACK * self.time_left
+        if not within:
+            raise BudgetSpentError(
+                f"{rows:,} more model rows are not within the budget: raise max_model_rows or time_budget"
+            )
+
+    def require_time(self) -> None:
+        """Refuse to go on with what is under way when the time of the whole is over."""
+        if self.end is not None and _now() >= self.end:
+            raise BudgetSpentError("the time ran out while models were asked")
+
+    def batch(self, n: int, load: Load) -> int:
+        """Return how many of ``n`` points to ask about in the next call: under a deadline, few enough to stop soon."""
+        if self.end is None:
+            return n
+        asked = [self.paces[key].most / rows for key, rows in load if rows and key in self.paces]
+        if self.unmeasured(load) or not asked:
+            return min(n, 1)
+        per_call, per_point = self._seconds(load)
+        left, most = self.end - _now(), min(asked)
+        size = _GROWTH * most
+        if per_point > 0:
+            size = min(size, (max(_LOOK * left, _BLINK) - per_call) / per_point)
+            size = max(size, min(_MORE * most, _SMALL, (_HALF * left - per_call) / per_point))
+        return max(int(min(size, n)), min(n, 1))
+
+    @contextmanager
+    def spending(self, rows: int, model: int) -> Iterator[None]:
+        """Charge ``rows``, and learn from the time the block takes how fast the model is."""
+        start = _now()
+        try:
+            yield
+        finally:
+            self._charge(rows)
+        if rows:
+            self.paces.setdefault(model, Pace()).add(rows, _now() - start)
+
+    def share(self, fraction: float) -> "Budget":
+        """Return a budget of a fraction of what is left."""
+        if not self.limited:
+            return self
+        now = _now()
+        return Budget(
+            None if self.max_rows is None else int(fraction * (self.max_rows - self.rows)),
+            None if self.deadline is None else now + fraction * (self.deadline - now),
+            whole=self,
+            paces=self.paces,
+        )
+
+    def untimed(self) -> "Budget":
+        """Return the same budget without its deadline, for the few rows without which nothing can be reported."""
+        left = None if self.max_rows is None else self.max_rows - self.rows
+        return Budget(left, whole=self, paces=self.paces)
+
+    def _charge(self, rows: int) -> None:
+        self.rows += rows
+        if self.whole is not None:
+            self.whole._charge(rows)
+
+
+def _now() -> float:
+    """Return the time on the clock that deadlines are on; tests put another clock in its place."""
+    return time.monotonic()
+
+
+def deadline_in(seconds: float) -> float:
+    """Return the time, on the clock of deadlines, that is so many seconds away."""
+    return _now() + seconds
+
+
+def budget_of(max_model_rows: Any, time_budget: Any) -> Budget:
+    """Check what a user may give as limits; the clock starts now."""
+    require_rows(max_model_rows, "max_model_rows")
+    require_seconds(time_budget, "time_budget")
+    deadline = None if time_budget is None else deadline_in(float(time_budget))
+    return Budget(None if max_model_rows is None else int(max_model_rows), deadline)
+
+
+def require_rows(limit: Any, name: str) -> None:
+    """Check a limit of rows; ``None`` is none."""
+    if limit is not None and not (is_whole(limit) and limit >= 1):
+        raise ValueError(f"{name} must be a whole number of at least 1, not {limit!r}: leave it out for no limit")
+
+
+def require_seconds(limit: Any, name: str) -> None:
+    """Check a limit of time; ``None`` is none."""
+    if limit is not None and not (is_number(limit) and 0 < limit < math.inf):
+        raise ValueError(f"{name} must be a positive number of seconds, not {limit!r}: leave it out for no limit")

@@ -1,0 +1,98 @@
+"""From rules to decisions: every rule is applied, every chosen point gets its figures, within the budget."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gbce._numerics import DECIDING, stream
+from gbce.base import Array, Choice, Query, Rule, Scene
+from gbce.budget import BudgetSpentError
+from gbce.decisions._decision import Candidates, Decision, decisions_without_noise, stack_choices
+from gbce.draws import Draws
+from gbce.metrics import Neighbours, evaluate_figures
+from gbce.posterior import Evaluated, GibbsPosterior
+
+__all__ = ["apply_known_rules", "apply_rule", "apply_rules", "evaluate_choices", "evaluate_points"]
+
+
+def apply_rule(rule: Rule, query: Query, draws: Draws, posterior: GibbsPosterior | None = None) -> Choice:
+    """Let one rule choose; the models are asked only if the posterior is at hand."""
+    return rule.choose(Scene(query, draws, stream(query.seed, DECIDING), posterior))
+
+
+def apply_rules(query: Query, draws: Draws, posterior: GibbsPosterior) -> tuple[list[tuple[Rule, Choice]], list[str]]:
+    """Apply the rules of a query; one that the budget does not allow is left out, and a sentence says so."""
+    choices: list[tuple[Rule, Choice]] = []
+    notes: list[str] = []
+    for number, rule in enumerate(query.rules):
+        # what is left is shared out evenly between the rules still to come and the figures in the end
+        part = replace(posterior, budget=posterior.budget.share(1.0 / (len(query.rules) - number + 1)))
+        try:
+            choices.append((rule, apply_rule(rule, query, draws, part)))
+        except BudgetSpentError:
+            notes.append(f"{rule.label} was left out: the budget does not allow what it would ask the model.")
+    return choices, notes + [choice.note for _, choice in choices if choice.note]
+
+
+def apply_known_rules(query: Query, draws: Draws) -> tuple[list[Decision], list[str]]:
+    """Apply the rules that need no model to points that were evaluated before; the labels of the others follow."""
+    decisions: list[Decision] = []
+    undecided: list[str] = []
+    for rule in query.rules:
+        choice = None if rule.asks_model else apply_rule(rule, query, draws)
+        if choice is None or choice.known is None:
+            undecided.append(rule.label)
+        else:
+            decisions += decisions_without_noise(rule, choice, choice.known)
+    return decisions, undecided
+
+
+def evaluate_choices(
+    query: Query, posterior: GibbsPosterior, choices: Sequence[tuple[Rule, Choice]], neighbours: Neighbours
+) -> tuple[Decision, ...]:
+    """Figures of all chosen points: two model calls for all of them together.
+
+    Robustness stays open where the budget does not allow it; without a row left for the points themselves there is no
+    decision.
+    """
+    candidates = stack_choices(choices, len(query.space))
+    try:
+        return _evaluate(query, posterior, candidates, neighbours) if len(candidates) else ()
+    except BudgetSpentError:
+        return ()
+
+
+def evaluate_points(
+    query: Query, posterior: GibbsPosterior, labels: Sequence[str], x: Array, neighbours: Neighbours
+) -> tuple[Decision, ...]:
+    """Figures of points ``(k, d)`` that no rule chose, under their labels, of which some may be equal, or refuse."""
+    k = len(labels)
+    return _evaluate(query, posterior, Candidates(x, tuple(labels), (None,) * k, (False,) * k), neighbours)
+
+
+def _evaluate(
+    query: Query, posterior: GibbsPosterior, candidates: Candidates, neighbours: Neighbours
+) -> tuple[Decision, ...]:
+    x = candidates.x
+    outputs, loss, reached = _predict_choices(posterior, x)
+    figures, cost = evaluate_figures(query, posterior, x, neighbours), posterior.prior.cost(x)
+    return tuple(
+        Decision(
+            label=candidates.labels[i],
+            x=x[i],
+            outputs=outputs[i],
+            loss=loss[i],
+            reached=reached[i],
+            cost=float(cost[i]),
+            figures={name: float(values[i]) for name, values in figures.values.items()},
+            errors={name: float(values[i]) for name, values in figures.errors.items()},
+            rule=candidates.rules[i],
+            beside=candidates.beside[i],
+        )
+        for i in range(len(x))
+    )
+
+
+def _predict_choices(posterior: GibbsPosterior, x: Array) -> Evaluated:
+    """Return what the models say about chosen points, as rows of their own: what is reported is what a row gets."""
+    untimed = replace(posterior, budget=posterior.budget.untimed())  # a handful of rows, and the answer itself
+    return untimed.evaluate(x, own_decision=True)

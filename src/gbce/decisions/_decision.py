@@ -1,0 +1,85 @@
+"""One chosen point with its figures."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gbce.base import Array, Choice, Rule
+from gbce.draws import Points
+from gbce.metrics import open_errors, open_figures
+
+__all__ = ["Decision", "decisions_without_noise", "stack_choices"]
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """One chosen point and its figures; a figure that was not computed is NaN.
+
+    Parameters
+    ----------
+    label : str
+        Its name in tables: that of the rule that chose it, numbered if it chose several.
+    x : array of shape (d,)
+        Encoded.
+    outputs, loss, reached : array of shape (K,)
+        Under each model.
+    cost : float
+        The prior's distance d(row, x).
+    figures, errors : mapping
+        Robustness (Rb), plausibility (Plu) and whatever else is in :mod:`gbce.metrics`, by name, and the Monte Carlo
+        errors of those that have one.
+    rule : Rule, optional
+        What chose it; ``None`` for a row that somebody proposed.
+    beside : bool
+        Whether it only stands beside the rule's answer, such as the best point with another number of changes.
+    """
+
+    label: str
+    x: Array
+    outputs: Array
+    loss: Array
+    reached: Array
+    cost: float
+    figures: Mapping[str, float] = field(default_factory=open_figures)
+    errors: Mapping[str, float] = field(default_factory=open_errors)
+    rule: Rule | None = None
+    beside: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Chosen points ``(k, d)`` before they have figures: their labels, rules, and which stand beside an answer."""
+
+    x: Array
+    labels: tuple[str, ...]
+    rules: tuple[Rule | None, ...]
+    beside: tuple[bool, ...]
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+def stack_choices(choices: Sequence[tuple[Rule, Choice]], d: int) -> Candidates:
+    """Return the points of all rules one after the other."""
+    x = np.vstack([np.zeros((0, d)), *(choice.x for _, choice in choices)])
+    labels = [label for rule, choice in choices for label in choice.labels(rule.label)]
+    rules = [rule for rule, choice in choices for _ in choice.x]
+    return Candidates(x, tuple(labels), tuple(rules), tuple(b for _, choice in choices for b in choice.beside))
+
+
+def decisions_without_noise(rule: Rule, choice: Choice, points: Points) -> list[Decision]:
+    """Return a rule's decisions for evaluated points; what would have to be asked of the model is left open."""
+    return [
+        Decision(
+            label,
+            points.x[i],
+            points.outputs[i],
+            points.loss[i],
+            points.reached[i],
+            float(points.cost[i]),
+            rule=rule,
+            beside=choice.beside[i],
+        )
+        for i, label in enumerate(choice.labels(rule.label))
+    ]

@@ -1,0 +1,170 @@
+"""The Gibbs posterior of a model's coefficients, drawn exactly or by chains."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from gbce._validation import is_number, require_counts
+from gbce.base import Array
+from gbce.ensembles._anneal import round_maps
+from gbce.ensembles._hmc import hmc, mixing
+from gbce.ensembles._likelihood import Normal
+from gbce.ensembles._network import network_chains
+from gbce.ensembles._pac import PACBayes
+from gbce.ensembles._posterior import ModelPosterior
+from gbce.ensembles._problem import Problem, gaussian_draws
+from gbce.ensembles._question import Question
+from gbce.ensembles._reading import Reading, read
+from gbce.ensembles._safe import SAFE_GRID, safe_eta
+
+__all__ = ["CoefficientPosterior"]
+
+_MAX_R_HAT = 1.2  # of the worst output; short chains lie above one even from a perfect start
+_WATCHED = 20  # rows whose outputs must agree between chains of a network
+
+
+@dataclass(frozen=True, eq=False)
+class CoefficientPosterior:
+    """Draw coefficients from ``p(theta | D)`` proportional to ``exp(-eta' L(D, theta)) p(theta)``.
+
+    ``L`` is minus the log likelihood: squared errors over ``2 noise_sd**2`` for ``LinearRegression``, ``Ridge`` and
+    ``MLPRegressor``, log loss for ``LogisticRegression`` and ``MLPClassifier``; so ``eta = 1`` is Bayes' rule. Linear
+    coefficients with squared loss are drawn exactly, others by Hamiltonian Monte Carlo with exact gradients, in chains
+    whose ``r_hat`` is in the facts; those of a network begin in a population cooled from the prior, also rescale its
+    units, and a warning says when they have not come together. The steps of a pipeline before the learner are fitted
+    once and kept.
+
+    Parameters
+    ----------
+    eta : float, "safe" or PACBayes
+        The learning rate eta', or SafeBayes: the one of ``grid`` that predicts every row best from those before it
+        (Grünwald and van Ommen 2017), for linear models, with their noise unknown, and logistic ones; the losses are in
+        the facts. A :class:`gbce.PACBayes` takes the one of least risk bound, for linear models.
+    prior_sd : float, optional
+        Standard deviation of the normal prior of weights. When left out it is read off the learner: ``alpha`` of
+        ``Ridge``, ``C`` of ``LogisticRegression``, infinite for ``LinearRegression``; for networks it is 2 for what a
+        unit gets from all its standardised inputs, since their tiny ``alpha`` is no prior. Intercepts of linear models
+        have a flat prior.
+    noise_sd : float, optional
+        Of outcomes around predictions; when left out the residual one, cross-validated for networks.
+    n_chains, n_warmup, n_steps, leaps : int
+        Chains, steps to adapt in, steps kept of each chain (more if ``n_models`` needs them), and most leaps in a step.
+    grid : sequence of float
+        Learning rates that SafeBayes compares.
+    safe : {"R", "I"}
+        R-log-SafeBayes (expected loss of a draw) or I-log-SafeBayes (loss at the posterior mean).
+
+    Examples
+    --------
+    >>> import gbce
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 2))
+    >>> y = rng.random(100) < 1 / (1 + np.exp(-2 * X[:, 0]))
+    >>> posterior = gbce.model_posterior(LogisticRegression(), X, y, gbce.CoefficientPosterior(), n_models=100)
+    >>> posterior.facts["r_hat"] < 1.05
+    True
+    >>> posterior[0].predict_proba(X[:3]).shape
+    (3, 2)
+    """
+
+    eta: float | Literal["safe"] | PACBayes = 1.0
+    prior_sd: float | None = None
+    noise_sd: float | None = None
+    n_chains: int = 8
+    n_warmup: int = 300
+    n_steps: int = 200
+    leaps: int = 20
+    grid: Sequence[float] = SAFE_GRID
+    safe: Literal["R", "I"] = "R"
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        if self.eta != "safe" and not is_rate(self.eta):
+            raise ValueError(f'{name}: eta must be a positive number or "safe" or a gbce.PACBayes, not {self.eta!r}')
+        require_positive(self, "prior_sd", "noise_sd")
+        require_counts(self, "n_chains", "n_warmup", "n_steps", "leaps")
+        if not len(self.grid) or not all(is_number(one) and 0 < one < math.inf for one in self.grid):
+            raise ValueError(f"{name}: grid must be positive numbers, at least one, not {self.grid!r}")
+        if self.safe not in ("R", "I"):
+            raise ValueError(f'{name}: safe must be "R" or "I", not {self.safe!r}')
+
+    def draw(self, question: Question) -> ModelPosterior:
+        """Return models at drawn coefficients, all of weight ``1 / n_models``."""
+        choosing, drawing = (np.random.default_rng(seed) for seed in question.children(2))
+        given = (question, type(self).__name__, self.prior_sd, self.noise_sd)
+        if isinstance(self.eta, PACBayes):
+            if question.classifies:
+                raise ValueError(
+                    "PACBayes bounds the loss of a normal law of coefficients: for a classifier use "
+                    "gbce.LaplaceApproximation(gbce.PACBayes()), which draws from it"
+                )
+            reading, chosen = self.eta.certify(*given, choosing)
+        else:
+            reading = read(*given, standardise=True)
+            chosen = self._rate(reading, choosing)
+        facts: dict[str, Any] = dict(reading.facts) | chosen
+        problem = reading.problem.at(facts["eta"])
+        if problem.linear and isinstance(problem.likelihood, Normal):
+            normal = drawing.standard_normal((question.n_models, problem.net.n_parameters))
+            precision = problem.curvature(np.zeros(problem.net.n_parameters))
+            gaussian_draws(np.zeros(len(precision)), precision, normal[:1])  # says so if it is improper
+            theta = gaussian_draws(problem.mode(), precision, normal)
+        else:
+            theta, mixed = self._chains(problem, question.n_models, drawing)
+            facts |= mixed
+        return ModelPosterior.of([reading.model(one) for one in theta], self, facts)
+
+    def _rate(self, reading: Reading, rng: np.random.Generator) -> dict[str, Any]:
+        if self.eta != "safe":
+            return {"eta": float(self.eta)}  # type: ignore[arg-type]
+        if reading.network:
+            raise ValueError('eta="safe" is for linear and logistic models: give a number for a network')
+        if not math.isfinite(reading.prior_sd):
+            raise ValueError(
+                'eta="safe" predicts every row from those before it, and needs a prior for the first: give prior_sd, '
+                "or a learner with regularisation such as Ridge"
+            )
+        return safe_eta(reading.problem, self.grid, self.safe, rng)
+
+    def _chains(self, problem: Problem, n_models: int, rng: np.random.Generator) -> tuple[Array, dict[str, float]]:
+        c, p, steps = self.n_chains, problem.net.n_parameters, max(self.n_steps, math.ceil(n_models / self.n_chains))
+        if problem.linear:
+            mode = problem.mode()
+            problem.require_proper(mode)
+            maps = round_maps(problem, mode[None, None])
+            start = mode + (maps @ rng.standard_normal((c, p, 1)))[:, :, 0]
+            run = hmc(problem.energy, start, maps, self.n_warmup, steps, self.leaps, rng)
+            figures = run.states
+        else:
+            run = network_chains(problem, c, self.n_warmup, steps, self.leaps, rng)
+            # weights of a network may trade places, outputs may not
+            rows = np.linspace(0, len(problem.X) - 1, min(_WATCHED, len(problem.X))).astype(int)
+            outputs = problem.net.outputs(run.states.reshape(-1, p), problem.X[rows])
+            figures = outputs.reshape(steps, c, -1)
+        facts = {"acceptance": run.acceptance, "n_chains": c, "n_steps": steps, **mixing(figures)}
+        if facts["r_hat"] > _MAX_R_HAT:
+            warnings.warn(
+                f"the chains over coefficients have not come together (R-hat {facts['r_hat']:.2f}): raise n_steps and "
+                "n_warmup, or give a smaller prior_sd",
+                stacklevel=4,
+            )
+        pool = run.states.reshape(-1, p)  # step by step, so that an even comb takes of all chains
+        return pool[np.linspace(0, len(pool) - 1, n_models).round().astype(int)], facts
+
+
+def is_rate(eta: Any) -> bool:
+    """Whether ``eta`` is a learning rate, or says how to find one."""
+    return isinstance(eta, PACBayes) or (is_number(eta) and 0 < eta < math.inf)
+
+
+def require_positive(owner: Any, *names: str) -> None:
+    """Require options to be left out or positive; an infinite one is a flat prior."""
+    for name in names:
+        value = getattr(owner, name)
+        if value is not None and not (is_number(value) and value > 0):
+            raise ValueError(f"{type(owner).__name__}: {name} must be a positive number, not {value!r}")

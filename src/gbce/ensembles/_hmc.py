@@ -1,0 +1,107 @@
+"""Hamiltonian Monte Carlo of many chains in lock-step (Neal 2011), each with a fixed linear map of its own."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from gbce.base import Array
+
+__all__ = ["Jump", "Run", "hmc", "mixing"]
+
+Energy = Callable[[Array], tuple[Array, Array]]
+Jump = Callable[[Array, np.random.Generator], tuple[Array, Array]]
+
+_TARGET = 0.8  # acceptance that the step is adapted to
+_WORST = 1e3
+
+
+class Run(NamedTuple):
+    """States ``(steps, chains, p)`` after warm-up, energies ``(steps, chains)``, mean acceptance and the step sizes."""
+
+    states: Array
+    energy: Array
+    acceptance: float
+    step: float | Array
+
+
+def hmc(
+    energy: Energy,
+    start: Array,
+    maps: Array,
+    n_warmup: int,
+    n_steps: int,
+    leaps: int,
+    rng: np.random.Generator,
+    step: float | Array = 0.5,
+    jump: Jump | None = None,
+) -> Run:
+    """Draw from ``exp(-energy)``.
+
+    ``start`` is ``(c, p)``. Chain k moves in coordinates ``z`` with ``theta = maps[k] @ z``, ``(c, p, p)``, which
+    should make its surroundings round. The ``step`` size is adapted by dual averaging during warm-up, one for all
+    chains or, where it is ``(c,)``, each by what its own chain accepts; every step jitters it, and leaps between 1 and
+    ``leaps`` times. After each step a ``jump`` is tried where there is one: from states ``(c, p)`` and the generator to
+    new states and the logarithm of how much volume grows there, ``(c,)``; it must be as likely as its way back.
+    """
+    theta, (u, g) = start, energy(start)
+    first = averaged = log_step = np.log(step)
+    error = np.zeros_like(first)
+    states, heights, accepted = [], [], []
+    for number in range(n_warmup + n_steps):
+        size = np.exp(log_step if number < n_warmup else averaged) * rng.uniform(0.8, 1.0)
+        size = size[:, None] if np.ndim(step) else size
+        momentum = rng.standard_normal(theta.shape)
+        before = u + 0.5 * np.square(momentum).sum(axis=1)
+        at, slope, height, p = theta, g, u, momentum
+        with np.errstate(over="ignore", invalid="ignore"):
+            p = p - 0.5 * size * _in_z(maps, slope)
+            n_leaps = int(rng.integers(1, leaps + 1))
+            for leap in range(n_leaps):
+                at = at + size * (maps @ p[:, :, None])[:, :, 0]
+                height, slope = energy(at)
+                p = p - (size if leap < n_leaps - 1 else 0.5 * size) * _in_z(maps, slope)
+            change = before - height - 0.5 * np.square(p).sum(axis=1)
+        chance = np.exp(np.minimum(np.where(np.isfinite(change), change, -np.inf), 0.0))
+        moves = rng.random(len(theta)) < chance
+        theta, u, g = _moved(moves, (at, height, slope), (theta, u, g))
+        if jump is not None:
+            at, growth = jump(theta, rng)
+            height, slope = energy(at)
+            moves = np.log(rng.random(len(theta))) < u - height + growth
+            theta, u, g = _moved(moves, (at, height, slope), (theta, u, g))
+        if number < n_warmup:  # Hoffman and Gelman (2014), Algorithm 5
+            m = number + 1
+            error = error + (_TARGET - (chance if np.ndim(step) else chance.mean()) - error) / (m + 10)
+            log_step = first - np.sqrt(m) / 0.05 * error
+            averaged = averaged + m**-0.75 * (log_step - averaged)
+        else:
+            states.append(theta)
+            heights.append(u)
+            accepted.append(chance.mean())
+    return Run(np.array(states), np.array(heights), float(np.mean(accepted)), np.exp(averaged))
+
+
+def _moved(moves: Array, there: tuple[Array, Array, Array], here: tuple[Array, Array, Array]) -> list[Array]:
+    """Return state, energy and gradient ``there`` for the chains that move, ``here`` for the others."""
+    return [
+        np.where(moves[:, None] if new.ndim == 2 else moves, new, old) for new, old in zip(there, here, strict=True)
+    ]
+
+
+def _in_z(maps: Array, slope: Array) -> Array:
+    return (np.swapaxes(maps, 1, 2) @ slope[:, :, None])[:, :, 0]
+
+
+def mixing(figures: Array) -> dict[str, float]:
+    """Return the worst R-hat and effective sample size of figures ``(steps, chains, m)``."""
+    from arviz_stats.base import array_stats  # type: ignore[attr-defined]  # slow to import, needed only here
+
+    watched = figures.transpose(2, 1, 0)
+    with np.errstate(all="ignore"):
+        r_hat = array_stats.rhat(watched)
+        bulk = array_stats.ess(watched, method="bulk")
+    return {
+        "r_hat": float(np.minimum(np.nan_to_num(r_hat, nan=_WORST), _WORST).max()),
+        "ess_bulk": float(np.nan_to_num(bulk, nan=0.0).min()),
+    }

@@ -1,0 +1,49 @@
+"""Chains over a network's weights."""
+
+import math
+
+import numpy as np
+
+from gbce.base import Array
+from gbce.ensembles._anneal import annealed, round_maps
+from gbce.ensembles._hmc import Jump, Run, hmc
+from gbce.ensembles._net import Net
+from gbce.ensembles._problem import Problem
+
+__all__ = ["network_chains"]
+
+_CROWD = 4  # that are cooled for every chain
+_SEEN = 10  # states of a chain that its map is made of
+_STRETCH = 0.7  # standard deviation of the logarithm by which a jump scales a unit; 1 did as well
+
+
+def network_chains(
+    problem: Problem, n_chains: int, n_warmup: int, n_steps: int, leaps: int, rng: np.random.Generator
+) -> Run:
+    """Run chains over a network's weights from a cooled population.
+
+    Their surroundings differ: each has its own step, and from half-time on a map of the states it has seen.
+    """
+    start = annealed(problem, _CROWD * n_chains, rng)[::_CROWD]
+    step, jump, half = np.full(len(start), 0.5), _rescaling(problem.net), math.ceil(n_warmup / 2)
+    maps = round_maps(problem, start[None])
+    look = hmc(problem.energy, start, maps, half // 2, half - half // 2, leaps, rng, step, jump)
+    visited = look.states[np.linspace(0, len(look.states) - 1, _SEEN).astype(int)]
+    maps = round_maps(problem, visited)
+    return hmc(problem.energy, look.states[-1], maps, n_warmup - half, n_steps, leaps, rng, step, jump)
+
+
+def _rescaling(net: Net) -> Jump:
+    """Return a jump that multiplies all that enters one hidden unit by a random number, and divides what leaves it.
+
+    Outputs hardly change where the unit is nearly linear (and not at all with relu), but the energy bends sharply along
+    this way: steps that fit most places are far too long where weights are small, and chains stick there for hundreds.
+    """
+    exponents = net.scalings
+
+    def jump(theta: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+        unit = exponents[rng.integers(len(exponents), size=len(theta))]
+        stretch = _STRETCH * rng.standard_normal(len(theta))
+        return theta * np.exp(stretch[:, None] * unit), stretch * unit.sum(axis=1)
+
+    return jump

@@ -1,0 +1,230 @@
+"""What a scikit-learn learner says about coefficients: the layers, the loss, the prior in its regularisation."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gbce.base import Array
+from gbce.ensembles._drawn import DrawnModel, drawn
+from gbce.ensembles._likelihood import Categorical, Likelihood, Normal
+from gbce.ensembles._net import Net
+from gbce.ensembles._problem import Problem
+from gbce.ensembles._question import Question
+from gbce.ensembles._rank import require_full_rank
+from gbce.ensembles._risk import cross_val_risk
+from gbce.predictors import rows_of
+
+__all__ = ["Reading", "read"]
+
+_MOST_PARAMETERS = 4000  # their covariance is a full matrix
+NETWORK_SD = 2.0  # of standardised inputs to a unit, a priori
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """The problem in (possibly standardised) units, and how its coefficients become a model in the user's."""
+
+    learner: Any
+    problem: Problem
+    classes: Array | None
+    options: dict[str, Any]
+    noise_sd: float
+    prior_sd: float
+    centre: Array
+    scale: Array
+    offset: float = 0.0
+    unit: float = 1.0
+
+    @property
+    def network(self) -> bool:
+        """Whether there are hidden layers."""
+        return not self.problem.linear
+
+    @property
+    def facts(self) -> dict[str, float]:
+        """Return what was read, as numbers."""
+        noise = {} if self.classes is not None else {"noise_sd": self.noise_sd}
+        return {"n_parameters": self.problem.net.n_parameters, "prior_sd": self.prior_sd, **noise}
+
+    def model(self, theta: Array, step: Array | None = None) -> DrawnModel:
+        """Return the model at coefficients ``(p,)``."""
+        net = self.problem.net
+        layers = [(w.copy(), b.copy()) for w, b in net.layers(theta)]
+        if self.network:
+            w, b = layers[0]
+            layers[0] = (w / self.scale[:, None], b - (self.centre / self.scale) @ w)
+            layers[-1] = (layers[-1][0] * self.unit, layers[-1][1] * self.unit + self.offset)
+        return drawn(net, net.packed(layers), self.classes, step=step, **self.options)
+
+
+def read(
+    question: Question,
+    method: str,
+    prior_sd: float | None,
+    noise_sd: float | None,
+    standardise: bool,
+    learned_from: Array | None = None,
+) -> Reading:
+    """Read the learner, a pipeline's last step included; its other steps are fitted to the data once.
+
+    What is learned here, such as these steps or the noise, is ``learned_from`` these rows, or from all.
+    """
+    learner, X, names, options = _prepared(question, method, learned_from)
+    kind = _kind(learner, method)
+    codes, classes, outputs = question.y, None, 1
+    if question.classifies:
+        classes, codes = np.unique(question.y, return_inverse=True)
+        outputs = 1 if len(classes) == 2 else len(classes)
+    hidden = tuple(np.atleast_1d(learner.hidden_layer_sizes).tolist()) if kind == "network" else ()
+    activation = learner.activation if kind == "network" else "identity"
+    net = Net((X.shape[1], *hidden, outputs), activation, kind == "network" or bool(learner.fit_intercept))
+    if net.n_parameters > _MOST_PARAMETERS:
+        raise ValueError(
+            f"{type(learner).__name__} has {net.n_parameters:,} coefficients, and {method} takes up to "
+            f"{_MOST_PARAMETERS:,}: use fewer hidden units, or gbce.BayesianBootstrap()"
+        )
+    d = X.shape[1]
+    centre, scale, offset, unit = np.zeros(d), np.ones(d), 0.0, 1.0
+    if standardise and kind == "network":
+        centre, scale = X.mean(axis=0), np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+        offset, unit = (0.0, 1.0) if classes is not None else (float(codes.mean()), float(codes.std()) or 1.0)
+    seen = slice(None) if learned_from is None else learned_from
+    noise = 1.0 if classes is not None else _noise(learner, kind, X[seen], codes[seen], noise_sd, method)
+    likelihood: Likelihood = Normal((codes - offset) / unit, noise / unit) if classes is None else Categorical(codes)
+    sd = _prior_sd(learner, kind, noise, standardise) if prior_sd is None else float(prior_sd)
+    if kind != "network":
+        weights = X[seen] if math.isinf(sd) else X[seen, :0]
+        constant = np.ones((len(weights), int(net.bias)))
+        require_full_rank(np.hstack([weights, constant]), [*names[: weights.shape[1]], *["the intercept"][: net.bias]])
+    precision = _network_precision(net, sd, standardise) if kind == "network" else _precision(net, sd)
+    problem = Problem(net, likelihood, (X - centre) / scale, precision)
+    return Reading(learner, problem, classes, options, noise, sd, centre, scale, offset, unit)
+
+
+def _prepared(
+    question: Question, method: str, learned_from: Array | None
+) -> tuple[Any, Array, list[str], dict[str, Any]]:
+    """Return the learner at the end of a pipeline, what it gets, names of these columns, and options of models."""
+    from sklearn.base import clone
+    from sklearn.pipeline import Pipeline
+
+    learner, X, prepare = question.learner, question.X, None
+    if isinstance(learner, Pipeline):
+        learner, before = question.learner.steps[-1][1], question.learner[:-1]
+        if len(before.steps):
+            prepare = clone(before)
+            if learned_from is None:
+                X = prepare.fit_transform(X, question.y)
+            else:
+                X = prepare.fit(rows_of(X, learned_from), question.y[learned_from]).transform(X)
+    X = X.toarray() if hasattr(X, "toarray") else X
+    try:
+        X = np.asarray(X, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{method} needs numbers, and X holds something else: put a pipeline that encodes it before the learner"
+        ) from None
+    gaps = ~np.isfinite(X)
+    if gaps.any():
+        raise ValueError(
+            f"{method}: X is missing or infinite in {int(gaps.any(axis=1).sum())} rows, first in row "
+            f"{int(gaps.any(axis=1).argmax())}: fill it in, for example by a pipeline with SimpleImputer"
+        )
+    columns = getattr(question.X, "columns", None)
+    options = {"prepare": prepare, "n_features_in_": int(question.X.shape[1])}
+    if columns is not None:
+        options["feature_names_in_"] = np.asarray([str(column) for column in columns], dtype=object)
+    return learner, X, _names(columns, prepare, X.shape[1]), options
+
+
+def _names(columns: Any, prepare: Any, d: int) -> list[str]:
+    """Return what the learner's columns are called: as in the frame, as a pipeline says, or by number."""
+    if prepare is not None:
+        try:
+            columns = prepare.get_feature_names_out()
+        except (AttributeError, ValueError):  # a step that does not say
+            columns = None
+    if columns is None or len(columns) != d:
+        return [f"column {number}" for number in range(d)]
+    return [repr(str(column)) for column in columns]
+
+
+def _kind(learner: Any, method: str) -> str:
+    from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+    from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+    name = type(learner).__name__
+    if type(learner) in (MLPClassifier, MLPRegressor):
+        if getattr(learner, "loss", "squared_error") not in ("squared_error", "log_loss"):
+            raise ValueError(f"{method} knows squared errors and log loss, not loss={learner.loss!r} of {name}")
+        return "network"
+    if type(learner) not in (LinearRegression, Ridge, LogisticRegression):
+        raise TypeError(
+            f"{method} knows the coefficients of LinearRegression, Ridge, LogisticRegression, MLPRegressor and "
+            f"MLPClassifier, not of {name}: use gbce.BayesianBootstrap(), which takes any learner"
+        )
+    if getattr(learner, "positive", False):
+        raise ValueError(f"{method} does not know coefficients that must be positive: set positive=False")
+    if type(learner) is LogisticRegression:
+        if learner.penalty in ("l1", "elasticnet") or (learner.l1_ratio or 0) > 0:
+            raise ValueError(f"{method} reads an L2 penalty as a normal prior, and knows no other: use l1_ratio=0")
+        if learner.class_weight is not None:
+            raise ValueError(f"{method} weighs all rows equally: set class_weight=None")
+        return "logistic"
+    if np.size(getattr(learner, "alpha", 0.0)) != 1:
+        raise ValueError(f"{method} takes one alpha for all columns, not {learner.alpha!r}")
+    return "linear"
+
+
+def _noise(learner: Any, kind: str, X: Array, y: Array, given: float | None, method: str) -> float:
+    """Return the standard deviation of outcomes around predictions: given, or estimated."""
+    if given is not None:
+        return float(given)
+    n = len(y)
+    if kind == "network":
+        return math.sqrt(float(cross_val_risk(learner, X, y, cv=min(5, n))[0]))
+    X, y = (X - X.mean(axis=0), y - y.mean()) if learner.fit_intercept else (X, y)
+    u, s, _ = np.linalg.svd(X, full_matrices=False)
+    alpha = float(getattr(learner, "alpha", 0.0))
+    s = np.where(s > s[0] * max(X.shape) * np.finfo(float).eps, s, 0.0)
+    shrunk = np.divide(s**2, s**2 + alpha, out=np.zeros_like(s), where=s > 0)
+    left = n - float(shrunk.sum()) - bool(learner.fit_intercept)
+    residual = y - u @ (shrunk * (u.T @ y))
+    if left < 1 or not residual @ residual > 1e-20 * (y @ y):
+        raise ValueError(
+            f"{method} cannot tell the noise of y, since {type(learner).__name__} fits {n} rows without error: give "
+            "noise_sd"
+        )
+    return math.sqrt(float(residual @ residual) / left)
+
+
+def _prior_sd(learner: Any, kind: str, noise: float, standardise: bool) -> float:
+    """Read the regularisation as the standard deviation of a normal prior; infinite where there is none."""
+    if kind == "logistic":
+        return math.inf if learner.penalty is None else math.sqrt(learner.C)
+    if kind == "network" and standardise:
+        return NETWORK_SD
+    alpha = float(getattr(learner, "alpha", 0.0))
+    return noise / math.sqrt(alpha) if alpha > 0 else math.inf
+
+
+def _precision(net: Net, sd: float) -> Array:
+    """Return the precision of weights; biases have a flat prior, as scikit-learn does not penalise them."""
+    o = net.sizes[-1]
+    weights = np.full(net.sizes[0] * o, sd**-2)
+    precision = np.diag(np.concatenate([weights, np.zeros(o)]) if net.bias else weights)
+    if o > 1:  # adding the same to all scores changes nothing: what is flat is pinned in that direction only
+        for start in range(0, len(precision), o):
+            if precision[start, start] == 0:
+                precision[start : start + o, start : start + o] += 1.0 / o
+    return precision
+
+
+def _network_precision(net: Net, sd: float, standardised: bool) -> Array:
+    """Return independent normal priors; where standardised, a unit gets ``sd`` from all its inputs (Neal 1996)."""
+    parts = []
+    for i, o in zip(net.sizes[:-1], net.sizes[1:], strict=True):
+        parts += [np.full(i * o, (i if standardised else 1) / sd**2), np.full(o, sd**-2)]
+    return np.diag(np.concatenate(parts))

@@ -1,0 +1,18 @@
+"""Choosing eta: by what the posterior is to achieve, or by how well the model predicts."""
+
+from gbce.eta._goals import ExpectedLoss, SuccessProbability
+from gbce.eta._model_error import ModelError, noise_scale
+from gbce.eta._rules import EtaRule, as_eta, as_etas
+from gbce.eta._solve import STEEPEST, solve_eta
+
+__all__ = [
+    "STEEPEST",
+    "EtaRule",
+    "ExpectedLoss",
+    "ModelError",
+    "SuccessProbability",
+    "as_eta",
+    "as_etas",
+    "noise_scale",
+    "solve_eta",
+]

@@ -1,0 +1,479 @@
+"""The one call: from a fitted model and a row to an explanation. Assembly only; the mathematics lives elsewhere."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from gbce._numerics import SAMPLING, seed_number, stream
+from gbce._validation import is_whole
+from gbce.base import Array, Prior, Query, Rule, Sampler, Target
+from gbce.budget import Budget, budget_of
+from gbce.decisions import (
+    MAP,
+    ChanceConstrained,
+    CVaR,
+    Mean,
+    apply_rule,
+    apply_rules,
+    evaluate_choices,
+    evaluate_points,
+    require_rule,
+    require_rules,
+)
+from gbce.draws import Draws, Points
+from gbce.ensembles import ModelPosterior, listed_models
+from gbce.eta import EtaRule, ModelError, as_eta
+from gbce.explainer._notes import budget_note, calibration_note, judge_status, mode_note, short_note
+from gbce.explainer._provenance import require_own
+from gbce.explanation import Explanation, point_table, require_explanation
+from gbce.metrics import Evaluation, Neighbours, require_noise
+from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
+from gbce.predictors import Predictor, Reference, as_predictor
+from gbce.priors import Gaussian
+from gbce.samplers import MANY_MODELS, SMC, sample_jointly
+from gbce.space import Space
+from gbce.stress import KnownModels, explainer_survival, frontier, sensitivity
+
+if TYPE_CHECKING:
+    from gbce.batch import ExplanationTable
+
+__all__ = ["DEFAULT_RULES", "Explainer"]
+
+DEFAULT_RULES: tuple[Rule, ...] = (MAP(), Mean(), CVaR(), ChanceConstrained())
+
+
+class Explainer:
+    """Explains rows of a table to one or several fitted models.
+
+    Parameters
+    ----------
+    model : estimator, callable, list of them, or ModelPosterior
+        A fitted scikit-learn, LightGBM or XGBoost estimator or pipeline, or a function of rows. With several, put
+        the best one first: figures are reported for it, with the others' beside them.
+    data : DataFrame or array of shape (n, d)
+        Rows the model was fitted on, without the outcome: for units, for plausibility, for the spread of outputs.
+    space : Space, optional
+        What may change, how far and in which unit; read off the data when left out.
+    prior : Gaussian, Laplace or DistancePrior, optional
+        Law of candidates around the row; ``Gaussian()`` when left out.
+    eta : float, SuccessProbability, ExpectedLoss or ModelError
+        Weight of the loss against the prior: a number, or a rule that finds one for each row.
+    sampler : SMC, Importance, Chains or Nested, optional
+        How to draw; ``SMC()`` when left out.
+    weights : sequence of K numbers, optional
+        Of the models; equal when left out. :func:`gbce.weights_from_risk` computes them from cross-validated losses.
+    combine : {"any", "all", "average"} or Entropic
+        What several models must agree on: at least one (the paper's mixture), all (the worst case), their mean, or
+        anything between (:class:`gbce.Entropic`).
+    evaluation : Evaluation, optional
+        Settings of the figures: execution noise, neighbours, tail.
+    batch_rows : int, optional
+        Largest number of rows in one model call.
+    joint : bool, optional
+        Whether points carry the index of a model and only that one is asked about them, which makes a mixture of many
+        models (``combine="any"``, a number as eta) cost about as much as one. From twenty models on when left out.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> explainer = gbce.Explainer(LinearRegression().fit(X, y), X, space=gbce.Space.infer(X, immutable=["sex"]))
+    >>> explanation = explainer.explain(X.iloc[0], gbce.AtMost(150), rules=[gbce.ChanceConstrained(0.8)], seed=0)
+    >>> explanation.counterfactuals.shape
+    (1, 10)
+    >>> explanation.pointwise["reached"].tolist()
+    [True]
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        data: Any,
+        *,
+        space: Space | None = None,
+        prior: Prior | None = None,
+        eta: float | EtaRule = 1.0,
+        sampler: Sampler | None = None,
+        weights: Sequence[float] | Array | None = None,
+        combine: Combine = "any",
+        evaluation: Evaluation | None = None,
+        batch_rows: int | None = None,
+        joint: bool | None = None,
+    ) -> None:
+        if isinstance(model, ModelPosterior) and weights is None:
+            weights = model.weights
+        models = listed_models(model, "model")
+        if space is not None:
+            _require(space, "adopt", "space", "gbce.Space.infer(data)")
+        self.space = Space.infer(data) if space is None else space.adopt(data)
+        self.data = self.space.encode(data, what="data")
+        self.prior: Prior = Gaussian() if prior is None else prior
+        if hasattr(self.prior, "learned"):  # what it reads off the data: correlations, densities, ranges
+            self.prior = self.prior.learned(self.space, self.data)
+        self.sampler: Sampler = SMC() if sampler is None else sampler
+        self.evaluation = Evaluation() if evaluation is None else evaluation
+        number, self.eta_rule = as_eta(eta)
+        self.mixture = Mixture(number, as_weights(weights, len(models)), combine)
+        _require(self.prior, "at", "prior", "gbce.Gaussian(), gbce.Laplace() or gbce.DistancePrior(...)")
+        _require(self.sampler, "sample", "sampler", "gbce.SMC()")
+        _require(self.evaluation, "noise", "evaluation", "gbce.Evaluation()")
+        if batch_rows is not None and (not is_whole(batch_rows) or batch_rows < 1):
+            raise ValueError(f"batch_rows must be a whole number of at least 1, not {batch_rows!r}")
+        require_noise(self.evaluation.noise, self.space)
+        self._models = models
+        predictors = [as_predictor(one, self.space, batch_rows=batch_rows) for one in models]
+        self.predictors = _with_distinct_names(predictors)
+        self._neighbours = Neighbours.of(self.data, self.space)
+        self._reference = Reference.of(self.data, self.space.discrete)
+        self.other_models = KnownModels(self.space, self.data)
+        self._model_error: dict[str, Any] | None = None
+        can = combine == "any" and self.eta_rule is None and len(models) > 1
+        if joint and not can:
+            raise ValueError('joint=True needs several models, combine="any" and a number as eta')
+        self.jointly = can and (len(models) >= MANY_MODELS if joint is None else bool(joint))
+
+    def explain(
+        self,
+        row: Any,
+        target: Target,
+        *,
+        rules: Sequence[Rule] | Rule | None = None,
+        seed: Any = None,
+        max_model_rows: int | None = None,
+        time_budget: float | None = None,
+    ) -> Explanation:
+        """Explain one row.
+
+        Parameters
+        ----------
+        row : Series, mapping, one-row DataFrame or array of shape (d,)
+            The row, x_b; a frame may be of any library, whatever the data are.
+        target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss
+            What is wanted of the model's output, y*.
+        rules : Rule or sequence of Rule, optional
+            Which decisions to take; MAP, Mean, CVaR and ChanceConstrained when left out.
+        seed : int, Generator or SeedSequence, optional
+            The same seed gives the same bits.
+        max_model_rows : int, optional
+            Most rows that may be shown to models, over all of them. When they are used up, the posterior at the eta
+            that was reached comes back, and says so.
+        time_budget : float, optional
+            Seconds after which no model is asked any more, but for the few rows of the decisions. How long a row takes
+            is measured, and models are asked in batches, so that the time is overrun by one batch at most: 0.05
+            seconds, or a single row where models take longer. The bits then depend on the machine.
+
+        Returns
+        -------
+        Explanation
+            Plain data; it can be saved, plotted and sent without the model.
+
+        Raises
+        ------
+        BudgetSpentError
+            If the budget does not even allow a first look.
+        """
+        budget = budget_of(max_model_rows, time_budget)
+        listed = self.listed_rules(rules)
+        x0 = self.space.encode_row(row)
+        predictors, target = self.prepare(target, budget)
+        return self.explain_encoded(x0, predictors, target, listed, seed_number(seed), budget)
+
+    def explain_many(
+        self,
+        rows: Any,
+        target: Target,
+        *,
+        rules: Sequence[Rule] | Rule | None = None,
+        seed: Any = None,
+        n_jobs: int | None = None,
+        progress: bool = True,
+        store: str | Path | None = None,
+        max_model_rows: int | None = None,
+        time_budget: float | None = None,
+        total_model_rows: int | None = None,
+        total_time: float | None = None,
+        on_error: Literal["record", "raise"] = "record",
+    ) -> "ExplanationTable":
+        """Explain many rows; rows share model calls, and a run that is killed can be resumed.
+
+        Parameters
+        ----------
+        rows : DataFrame or array of shape (n, d)
+            The rows; the index of a frame names them in the result.
+        target, rules
+            As in :meth:`explain`.
+        seed : int, Generator or SeedSequence, optional
+            The same seed gives the same bits, whatever ``n_jobs`` is.
+        n_jobs : int, optional
+            Processes to use, as in joblib; one when left out. A model that uses all cores by itself gains little.
+        progress : bool
+            Whether to show a progress bar.
+        store : path, optional
+            A folder that keeps each finished row as a file that :func:`gbce.load` reads. A second run of the same
+            question with the same folder explains only what is missing; what a kill loses is the group of rows
+            (sixteen at most) that was under way. Another question is refused: models and functions are known by what
+            they return for a few dozen rows of the data, a :class:`gbce.Remote` by its address and version.
+        max_model_rows, time_budget : optional
+            Most rows that may be shown to models, and seconds, for each row that is explained, as in :meth:`explain`.
+            Rows that are explained together put their seconds together.
+        total_model_rows, total_time : optional
+            The same for all rows in all, setting up included. Every row gets the same share of the model rows; of the
+            time, what earlier groups of rows left is shared out to the later ones.
+        on_error : {"record", "raise"}
+            What becomes of a row that cannot be explained, because the model or a function fails for it: a line in
+            ``diagnostics`` with the status "failed" and its error, and a warning in the end, while the others go on;
+            or the end of the run, with an error that names the row. Such a row is not kept in a ``store``, so that it
+            is tried again. Rows that do not fit the table are refused before anything is asked.
+
+        Returns
+        -------
+        ExplanationTable
+            The tables of all rows.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(60, 2))
+        >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+        >>> table = explainer.explain_many(data[:4], gbce.AtLeast(2), rules=[gbce.Mean()], seed=0, progress=False)
+        >>> table.counterfactuals.shape
+        (4, 2)
+        """
+        from gbce.batch import explain_many  # an outer room: it uses this one
+
+        return explain_many(
+            self,
+            rows,
+            target,
+            rules=rules,
+            seed=seed,
+            n_jobs=n_jobs,
+            progress=progress,
+            store=store,
+            max_model_rows=max_model_rows,
+            time_budget=time_budget,
+            total_model_rows=total_model_rows,
+            total_time=total_time,
+            on_error=on_error,
+        )
+
+    survival = explainer_survival
+    frontier = frontier
+    sensitivity = sensitivity
+
+    def decide(
+        self,
+        explanation: Explanation,
+        rule: Rule,
+        *,
+        max_model_rows: int | None = None,
+        time_budget: float | None = None,
+    ) -> pd.DataFrame:
+        """Apply a rule that may ask the model to an explanation of this explainer.
+
+        Parameters
+        ----------
+        explanation : Explanation
+            Of this explainer.
+        rule : Rule
+            Such as ``gbce.CVaR(0.95)``.
+        max_model_rows, time_budget : optional
+            What may be spent, as in :meth:`explain`.
+
+        Returns
+        -------
+        DataFrame
+            The chosen points in the user's columns, one line each.
+
+        Raises
+        ------
+        BudgetSpentError
+            If the budget does not allow what the rule asks the model.
+        """
+        require_rule(rule)
+        posterior = self.own_posterior(explanation, budget_of(max_model_rows, time_budget))
+        choice = apply_rule(rule, explanation.query, explanation.draws, posterior)
+        return point_table(self.space, choice.x, choice.labels(rule.label))
+
+    def assess(
+        self,
+        explanation: Explanation,
+        rows: Any,
+        *,
+        max_model_rows: int | None = None,
+        time_budget: float | None = None,
+    ) -> pd.DataFrame:
+        """Judge any rows as if a rule had chosen them, to answer "what if one does this instead".
+
+        Parameters
+        ----------
+        explanation : Explanation
+            Of this explainer.
+        rows : DataFrame or array of shape (k, d)
+            Alternatives; the index of a frame names them in the result.
+        max_model_rows, time_budget : optional
+            What may be spent, as in :meth:`explain`. Robustness is NaN where it is not enough for that.
+
+        Returns
+        -------
+        DataFrame
+            The columns of ``explanation.pointwise``.
+
+        Raises
+        ------
+        BudgetSpentError
+            If the budget does not even allow the rows themselves.
+        """
+        posterior = self.own_posterior(explanation, budget_of(max_model_rows, time_budget))
+        x = self.space.encode(rows)
+        named = isinstance(rows, pd.DataFrame) and not isinstance(rows.index, pd.RangeIndex)
+        labels = [str(label) for label in rows.index] if named else [f"row {i}" for i in range(len(x))]
+        decisions = evaluate_points(explanation.query, posterior, labels, x, self._neighbours)
+        return replace(explanation, decisions=decisions).pointwise
+
+    # --- the way of one row, for the rooms that build on it ---------------------------------------------------
+
+    def listed_rules(self, rules: Any) -> tuple[Rule, ...]:
+        """Return rules as a tuple, the default ones for ``None``, or say what is wrong with them."""
+        return require_rules(DEFAULT_RULES if rules is None else rules, self.space)
+
+    def prepare(self, target: Target, budget: Budget) -> tuple[tuple[Predictor, ...], Target]:
+        """Return predictors that count from zero and the target with its open numbers filled in.
+
+        What this asks the models is asked once per explainer.
+        """
+        _require_target(target)
+        predictors = tuple(predictor.metered() for predictor in self.predictors)
+        if target.reads_classes:
+            predictors = self._reference.as_classifiers(predictors, budget)
+        spread = self._reference.output_spread(predictors[0], budget) if target.needs_spread else 1.0
+        return predictors, target.resolve(spread)
+
+    def rows_to_prepare(self, target: Target) -> int:
+        """Return how many model rows :meth:`prepare` takes, if nothing was asked before."""
+        _require_target(target)
+        rows = self._reference.rows_to_compare(self.predictors) if target.reads_classes else 0
+        return rows + (len(self._reference.rows) if target.needs_spread else 0)
+
+    def explain_encoded(
+        self,
+        x0: Array,
+        predictors: tuple[Predictor, ...],
+        target: Target,
+        rules: tuple[Rule, ...],
+        seed: int,
+        budget: Budget,
+    ) -> Explanation:
+        """Explain a row ``(d,)`` as it is encoded; predictors and target are those of :meth:`prepare`."""
+        posterior, query = self._asked(self._posterior(x0, predictors, target, budget), x0, rules, seed)
+        part = 0.5 if rules else 1.0  # of the budget; the rest is for the rules and their figures
+        rng, allowed = stream(seed, SAMPLING), replace(posterior, budget=budget.share(part))
+        draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
+        # eta is the one that was reached, or found
+        posterior = replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1]), goal=None)
+        query = replace(query, mixture=posterior.mixture)
+        choices, rule_notes = apply_rules(query, draws, posterior)
+        decisions = evaluate_choices(query, posterior, choices, self._neighbours)
+        status, note = judge_status(query, draws.pool, decisions)
+        calibration = self._calibration(draws)
+        notes = [
+            note,
+            budget_note(draws, None if self.eta_rule is not None else self.mixture.eta),
+            "" if decisions or not choices else "The budget left no row to judge decisions with.",
+            calibration_note(calibration, posterior.mixture.eta),
+            *rule_notes,
+            *self.space.notes,
+            short_note(query, status, decisions),
+            mode_note(query, decisions),
+        ]
+        return Explanation(
+            query=query,
+            draws=draws,
+            decisions=decisions,
+            status=status,
+            notes=tuple(sentence for sentence in notes if sentence),
+            n_model_calls=posterior.n_calls,
+            n_model_rows=posterior.n_rows,
+            calibration=calibration,
+        )
+
+    def own_posterior(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
+        """Return the question of an explanation; refuse one of other models, and what is none."""
+        posterior = self.posterior_of(require_explanation(explanation), budget)
+        require_own(explanation, posterior)
+        return posterior
+
+    def posterior_of(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
+        """Return the question of an explanation, whose models are not looked at."""
+        if explanation.space != self.space or len(explanation.models) != len(self.predictors):
+            raise ValueError("the explanation was made with another space or other models than this explainer has")
+        predictors, target = self.prepare(explanation.target, budget)
+        prior = self.prior.at(self.space, explanation.x0)
+        return GibbsPosterior(prior, predictors, target, explanation.mixture, budget=budget)
+
+    # --- pieces ---------------------------------------------------------------------------------------------
+
+    def _posterior(
+        self, x0: Array, predictors: tuple[Predictor, ...], target: Target, budget: Budget
+    ) -> GibbsPosterior:
+        """Return the posterior of a row, at the eta that was given or with the goal that it is to meet."""
+        mixture, rule = self.mixture, self.eta_rule
+        if isinstance(rule, ModelError):
+            self._model_error = rule.measured(self._models[0], self.space.decode(self.data), target, self._model_error)
+            mixture, rule = replace(mixture, eta=rule.eta(target, self._model_error)), None
+        prior = self.prior.at(self.space, x0)
+        return GibbsPosterior(prior, predictors, target, mixture, rule, self._reference.rows, budget)
+
+    def _asked(
+        self, posterior: GibbsPosterior, x0: Array, rules: tuple[Rule, ...], seed: int
+    ) -> tuple[GibbsPosterior, Query]:
+        """Evaluate the row; return the posterior with its target bound to what was said, and the whole question."""
+        x = x0[None, :]
+        said = posterior.ask(x, own_decision=True)
+        posterior = replace(posterior, target=posterior.target.bind(said[0]))
+        zero = np.zeros((1, posterior.prior.dimension))
+        row = Points(zero, x, *posterior.read(said), cost=posterior.prior.cost(x), extra=np.zeros(1))
+        return posterior, Query(
+            space=self.space,
+            target=posterior.target,
+            models=tuple(predictor.name for predictor in posterior.predictors),
+            mixture=posterior.mixture,
+            evaluation=self.evaluation,
+            rules=rules,
+            seed=seed,
+            row=row,
+            identities=tuple(predictor.identity for predictor in posterior.predictors),
+            sparse=posterior.prior.spikes,
+        )
+
+    def _calibration(self, draws: Draws) -> dict[str, Any]:
+        """Return how eta was found, as plain numbers and text; nothing if it was given."""
+        if self.eta_rule is None:
+            return {}
+        if isinstance(self.eta_rule, ModelError):
+            return {"rule": self.eta_rule.label, "met": True, **(self._model_error or {})}
+        return {"rule": self.eta_rule.label, "met": bool(draws.info.goal_met)}
+
+
+def _require_target(target: Any) -> None:
+    if not isinstance(target, Target):
+        raise TypeError(f"target must be a gbce target such as gbce.AtLeast(10), not {target!r}")
+
+
+def _require(value: Any, method: str, what: str, example: str) -> None:
+    if isinstance(value, type) or not hasattr(value, method):
+        raise TypeError(f"{what} must be an object such as {example}, not {value!r}")
+
+
+def _with_distinct_names(predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:
+    names: list[str] = []
+    for predictor in predictors:
+        same = sum(name.split(" #")[0] == predictor.name for name in names)
+        names.append(predictor.name if same == 0 else f"{predictor.name} #{same + 1}")
+    return tuple(replace(predictor, name=name) for predictor, name in zip(predictors, names, strict=True))

@@ -1,0 +1,91 @@
+"""What became of a question, in words: attained or not, and whether the mode is really the mode."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gbce._validation import short
+from gbce.base import Query
+from gbce.decisions import Decision
+from gbce.draws import Draws, Points
+from gbce.explanation import Status
+
+__all__ = ["budget_note", "calibration_note", "judge_status", "mode_note", "short_note"]
+
+_DENSER = 0.1  # of log density: less is not worth a sentence
+
+
+def judge_status(query: Query, pool: Points, decisions: Sequence[Decision]) -> tuple[Status, str]:
+    """Say whether there was anything to do, and whether any evaluated point does it; a sentence where it is needed."""
+    wish, row = query.target.describe(), query.row
+    if row.reached[0, 0]:
+        now = short(row.outputs[0, 0])
+        return Status.ALREADY_REACHED, f"The row already reaches the target ({wish}): its output is {now}."
+    if pool.reached[:, 0].any():
+        return Status.ATTAINABLE, ""
+    none = f"None of {len(pool):,} candidates reaches the target ({wish})"
+    found = [decision.label for decision in decisions if decision.reached[0]]
+    if found:
+        return Status.ATTAINABLE, f"{none}, but {', '.join(found)} does."
+    loss = np.append(pool.loss[:, 0], [decision.loss[0] for decision in decisions])
+    best = np.append(pool.outputs[:, 0], [decision.outputs[0] for decision in decisions])[int(np.argmin(loss))]
+    return Status.NOT_ATTAINED, (
+        f"{none}; the best attainable is {short(float(best))}, against {short(row.outputs[0, 0])} now. "
+        "Widen the prior or the bounds, or ask for less."
+    )
+
+
+def budget_note(draws: Draws, eta: float | None) -> str:
+    """Say so if the budget ended the sampling; ``eta`` is the one that was asked for, if it was a number."""
+    if draws.info.complete:
+        return ""
+    reached = draws.rungs[-1]
+    if eta is None or reached < eta:
+        wish = "" if eta is None else f" of {eta:g}"
+        return f"The budget ran out at eta = {reached:g}{wish}: this is the posterior there, not the one asked for."
+    return f"The budget ran out after {len(draws.pool):,} evaluated points: fewer than the sampler was to draw."
+
+
+def calibration_note(calibration: Mapping[str, Any], eta: float) -> str:
+    """Say so if eta could not be found."""
+    if calibration.get("met", True):
+        return ""
+    return (
+        f"{calibration['rule']} could not be met: eta = {eta:g} is the best that was found, and its figures are below. "
+        "Ask for less, widen the prior, or allow more."
+    )
+
+
+def short_note(query: Query, status: Status, decisions: Sequence[Decision]) -> str:
+    """Say so if the mode falls short of a target that can be reached: it trades loss against distance."""
+    mode = _mode(decisions)
+    if status != Status.ATTAINABLE or mode is None or mode.reached[0]:
+        return ""
+    return (
+        f"{mode.label} falls short of the target ({query.target.describe()}): its output is "
+        f"{short(float(mode.outputs[0]))}, because the most probable point trades loss against distance. A larger eta, "
+        "a tolerance, or gbce.ChanceConstrained() goes all the way."
+    )
+
+
+def mode_note(query: Query, decisions: Sequence[Decision]) -> str:
+    """Say so if another decision is more probable than the mode, which refines only the best points it is given."""
+    mode = _mode(decisions)
+    others = [decision for decision in decisions if decision.rule is None or not decision.rule.seeks_mode]
+    if query.sparse or mode is None or not others:
+        return ""
+    objective = [float(query.mixture.objective(d.loss[None, :], np.array([d.cost]))[0]) for d in (mode, *others)]
+    best = int(np.argmin(objective))
+    if objective[0] - objective[best] <= _DENSER:
+        return ""
+    return (
+        f"{mode.label} is the most probable point that was found, but {others[best - 1].label} is more probable still "
+        f"(objective {short(objective[best])} against {short(objective[0])}): more candidates come closer to the mode."
+    )
+
+
+def _mode(decisions: Sequence[Decision]) -> Decision | None:
+    """Return the first decision that is meant to be the most probable point."""
+    answers = (d for d in decisions if d.rule is not None and d.rule.seeks_mode and not d.beside)
+    return next(answers, None)

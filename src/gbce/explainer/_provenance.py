@@ -1,0 +1,66 @@
+"""Whether an explanation is one of these models: it knows what its own said, and they are asked again."""
+
+import numpy as np
+
+from gbce.base import Array, Outputs, Target
+from gbce.draws import Points
+from gbce.explanation import Explanation
+from gbce.posterior import GibbsPosterior
+from gbce.predictors import Panel, same_answers, some_of
+
+__all__ = ["require_own"]
+
+
+def require_own(explanation: Explanation, posterior: GibbsPosterior) -> None:
+    """Refuse an explanation of other models, or of another prior, than the posterior has.
+
+    A model is asked about a few dozen points of the explanation; one with an identity of its own, such as a remote
+    one, is not asked, but compared by that.
+    """
+    points = _known_points(explanation)
+    for k, predictor in enumerate(posterior.predictors):
+        identity = explanation.query.identities[k] if k < len(explanation.query.identities) else None
+        if identity is None and predictor.identity:
+            continue  # a file of an earlier version does not tell
+        if (identity or "") != predictor.identity:
+            raise ValueError(
+                f"the explanation was made with another model: {identity or explanation.models[k]}, where this "
+                f"explainer has {predictor.identity or predictor.name}. {_ADVICE}"
+            )
+        if not predictor.identity:
+            panel = Panel((predictor,), posterior.budget)
+            most = max(panel.affords(_SHARE * len(points.x)) // _SHARE, 1)
+            now = _output(panel.ask_some(points.x[:most])[0], posterior.target)
+            _require_same(points.outputs[: most if now is None else len(now), k], now, predictor.name)
+    if not same_answers(points.cost, posterior.prior.cost(points.x)):
+        raise ValueError(f"the explanation was made with another prior than this explainer has. {_ADVICE}")
+
+
+_SHARE = 10  # of a budget, one part in so many may be spent on this check; the rest is for what is asked
+_ADVICE = "Explain the row with this explainer, or use the one that the explanation was made with."
+
+
+def _known_points(explanation: Explanation) -> Points:
+    """Return the row and some points that every model was asked about."""
+    pool = explanation.draws.pool
+    asked = np.flatnonzero(np.isfinite(pool.extra))
+    return Points.joined([explanation.row, pool.take(asked[some_of(len(asked))])])
+
+
+def _output(outputs: Outputs, target: Target) -> Array | None:
+    """Return what a model says now about points, ``(n,)``, as an explanation keeps it; none where that is lost."""
+    if not target.readable:  # from a file, which keeps no code
+        return outputs.values if outputs.values.ndim == 1 else None
+    return target.read(outputs).output
+
+
+def _require_same(before: Array, now: Array | None, name: str) -> None:
+    if now is None or same_answers(before, now):
+        return
+    with np.errstate(invalid="ignore"):
+        i = int(np.argmax(np.nan_to_num(np.abs(before - now))))  # infinite then and now is no difference
+    raise ValueError(
+        f"the explanation was made with another model: {name} says {now[i]:.4g} where it has {before[i]:.4g}, in one "
+        f"of {len(before)} points that were asked about again. {_ADVICE} (A model that answers differently each time "
+        "cannot be asked again.)"
+    )

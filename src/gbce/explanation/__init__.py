@@ -1,0 +1,8 @@
+"""The result: plain data about one row, with its tables. No model inside, nothing executable."""
+
+from gbce.decisions import Decision
+from gbce.explanation._explanation import Explanation, require_explanation
+from gbce.explanation._status import Status
+from gbce.explanation._tables import point_table
+
+__all__ = ["Decision", "Explanation", "Status", "point_table", "require_explanation"]

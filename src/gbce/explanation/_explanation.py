@@ -1,0 +1,436 @@
+"""The result: plain data about one row, with its tables. No model inside, nothing executable."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gbce._numerics import ENOUGH_ESS, REWEIGHTING, stream
+from gbce._validation import printable
+from gbce.base import Array, Query, Rule, Target
+from gbce.decisions import Decision, apply_known_rules, apply_rule, require_rule
+from gbce.draws import Draws, Points
+from gbce.eta import EtaRule, ModelError, as_etas, solve_eta
+from gbce.explanation._status import Status
+from gbce.explanation._tables import changes, front, intervals, point_table, quantiles, rule_index, shares
+from gbce.metrics import (
+    Diagnosis,
+    Disagreement,
+    Evaluation,
+    disagreement,
+    eta_path,
+    figures,
+    importance,
+    open_errors,
+    open_figures,
+)
+from gbce.posterior import Combine, Mixture, as_weights
+from gbce.space import Space
+
+if TYPE_CHECKING:
+    from gbce.plots import Plots
+
+__all__ = ["Explanation", "require_explanation"]
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What would have to change for the models to reach the target, as a distribution and as decisions.
+
+    Made by :meth:`gbce.Explainer.explain`; read through its tables.
+
+    Parameters
+    ----------
+    query : Query
+        What was asked: the features, the target with its numbers filled in, the models' names, eta with weights and
+        combination, the settings of the figures, the rules, the number that reproduces the draws, and the row itself,
+        evaluated. Each is also an attribute of the explanation.
+    draws : Draws
+        The posterior: ``.z (n, m)``, ``.x (n, d)``, ``.weights (n,)``, ``.outputs (n, K)``, ``.loss (n, K)``.
+    decisions : tuple of Decision
+        What the rules chose.
+    status : Status
+        ``"attainable"``, ``"already reached"`` or ``"not attained"``:
+        Whether there was anything to do, and whether any evaluated point does it.
+    notes : tuple of str
+        Sentences the user should read.
+    n_model_calls, n_model_rows : int
+        What it cost.
+    calibration : mapping
+        How eta was found, where a rule found it.
+
+    Examples
+    --------
+    >>> import gbce, numpy as np
+    >>> data = np.random.default_rng(0).normal(size=(200, 2))
+    >>> explainer = gbce.Explainer(lambda x: x[:, 0] + x[:, 1], data, space=gbce.Space.real(2))
+    >>> explanation = explainer.explain([0.0, 0.0], gbce.Value(1.0, scale=1, tolerance=0.5), seed=1)
+    >>> explanation.status, explanation.draws.x.shape
+    ('attainable', (2000, 2))
+    >>> explanation.importance.loc["x1", "change"] < 1.0
+    np.True_
+    """
+
+    query: Query
+    draws: Draws
+    decisions: tuple[Decision, ...]
+    status: Status
+    notes: tuple[str, ...]
+    n_model_calls: int
+    n_model_rows: int
+    calibration: Mapping[str, Any] = field(default_factory=dict)
+
+    # --- what was asked -------------------------------------------------------------------------------------
+
+    @property
+    def space(self) -> Space:
+        """The features."""
+        return self.query.space
+
+    @property
+    def target(self) -> Target:
+        """What was wanted of the output, its numbers filled in."""
+        return self.query.target
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the ``K`` models."""
+        return self.query.models
+
+    @property
+    def mixture(self) -> Mixture:
+        """Eta, with the weights of the models and their combination."""
+        return self.query.mixture
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """Settings of the figures."""
+        return self.query.evaluation
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Which decisions were asked for."""
+        return self.query.rules
+
+    @property
+    def seed(self) -> int:
+        """The number that reproduces the draws."""
+        return self.query.seed
+
+    @property
+    def row(self) -> Points:
+        """The row itself, evaluated."""
+        return self.query.row
+
+    @property
+    def eta(self) -> float:
+        """Weight of the loss against the prior."""
+        return float(self.query.mixture.eta)
+
+    @property
+    def x0(self) -> Array:
+        """The row, encoded: ``(d,)``."""
+        return self.query.x0
+
+    @property
+    def free(self) -> Array:
+        """Positions ``(m,)`` of the features that can move."""
+        return self.query.free
+
+    # --- tables ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def counterfactuals(self) -> pd.DataFrame:
+        """One line per decision in the user's columns and dtypes, with the rule as the index."""
+        x = np.array([decision.x for decision in self.decisions]).reshape(-1, len(self.space))
+        return point_table(self.space, x, [decision.label for decision in self.decisions])
+
+    def changes(self) -> pd.DataFrame:
+        """Only what changes, tidy: one line per rule and changed feature, with ``from``, ``to`` and ``change``.
+
+        Values are as the table has them; ``change`` is a difference of numbers, or of positions of an ordinal's levels,
+        and NaN where there is none.
+        """
+        return changes(self.space, self.x0, self.decisions)
+
+    @cached_property
+    def pointwise(self) -> pd.DataFrame:
+        """Figures of each decision: rule by loss, distance, robustness, plausibility, reached, and more.
+
+        ``loss`` (L_pt), ``reached`` and ``output`` are those of the first model; with several models
+        ``combined_loss`` is the one their combination stands for, and each model's own follow with its name in
+        brackets. ``distance`` (D_pt) is Euclidean in units of each feature's scale; ``robustness`` (Rb) and
+        ``plausibility`` (Plu) as in the paper; ``objective`` is what MAP minimises.
+        """
+        decided = self.decisions
+        loss = np.array([decision.loss for decision in decided]).reshape(-1, len(self.models))
+        x = np.array([decision.x for decision in decided]).reshape(-1, len(self.space))
+        cost = np.array([decision.cost for decision in decided])
+        table: dict[str, Any] = {
+            "loss": loss[:, 0],
+            "distance": self.space.distance(x, self.x0),
+            **{name: [decision.figures[name] for decision in decided] for name in open_figures()},
+            "reached": np.array([decision.reached[0] for decision in decided], dtype=bool),
+            "output": [decision.outputs[0] for decision in decided],
+            "objective": self.mixture.objective(loss, cost),
+            **{f"{name}_se": [decision.errors[name] for decision in decided] for name in open_errors()},
+        }
+        if len(self.models) > 1:
+            table["combined_loss"] = self.mixture.effective_loss(loss)
+            for k, name in enumerate(self.models):
+                table[f"loss[{name}]"] = loss[:, k]
+                table[f"reached[{name}]"] = np.array([bool(decision.reached[k]) for decision in decided], dtype=bool)
+        return pd.DataFrame(table, index=rule_index(decision.label for decision in decided))
+
+    @cached_property
+    def distribution(self) -> pd.Series:
+        """Figures of the whole posterior, each followed by its Monte Carlo error under the same name plus ``_se``.
+
+        ``success_probability`` (SP), ``tail`` (Tail), ``stability`` (Stability, in units of each feature's scale),
+        ``expected_loss`` and ``expected_distance``. ``tail_low`` and ``tail_high`` are the 95% interval of the tail,
+        from order statistics; ``tail_se`` is that of its longer side. With several models these are the first one's;
+        each model's own, and success under all and under at least half of them, follow in brackets.
+        """
+        table: dict[str, float] = {}
+        for name, figure in figures(self.draws, self.space, self.x0, self.evaluation.alpha, self.models).items():
+            table |= figure.entries(name)
+        return pd.Series(table, name="value")
+
+    @cached_property
+    def importance(self) -> pd.DataFrame:
+        """By feature: ``change`` = E|x_j - row_j| (VarImp), its error ``se``, the ``prior``'s own value, and ``ratio``.
+
+        A feature that does not matter to the model moves as far as the prior lets it: a ratio near one.
+        """
+        return importance(self.draws, self.space, self.x0)
+
+    def intervals(self, mass: float = 0.9) -> pd.DataFrame:
+        """Central interval of each feature's value under the posterior, in its own units, beside the row's value.
+
+        A category has no interval: ``median`` is its most probable level; :meth:`shares` has them all.
+
+        Parameters
+        ----------
+        mass : float
+            Probability of the interval.
+        """
+        if not 0 < mass < 1:
+            raise ValueError(f"mass must lie between 0 and 1, not {mass!r}")
+        return intervals(self.draws, self.space, self.x0, mass)
+
+    def quantiles(self, q: float) -> Array:
+        """Quantile of each feature as encoded, ``(d,)``; of a category, its most probable level."""
+        return quantiles(self.draws, self.space, q)
+
+    def shares(self, feature: str) -> pd.DataFrame:
+        """How probable each level of a category or an ordinal is, under the posterior and under the prior.
+
+        Parameters
+        ----------
+        feature : str
+            Its name.
+
+        Returns
+        -------
+        DataFrame
+            One line per level: ``posterior`` and ``prior``. A feature that may be missing has a line for that.
+        """
+        return shares(self.draws, self.space, feature)
+
+    @cached_property
+    def diagnostics(self) -> dict[str, Any]:
+        """How it was sampled: ess, pareto_k or r_hat, log_evidence and its error, rungs, cost, notes, and more.
+
+        ``sampling`` is the verdict on the draws in one word of :class:`gbce.metrics.Verdict`, ``verdict`` a sentence.
+
+        Where a rule chose eta, ``calibration`` has what it went by.
+        """
+        diagnosis = Diagnosis.of(self.draws, self.mixture, tuple(self.space.names[j] for j in self.free))
+        sampling, sentence = diagnosis.judge()
+        return diagnosis.entries() | {
+            "calibration": self._calibration(),
+            "n_model_calls": self.n_model_calls,
+            "n_model_rows": self.n_model_rows,
+            "sampling": sampling,
+            "verdict": sentence,
+            "notes": list(self.notes),
+        }
+
+    def _calibration(self) -> dict[str, Any]:
+        """Return how eta was found, with the figures it was found by."""
+        if not self.calibration:
+            return {}
+        names = ("success_probability", "expected_loss")
+        found = {key: float(self.distribution[key]) for name in names for key in (name, f"{name}_se")}
+        return {**self.calibration, "eta": self.eta, **found}
+
+    # --- other questions to the same draws ------------------------------------------------------------------
+
+    def path(self, etas: Sequence[float] | None = None) -> pd.DataFrame:
+        """Return figures of the posterior as functions of eta, with no further model call.
+
+        Every rung of a tempered run is the posterior at a smaller eta; between rungs the points are reweighted.
+
+        Parameters
+        ----------
+        etas : sequence of float, optional
+            Where to look; from zero, the prior, to the explanation's own eta when left out. Beyond that the draws
+            soon cannot carry the question.
+
+        Returns
+        -------
+        DataFrame
+            One line per eta: ``success_probability``, ``tail``, ``stability``, ``expected_loss``,
+            ``expected_distance`` and ``log_evidence``, each again as ``*_se``, ``tail_low`` and ``tail_high``, and
+            ``ess``. Below 100 effective draws the figures are left open.
+        """
+        wanted = None if etas is None else as_etas(etas)
+        return eta_path(self.draws, self.mixture, self.space, self.x0, self.evaluation.alpha, wanted)
+
+    def disagreement(self) -> Disagreement:
+        """Return how much the models disagree about the draws, and where: tables and a sentence."""
+        return disagreement(self.draws, self.space, self.free, self.models, self.mixture.weights)
+
+    def frontier(
+        self, *, distance: str = "l2", levels: Sequence[float] | None = None, among: str = "draws"
+    ) -> pd.DataFrame:
+        """Return the cheapest draw (or decision) for every reliability, with no model call.
+
+        Parameters
+        ----------
+        distance : {"l2", "l1"}
+            What is cheap, in units of each feature's scale: Euclidean distance from the row, or the sum of changes.
+        levels : sequence of float, optional
+            Reliabilities to answer for; every step of the frontier when left out. One that none attains has no line.
+        among : {"draws", "pool"}
+            Where to look: among the draws, or all evaluated points, those the posterior gives no weight included.
+
+        Returns
+        -------
+        DataFrame
+            By ``reliability``, the weighted share of models that reach the target: ``distance``, ``se`` (zero here),
+            and the row in the user's columns. :meth:`gbce.Explainer.frontier` has noise and other models.
+        """
+        points, weights = (self.draws, self.row, self.decisions, self.space), self.mixture.weights
+        return front(*points, weights, distance=distance, levels=levels, among=among)
+
+    def at(
+        self,
+        eta: float | EtaRule | None = None,
+        *,
+        weights: Sequence[float] | None = None,
+        combine: Combine | None = None,
+    ) -> "Explanation":
+        """Return the same draws at another eta, other model weights or another combination, by reweighting.
+
+        Rules that choose among evaluated points are applied again; figures that need the model are left NaN.
+
+        Parameters
+        ----------
+        eta : float, SuccessProbability or ExpectedLoss, optional
+            The new eta, or what it is to achieve.
+        weights : sequence of K numbers, optional
+            New weights of the models.
+        combine : {"any", "all", "average"} or Entropic, optional
+            New combination.
+
+        Raises
+        ------
+        ValueError
+            Where fewer than 100 effective draws would be left: then the draws cannot carry the question.
+        """
+        mixture = Mixture(
+            self.eta if eta is None or isinstance(eta, EtaRule) else eta,
+            self.mixture.weights if weights is None else as_weights(weights, len(self.models)),
+            self.mixture.combine if combine is None else combine,
+        )
+        if isinstance(eta, EtaRule):
+            mixture = replace(mixture, eta=self._eta_by(eta, mixture))
+        weighted = self.draws.reweighed(mixture)
+        if weighted.ess < min(ENOUGH_ESS, self.draws.ess):
+            raise ValueError(
+                f"the draws cannot carry eta = {mixture.eta:g}, combine = {mixture.combine!r}: {weighted.ess:.0f} "
+                f"effective draws would be left of {len(weighted.pool)}. Run explain again so, with more candidates."
+            )
+        draws = weighted.resample(stream(self.seed, REWEIGHTING), len(self.draws))
+        query = replace(self.query, mixture=mixture)
+        decisions, undecided = apply_known_rules(query, draws)
+        note = f"Reweighted from eta = {self.eta:g}: robustness and plausibility were not computed again."
+        if undecided:
+            note += f" {', '.join(undecided)} must ask the model: use explainer.decide(explanation, rule)."
+        kept = self.notes[:1] if self.status != Status.ATTAINABLE else ()
+        return replace(self, query=query, draws=draws, decisions=tuple(decisions), notes=(*kept, note))
+
+    def _eta_by(self, rule: EtaRule, mixture: Mixture) -> float:
+        if isinstance(rule, ModelError):
+            raise TypeError("ModelError needs the model: give it to gbce.Explainer(..., eta=gbce.ModelError(y))")
+        eta, met = solve_eta(self.draws, mixture, rule)
+        if not met:
+            raise ValueError(
+                f"the draws cannot carry {rule.label}: of all etas that they carry, {eta:g} comes closest. Run "
+                "gbce.Explainer(..., eta=...) with it."
+            )
+        return eta
+
+    def decide(self, rule: Rule) -> pd.DataFrame:
+        """Apply one more rule to the draws and return its choice in the user's columns, one line per point.
+
+        A rule that must ask the model (CVaR, ChanceConstrained, DirectOpt) needs ``explainer.decide`` instead.
+        """
+        choice = apply_rule(require_rule(rule), self.query, self.draws)
+        return point_table(self.space, choice.x, choice.labels(rule.label))
+
+    # --- for people -----------------------------------------------------------------------------------------
+    # The outer rooms (plots, report, io) are imported when asked for, so that this room does not depend on them.
+
+    def summary(self) -> str:
+        """Return a readable text: verdict, posterior, what changes, decisions, notes."""
+        from gbce.report import as_text
+
+        return as_text(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Explanation: {printable(self.target.describe())}, {self.status}, {len(self.draws)} draws, "
+            f"{len(self.decisions)} decisions; print(explanation.summary()) shows it>"
+        )
+
+    def _repr_html_(self) -> str:
+        from gbce.report import as_html
+
+        return as_html(self)
+
+    @property
+    def plot(self) -> "Plots":
+        """Pictures: ``explanation.plot.posterior()``, ``explanation.plot.changes()``."""
+        from gbce.plots import Plots
+
+        return Plots(self)
+
+    def to_arviz(self) -> Any:
+        """Return the draws as ArviZ reads them: an ``xarray.DataTree`` with one chain per independent run.
+
+        Variables are the features that can move, ``loss`` and ``distance``. Needs the extra ``arviz``.
+        """
+        from gbce.explanation._arviz import to_arviz
+
+        return to_arviz(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything to one file, whole or not at all; :func:`gbce.load` reads it back."""
+        from gbce.files import save
+
+        return save(self, path)
+
+
+def require_explanation(explanation: Any) -> Explanation:
+    """Return ``explanation`` if it is one, or say what was expected."""
+    if not isinstance(explanation, Explanation):
+        raise TypeError(
+            f"explanation must be what explainer.explain(...) or gbce.load(...) returned, not {explanation!r:.80}"
+        )
+    return explanation

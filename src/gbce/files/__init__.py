@@ -1,0 +1,7 @@
+"""Explanations in files: one zip of arrays and JSON. Reading one never runs code from it."""
+
+from gbce.files._archive import FileError
+from gbce.files._durable import clear_leftovers, is_partial, whole_file
+from gbce.files._files import load, save
+
+__all__ = ["FileError", "clear_leftovers", "is_partial", "load", "save", "whole_file"]

@@ -1,0 +1,200 @@
+"""Targets, rules and samplers' reports as plain data, and back: anybody's classes, not only the built-in ones.
+
+A class is known by its name among those that are defined when a file is read: nothing is imported because a file says
+so. What cannot be built again is kept as the plain data it was written as, under its label, and says why.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from gbce.base import Choice, Outputs, Reading, Rule, Scene, Target
+from gbce.draws import SamplerInfo
+from gbce.space import read_value, write_value
+
+__all__ = ["KeptInfo", "KeptRule", "KeptTarget", "read_info", "read_rule", "read_target", "write_open"]
+
+Written = dict[str, Any]
+_OURS = "gbce"  # built-in classes are known by their public names, wherever they live
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class KeptTarget(Target):
+    """A target of a file whose class is not there, or that held something a file does not keep."""
+
+    written: Mapping[str, Any]
+    reason: str
+
+    @property
+    def readable(self) -> bool:
+        """False: what it does with outputs was lost."""
+        return False
+
+    def read(self, outputs: Outputs) -> Reading:
+        """Say why it cannot."""
+        _refuse(self)
+
+    def describe(self) -> str:
+        """Return the wish as it was described."""
+        return str(self.written["label"])
+
+
+@dataclass(frozen=True)
+class KeptRule(Rule):
+    """A rule of a file whose class is not there, or that held something a file does not keep."""
+
+    asks_model = True  # nothing it might choose is known
+
+    written: Mapping[str, Any]
+    reason: str
+
+    @property
+    def label(self) -> str:
+        """The rule's own."""
+        return str(self.written["label"])
+
+    def choose(self, scene: Scene) -> Choice:
+        """Say why it cannot."""
+        _refuse(self)
+
+
+@dataclass(frozen=True)
+class KeptInfo(SamplerInfo):
+    """What somebody's own sampler reported, whose class is not there."""
+
+    written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def entries(self) -> dict[str, Any]:
+        """Return what was reported, as plain data by name."""
+        own = {name: value for name, value in super().entries().items() if name != "written"}
+        return own | {name: _read(value) for name, value in self.written["options"].items() if value is not None}
+
+    @property
+    def runs(self) -> str:
+        """As the sampler said it."""
+        return str(self.written["says"]["runs"])
+
+    @property
+    def kind_of_run(self) -> str:
+        """As the sampler said it."""
+        return str(self.written["says"]["kind_of_run"])
+
+    @property
+    def tempered(self) -> bool:
+        """As the sampler said it."""
+        return bool(self.written["says"]["tempered"])
+
+
+def _refuse(kept: "KeptTarget | KeptRule") -> NoReturn:
+    raise ValueError(f"{kept.written['label']} came from a file, and {kept.reason}")
+
+
+def write_open(thing: Target | Rule | SamplerInfo) -> Written:
+    """Return a target, a rule or a report as plain data."""
+    if isinstance(thing, (KeptTarget, KeptRule, KeptInfo)):
+        return dict(thing.written)
+    written: Written = {"type": _name_of(type(thing)), "label": _label_of(thing), "options": {}}
+    if isinstance(thing, SamplerInfo):
+        written["says"] = {name: getattr(thing, name) for name in ("runs", "kind_of_run", "tempered")}
+    if not dataclasses.is_dataclass(thing):
+        return written | {"lost": "its class is no dataclass, so that its options are not known"}
+    for f in dataclasses.fields(thing):
+        if "file" in f.metadata:  # an option that says itself what becomes of it
+            continue
+        try:
+            written["options"][f.name] = _write(getattr(thing, f.name))
+        except TypeError:
+            written["lost"] = f"a file does not keep its {f.name}: give the rule or target anew"
+    return written
+
+
+def read_target(written: Written) -> Target:
+    """Return a target as it was, or as plain data with its label."""
+    return _read_open(written, Target, KeptTarget)  # type: ignore[type-abstract]
+
+
+def read_rule(written: Written) -> Rule:
+    """Return a rule as it was, or as plain data with its label."""
+    return _read_open(written, Rule, KeptRule)  # type: ignore[type-abstract]
+
+
+def read_info(written: Written) -> SamplerInfo:
+    """Return a sampler's report as it was, or the part that every sampler has with the rest as plain data."""
+    usual = {f.name for f in dataclasses.fields(SamplerInfo)}
+
+    def kept(written: Written, reason: str) -> SamplerInfo:
+        return KeptInfo(
+            **{name: _read(value) for name, value in written["options"].items() if name in usual}, written=written
+        )
+
+    return _read_open(written, SamplerInfo, kept)
+
+
+def _read_open(written: Written, base: type[T], kept: Callable[[Written, str], T]) -> T:
+    if not (isinstance(written["type"], str) and isinstance(written["label"], str)):
+        raise ValueError(f"{written!r:.80} has no type or no label")
+    if "lost" in written:
+        return kept(written, str(written["lost"]))
+    found = [cls for cls in _subclasses(base) if _name_of(cls) == written["type"]]
+    if not found:
+        module, _, name = written["type"].partition(":")
+        if module == _OURS:
+            raise ValueError(f"there is no {base.__name__.lower()} {name!r}")
+        return kept(written, f"its class {name} is not known here: import {module} and load the file again")
+    lost = {f.name: f.metadata["file"] for f in dataclasses.fields(found[-1]) if "file" in f.metadata}  # type: ignore[arg-type]
+    return found[-1](**lost, **{name: _read(value) for name, value in written["options"].items()})
+
+
+def _subclasses(base: type[T]) -> Iterator[type[T]]:
+    yield base
+    for cls in base.__subclasses__():
+        yield from _subclasses(cls)
+
+
+def _name_of(cls: type) -> str:
+    module = cls.__module__.split(".")[0]
+    return f"{_OURS}:{cls.__name__}" if module == _OURS else f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _label_of(thing: Target | Rule | SamplerInfo) -> str:
+    if isinstance(thing, Target):
+        return thing.describe()
+    return thing.label if isinstance(thing, Rule) else thing.sampler
+
+
+def _write(value: Any) -> Any:
+    """Return an option as JSON has it; lists, mappings and arrays under a word for them."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "fiub":
+            raise TypeError(f"an array of {value.dtype} cannot be written to a file")
+        return {"array": value.tolist(), "dtype": value.dtype.str}
+    if isinstance(value, list):
+        return {"list": [_write(part) for part in value]}
+    if isinstance(value, tuple):
+        return {"parts": [_write(part) for part in value]}
+    if isinstance(value, Mapping):
+        return {"map": [[_write(key), _write(part)] for key, part in value.items()]}
+    if isinstance(value, Target):
+        written = write_open(value)
+        if "lost" in written:
+            raise TypeError(written["lost"])
+        return {"target": written}
+    return write_value(value)
+
+
+def _read(written: Any) -> Any:
+    if not isinstance(written, dict):
+        return read_value(written)
+    if "array" in written:
+        return np.array(written["array"], dtype=np.dtype(written["dtype"]))
+    if "list" in written:
+        return [_read(part) for part in written["list"]]
+    if "parts" in written:
+        return tuple(_read(part) for part in written["parts"])
+    if "map" in written:
+        return {_read(key): _read(part) for key, part in written["map"]}
+    return read_target(written["target"]) if "target" in written else read_value(written)

@@ -1,0 +1,251 @@
+"""Explanations in files: one zip of arrays and JSON. Reading one never runs code from it."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from gbce._validation import is_number
+from gbce.base import Array, Query, Rule
+from gbce.draws import Draws, Points
+from gbce.explanation import Decision, Explanation, Status
+from gbce.files._archive import Archive, FileError, TooLargeError, write_archive
+from gbce.files._classes import read_info, read_rule, read_target, write_open
+from gbce.files._durable import whole_file
+from gbce.files._soundness import require_sound
+from gbce.metrics import Evaluation
+from gbce.posterior import Combine, Entropic, Mixture
+from gbce.space import space_fields, space_of
+
+__all__ = ["FileError", "load", "save"]
+
+FORMAT = 6
+_POINTS = tuple(f.name for f in fields(Points))
+_DECIDED = ("x", "outputs", "loss", "reached", "cost", "beside")
+_DRAWS = ("pool_weights", "index", "weights", "prior_change", "base")
+_NEEDED = (
+    *(f"{room}.{name}" for room in ("pool", "row") for name in _POINTS),
+    *(f"draws.{name}" for name in _DRAWS),
+    *(f"decisions.{name}" for name in _DECIDED),
+    "decisions.figures",
+    "decisions.errors",
+    "mixture.weights",
+)
+_POSSIBLE = ("draws.groups",)
+
+
+def save(explanation: Explanation, path: str | Path) -> Path:
+    """Write an explanation to ``path``, whole or not at all.
+
+    It is on the disk when this returns. Functions are not kept: a :class:`gbce.Loss` comes back without its function,
+    a noise given as a function comes back as one that says it is gone, and a rule or target that holds one comes back
+    as plain data with its label.
+    """
+    path = Path(path)
+    with whole_file(path) as file:
+        write_archive(file, _manifest(explanation), _arrays(explanation), _plain)
+    return path
+
+
+def load(path: str | Path, *, max_bytes: int | None = None) -> Explanation:
+    """Read an explanation that :meth:`gbce.Explanation.save` wrote.
+
+    A file may come from anybody: nothing in it is run and nothing imported for it, no more of it is unpacked than
+    ``max_bytes``, and what it holds is checked. A rule, target or sampler of your own comes back as it was if its class
+    is defined by then; otherwise it is plain data with its label, and says what to import.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    max_bytes : int, optional
+        How much it may take in memory; 500 MB, or ten times the size of the file if that is more, when left out.
+
+    Returns
+    -------
+    Explanation
+        With the same numbers to the last bit. It carries no model.
+
+    Raises
+    ------
+    gbce.FileError
+        If the file is not an explanation, is damaged, too large, or of a later format; it is a ``ValueError``.
+    OSError
+        If there is no such file, or it may not be read.
+
+    Examples
+    --------
+    >>> import gbce, numpy as np, os, tempfile
+    >>> data = np.random.default_rng(0).normal(size=(50, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+    >>> explanation = explainer.explain(data[0], gbce.AtLeast(2), rules=[gbce.MAP()], seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = gbce.load(explanation.save(os.path.join(folder, "row0.gbce")))
+    >>> again.counterfactuals.equals(explanation.counterfactuals)
+    True
+    """
+    if max_bytes is not None and not (is_number(max_bytes) and max_bytes > 0):
+        raise ValueError(f"load: max_bytes must be a positive number or None, not {max_bytes!r}")
+    with Path(path).open("rb") as file:
+        # zipfile, numpy and json fail on rubbish in a dozen ways of their own; here they all mean the same
+        try:
+            archive = Archive(file, max_bytes)
+        except TooLargeError as error:
+            raise FileError(f"{path} is too large: {error}") from None
+        except Exception as error:
+            raise FileError(f"{path} is not an explanation written by gbce: {error}") from error
+        found = archive.manifest.get("format")
+        if found != FORMAT:
+            raise FileError(f"{path} has format {found!r}; this version of gbce reads format {FORMAT}")
+        try:
+            arrays = archive.arrays(_NEEDED, _POSSIBLE)
+            explanation = _rebuilt(archive.manifest, arrays)
+            require_sound(explanation)
+        except Exception as error:
+            raise FileError(f"{path} is damaged: {type(error).__name__} {error}") from error
+    return explanation
+
+
+def _arrays(explanation: Explanation) -> dict[str, Array]:
+    draws = explanation.draws
+    arrays = {f"pool.{name}": getattr(draws.pool, name) for name in _POINTS}
+    arrays |= {f"row.{name}": getattr(explanation.row, name) for name in _POINTS}
+    arrays |= {f"draws.{name}": getattr(draws, name) for name in _DRAWS}
+    if draws.groups is not None:
+        arrays["draws.groups"] = draws.groups
+    decisions = explanation.decisions
+    for name in _DECIDED:
+        arrays[f"decisions.{name}"] = np.array([getattr(decision, name) for decision in decisions])
+    for name in ("figures", "errors"):
+        arrays[f"decisions.{name}"] = np.array([list(getattr(decision, name).values()) for decision in decisions])
+    arrays["mixture.weights"] = explanation.mixture.weights
+    return arrays
+
+
+def _manifest(explanation: Explanation) -> dict[str, Any]:
+    draws, space = explanation.draws, explanation.space
+    evaluation = {f.name: getattr(explanation.evaluation, f.name) for f in fields(Evaluation)}
+    if callable(evaluation["noise"]):
+        evaluation["noise"] = None
+    return {
+        "format": FORMAT,
+        "space": space_fields(space),
+        "target": write_open(explanation.target),
+        "models": explanation.models,
+        "identities": explanation.query.identities,
+        "sparse": explanation.query.sparse,
+        "mixture": {"eta": explanation.mixture.eta, "combine": _combine_written(explanation.mixture.combine)},
+        "evaluation": evaluation,
+        "rules": [write_open(rule) for rule in explanation.rules],
+        "seed": explanation.seed,
+        "draws": {
+            "resampled": draws.resampled,
+            "log_evidence": draws.log_evidence,
+            "log_evidence_se": draws.log_evidence_se,
+            "rungs": draws.rungs,
+            "tied": draws.tied,
+        },
+        "sampler": write_open(draws.info),
+        "decisions": _decision_words(explanation),
+        "status": str(explanation.status),
+        "notes": explanation.notes,
+        "n_model_calls": explanation.n_model_calls,
+        "n_model_rows": explanation.n_model_rows,
+        "calibration": dict(explanation.calibration),
+    }
+
+
+def _combine_written(combine: Combine) -> Any:
+    return {"t": float(combine.t)} if isinstance(combine, Entropic) else combine
+
+
+def _combine_read(written: Any) -> Combine:
+    return Entropic(written["t"]) if isinstance(written, dict) else written
+
+
+def _decision_words(explanation: Explanation) -> dict[str, Any]:
+    """Return what of the decisions is no number: labels, which of the rules chose each, the names of their figures."""
+    decisions = explanation.decisions
+    position = {id(rule): i for i, rule in enumerate(explanation.rules)}
+    return {
+        "labels": [decision.label for decision in decisions],
+        "rules": [position.get(id(decision.rule)) for decision in decisions],
+        "figures": list(decisions[0].figures) if decisions else [],
+        "errors": list(decisions[0].errors) if decisions else [],
+    }
+
+
+def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
+    evaluation = manifest["evaluation"]
+    if evaluation["noise"] is None:
+        evaluation["noise"] = _lost_noise
+    draws = Draws(
+        pool=_points(arrays, "pool"),
+        **cast(dict[str, Any], {name: arrays[f"draws.{name}"] for name in _DRAWS}),
+        groups=arrays.get("draws.groups"),
+        info=read_info(manifest["sampler"]),
+        **manifest["draws"] | {"rungs": tuple(manifest["draws"]["rungs"])},
+    )
+    query = Query(
+        space=space_of(manifest["space"]),
+        target=read_target(manifest["target"]),
+        models=tuple(manifest["models"]),
+        mixture=Mixture(
+            manifest["mixture"]["eta"], arrays["mixture.weights"], _combine_read(manifest["mixture"]["combine"])
+        ),
+        evaluation=Evaluation(**evaluation),
+        rules=tuple(read_rule(written) for written in manifest["rules"]),
+        seed=manifest["seed"],
+        row=_points(arrays, "row"),
+        identities=tuple(manifest["identities"]),
+        sparse=bool(manifest["sparse"]),
+    )
+    return Explanation(
+        query=query,
+        draws=draws,
+        decisions=_decisions(manifest["decisions"], query.rules, arrays),
+        status=Status(manifest["status"]),
+        notes=tuple(manifest["notes"]),
+        n_model_calls=manifest["n_model_calls"],
+        n_model_rows=manifest["n_model_rows"],
+        calibration=manifest["calibration"],
+    )
+
+
+def _points(arrays: dict[str, Array], prefix: str) -> Points:
+    return Points(**{name: arrays[f"{prefix}.{name}"] for name in _POINTS})
+
+
+def _decisions(words: dict[str, Any], rules: tuple[Rule, ...], arrays: dict[str, Array]) -> tuple[Decision, ...]:
+    labels = words["labels"]
+    for name in (*_DECIDED, "figures", "errors"):
+        if len(arrays[f"decisions.{name}"]) != len(labels):
+            raise ValueError(f"there are {len(labels)} decisions, but {name} of {len(arrays[f'decisions.{name}'])}")
+    return tuple(
+        Decision(
+            label=label,
+            rule=None if words["rules"][i] is None else rules[words["rules"][i]],
+            figures=dict(zip(words["figures"], arrays["decisions.figures"][i].tolist(), strict=True)),
+            errors=dict(zip(words["errors"], arrays["decisions.errors"][i].tolist(), strict=True)),
+            **{name: _scalar(arrays[f"decisions.{name}"][i]) for name in _DECIDED},
+        )
+        for i, label in enumerate(labels)
+    )
+
+
+def _scalar(value: Any) -> Any:
+    """Return an array as it is, and one number as a plain one."""
+    return value if np.ndim(value) else value.item()
+
+
+def _lost_noise(rng: np.random.Generator, n: int) -> Array:
+    raise ValueError("the execution noise was a function, which a file does not keep; give the rule a noise of its own")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{value!r} of type {type(value).__name__} cannot be written to a file")

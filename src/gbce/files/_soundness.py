@@ -1,0 +1,119 @@
+"""Whether an explanation that came from a file fits together: shapes, weights, and numbers where numbers belong."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gbce._validation import is_number
+from gbce.base import Array
+from gbce.draws import Draws, Points
+from gbce.explanation import Decision, Explanation
+from gbce.space import Space
+
+__all__ = ["require_sound"]
+
+_SUM_SLACK = 1e-6  # weights sum to one up to the rounding of a million of them
+
+Test = Callable[[Array], Any]
+
+
+def require_sound(explanation: Explanation) -> None:
+    """Refuse what no explanation holds; the error names it."""
+    draws, d, k = explanation.draws, len(explanation.space), len(explanation.models)
+    _require_words(explanation)
+    latent = draws.pool.z.shape[1:]
+    if len(latent) != 1 or not len(draws.pool):
+        raise ValueError("the pool has no points, or none with coordinates")
+    _require_points("pool", draws.pool, len(draws.pool), latent[0], explanation.space, k)
+    _require_points("row", explanation.row, 1, latent[0], explanation.space, k)
+    _require_draws(draws, d)
+    for decision in explanation.decisions:
+        _require_decision(decision, explanation.space, k)
+    _require("mixture.weights", explanation.mixture.weights, (k,), "f", _shares)
+    explanation.space.frame(explanation.row.x)  # levels and dtypes make a table
+
+
+def _require(name: str, array: Array, shape: tuple[int, ...], kinds: str, sound: Test) -> None:
+    if np.shape(array) != shape:
+        raise ValueError(f"{name} has the shape {np.shape(array)}, where {shape} belongs")
+    if array.dtype.kind not in kinds:
+        raise ValueError(f"{name} holds {array.dtype}")
+    if not np.all(sound(array)):
+        raise ValueError(f"{name} holds values that it cannot have")
+
+
+def _known(array: Array) -> Array:
+    return ~np.isnan(array)
+
+
+def _any(array: Array) -> bool:
+    return True
+
+
+def _shares(array: Array) -> bool:
+    """Whether these are weights that sum to one; a comparison with NaN is false."""
+    return bool((array >= 0).all() and abs(array.sum() - 1.0) <= _SUM_SLACK)
+
+
+def _positions(n: int) -> Test:
+    return lambda array: (array >= 0) & (array < n)
+
+
+def _require_points(room: str, points: Points, n: int, m: int, space: Space, k: int) -> None:
+    _require(f"{room}.z", points.z, (n, m), "f", np.isfinite)
+    _require(f"{room}.x", points.x, (n, len(space)), "f", _inside(space))
+    for name in ("outputs", "loss"):  # a loss may be infinite, and is shown as the output where there are several
+        _require(f"{room}.{name}", getattr(points, name), (n, k), "f", _known)
+    _require(f"{room}.reached", points.reached, (n, k), "b", _any)
+    for name in ("cost", "extra"):
+        _require(f"{room}.{name}", getattr(points, name), (n,), "f", _known)
+
+
+def _inside(space: Space) -> Test:
+    """Return what tells whether values ``(..., d)`` are some that the features have."""
+    may_lack = np.array([feature.missing is not None for feature in space.features]) | space.follows
+    levels = np.array([len(feature.levels) if feature.levels else np.inf for feature in space.features])
+    leveled = np.isfinite(levels)
+
+    def sound(x: Array) -> Array:
+        code = ~leveled | ((x >= 0) & (x < levels) & (x == np.round(x)))
+        return (np.isfinite(x) & code) | (np.isnan(x) & may_lack)
+
+    return sound
+
+
+def _require_draws(draws: Draws, d: int) -> None:
+    n = len(draws.pool)
+    _require("draws.pool_weights", draws.pool_weights, (n,), "f", _shares)
+    _require("draws.index", draws.index, (len(draws.index),), "iu", _positions(n))
+    _require("draws.weights", draws.weights, (len(draws.index),), "f", _shares)
+    _require("draws.prior_change", draws.prior_change, (d,), "f", lambda change: change >= 0)
+    _require("draws.base", draws.base, (n,), "f", _known)
+    if draws.groups is not None:
+        _require("draws.groups", draws.groups, (n,), "iu", _positions(n))
+    numbers: Sequence[Any] = (draws.log_evidence, draws.log_evidence_se, draws.tied, *draws.rungs)
+    if not draws.rungs or not all(is_number(number) and number == number for number in numbers):
+        raise ValueError("the evidence or the rungs of the draws are no numbers")
+    if not isinstance(draws.resampled, bool) or draws.tied < 0 or draws.log_evidence_se < 0 or min(draws.rungs) < 0:
+        raise ValueError("the facts about the draws cannot be")
+
+
+def _require_decision(decision: Decision, space: Space, k: int) -> None:
+    room = f"decision {decision.label!r}:"
+    _require(f"{room} x", decision.x, (len(space),), "f", _inside(space))
+    for name in ("outputs", "loss"):
+        _require(f"{room} {name}", getattr(decision, name), (k,), "f", _known)
+    _require(f"{room} reached", decision.reached, (k,), "b", _any)
+    if not is_number(decision.cost) or np.isnan(decision.cost):  # the other figures may not have been computed
+        raise ValueError(f"{room} cost is no number")
+
+
+def _require_words(explanation: Explanation) -> None:
+    texts = (*explanation.models, *explanation.notes, explanation.status, *(one.label for one in explanation.decisions))
+    if not explanation.models or not all(isinstance(text, str) for text in texts):
+        raise ValueError("names and notes must be texts, and there must be a model")
+    for name in ("seed", "n_model_calls", "n_model_rows"):
+        count = getattr(explanation, name)
+        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            raise ValueError(f"{name} is {count!r}")

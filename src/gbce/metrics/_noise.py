@@ -1,0 +1,75 @@
+"""Execution noise: what becomes of a recommendation that is carried out only approximately.
+
+The paper's D_r. The same offsets are used for every point that is compared (common random numbers), so that the
+difference between two points is not blurred by the noise itself. Noise moves only what can move, whole numbers in
+whole steps and categories not at all, and never leaves the space.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gbce.base import Array
+from gbce.posterior import Evaluated, GibbsPosterior
+from gbce.space import Space
+
+__all__ = ["Noise", "offsets", "require_noise", "under_noise"]
+
+Noise = float | Sequence[float] | Mapping[str, float] | Callable[[np.random.Generator, int], Array]
+
+_MAX_CELLS = 10_000_000  # floats in one perturbed batch
+
+
+def offsets(noise: Noise, space: Space, rng: np.random.Generator, n: int) -> Array:
+    """Draw ``n`` offsets of shape ``(n, d)``.
+
+    ``noise`` is a standard deviation in units of each feature's scale (one number, one per feature, or a mapping by
+    name that leaves the other features exact), or a function ``(rng, n) -> (n, d)`` in the features' own units.
+    """
+    if callable(noise):
+        drawn = np.asarray(noise(rng, n), dtype=float)
+        if drawn.shape != (n, len(space)) or not np.isfinite(drawn).all():
+            raise ValueError(f"noise(rng, {n}) must return finite offsets of shape ({n}, {len(space)})")
+    else:
+        drawn = rng.standard_normal((n, len(space))) * (_deviations(noise, space) * space.scale)
+    movable = [feature.mutable and not feature.unordered for feature in space.features]
+    return np.where(np.logical_and(movable, ~space.follows), drawn, 0.0)
+
+
+def under_noise(
+    posterior: GibbsPosterior, space: Space, x: Array, shifts: Array, *, first_only: bool = False
+) -> Evaluated:
+    """Evaluate every point ``(k, d)`` under every offset ``(n, d)``: arrays ``(k, n, K)``, in few model calls."""
+    evaluate = posterior.evaluate_first if first_only else posterior.evaluate
+    k, (n, d) = len(x), shifts.shape
+    block = max(1, _MAX_CELLS // (n * d))
+    parts = []
+    for start in range(0, k, block):
+        points = x[start : start + block, None, :]
+        moved = (points + shifts[None, :, :]).reshape(-1, d)
+        meant = None if space.plain else np.broadcast_to(points, (len(points), n, d)).reshape(-1, d)
+        parts.append(evaluate(space.project(moved, posterior.prior.x0, meant)))
+    joined = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return Evaluated(*(values.reshape(k, n, -1) for values in joined))
+
+
+def require_noise(noise: Noise | None, space: Space) -> None:
+    """Check a noise that is given in numbers against the space, before any model is asked."""
+    if noise is not None and not callable(noise):
+        _deviations(noise, space)
+
+
+def _deviations(noise: Any, space: Space) -> Array:
+    if isinstance(noise, Mapping):
+        unknown = sorted(set(noise) - set(space.names))
+        if unknown:
+            raise ValueError(f"noise names {unknown}, but the features are {list(space.names)}")
+        noise = [noise.get(name, 0.0) for name in space.names]
+    try:
+        sd = np.asarray(noise, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"noise must be a number, one per feature, a mapping or a function, not {noise!r}") from None
+    if sd.shape not in ((), (len(space),)) or not np.isfinite(sd).all() or (sd < 0).any():
+        raise ValueError(f"noise must be zero or more, one number or {len(space)}, not {noise!r}")
+    return sd

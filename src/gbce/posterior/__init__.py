@@ -1,0 +1,20 @@
+"""The Gibbs posterior ``exp(-potential(x)) * prior(x | row)``.
+
+The potential is written here once, for one model and for several. Losses are kept per model, ``(n, K)``, so that
+another temperature, other weights or another way of combining needs no further model call.
+"""
+
+from gbce.posterior._combining import Combine, Entropic
+from gbce.posterior._mixture import Mixture, as_weights, weights_from_risk
+from gbce.posterior._posterior import EtaGoal, Evaluated, GibbsPosterior
+
+__all__ = [
+    "Combine",
+    "Entropic",
+    "EtaGoal",
+    "Evaluated",
+    "GibbsPosterior",
+    "Mixture",
+    "as_weights",
+    "weights_from_risk",
+]

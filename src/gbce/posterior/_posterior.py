@@ -1,0 +1,106 @@
+"""The posterior of one row: prior, models, target and temperature together, and what models say about its points."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from gbce.base import Array, Outputs, Target
+from gbce.budget import Budget
+from gbce.posterior._mixture import Mixture
+from gbce.predictors import Panel, Predictor
+from gbce.priors import LocatedPrior
+
+__all__ = ["EtaGoal", "Evaluated", "GibbsPosterior"]
+
+
+class Evaluated(NamedTuple):
+    """What the models say about ``n`` rows, each array ``(n, K)``."""
+
+    outputs: Array
+    loss: Array
+    reached: Array
+
+
+class EtaGoal(Protocol):
+    """What eta is to achieve, where it is not given as a number."""
+
+    def shortfall(self, loss: Array, reached: Array, weights: Array) -> float:
+        """Return how much is missing at weighted points, each array ``(n,)``; zero or less where eta is enough."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class GibbsPosterior:
+    """The posterior of one row: prior, models, target and how they combine.
+
+    Parameters
+    ----------
+    prior : LocatedPrior
+        The prior at the row.
+    predictors : tuple of Predictor
+        One per model; the first is the one figures are reported for.
+    target : Target
+        With its open numbers filled in.
+    mixture : Mixture
+        Temperature, weights and combination.
+    goal : EtaGoal, optional
+        What eta is to achieve; then the mixture's own eta is only where the search may start.
+    landmarks : array of shape (n, d), optional
+        Known rows, such as training data, near which the posterior may have modes that are far from the row.
+    budget : Budget
+        What may be spent.
+    """
+
+    prior: LocatedPrior
+    predictors: tuple[Predictor, ...]
+    target: Target
+    mixture: Mixture
+    goal: EtaGoal | None = None
+    landmarks: Array | None = None
+    budget: Budget = field(default_factory=Budget)
+
+    @property
+    def panel(self) -> Panel:
+        """The models, with what may be spent on them."""
+        return Panel(self.predictors, self.budget)
+
+    def affords(self, n: int) -> int:
+        """Return how many of ``n`` points all models can still be asked about within the budget."""
+        return self.panel.affords(n)
+
+    def portions(self, n: int, copies: int = 1) -> Iterator[slice]:
+        """Yield slices of ``n`` points of ``copies`` rows each, as many as the budget allows; see :class:`Panel`."""
+        return self.panel.portions(n, copies)
+
+    def evaluate(self, x: Array, *, own_decision: bool = False) -> Evaluated:
+        """Ask every model about ``x`` of shape ``(n, d)`` and read the answers against the target."""
+        return self.read(self.ask(x, own_decision=own_decision))
+
+    def evaluate_first(self, x: Array) -> Evaluated:
+        """Ask only the first model: arrays ``(n, 1)``."""
+        return self.read(self.ask(x, models=1))
+
+    def ask(self, x: Array, *, own_decision: bool = False, models: int | None = None) -> list[Outputs]:
+        """Return what every model says about ``x`` of shape ``(n, d)``, or only the first few ``models``."""
+        return Panel(self.predictors[:models], self.budget, own_decision).ask(x)
+
+    def read(self, said: Sequence[Outputs]) -> Evaluated:
+        """Read what models said against the target."""
+        readings = [self.target.read(outputs) for outputs in said]
+        return Evaluated(*(np.column_stack(column) for column in zip(*readings, strict=True)))
+
+    def objective(self, x: Array, loss: Array) -> Array:
+        """Return what the mode minimises at ``x`` of shape ``(n, d)``, whose losses are known."""
+        return self.mixture.objective(loss, self.prior.cost(x))
+
+    @property
+    def n_calls(self) -> int:
+        """Number of model calls so far, over all models."""
+        return sum(predictor.meter.calls for predictor in self.predictors)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows given to models so far, over all models."""
+        return sum(predictor.meter.rows for predictor in self.predictors)

@@ -1,0 +1,104 @@
+"""Models asked together within a budget: the only lines that call one after it is set up."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gbce.base import Array, Outputs
+from gbce.budget import Budget, BudgetSpentError, Load
+from gbce.predictors._predictor import Predictor
+
+__all__ = ["Panel"]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Models, and what may be spent on asking them.
+
+    Parameters
+    ----------
+    predictors : tuple of Predictor
+        The models.
+    budget : Budget
+        What may be spent.
+    own_decision : bool
+        Whether the ``predict`` of classifiers is asked as well.
+    """
+
+    predictors: tuple[Predictor, ...]
+    budget: Budget
+    own_decision: bool = False
+
+    @property
+    def load(self) -> Load:
+        """How many rows of each model a point takes; a model is known by its function."""
+        return [(id(predictor.ask), predictor.questions(self.own_decision)) for predictor in self.predictors]
+
+    @property
+    def each(self) -> int:
+        """The most rows that a point takes."""
+        return sum(predictor.questions(self.own_decision) for predictor in self.predictors)
+
+    def affords(self, n: int) -> int:
+        """Return how many of ``n`` points all models can still be asked about."""
+        return self.budget.affords(n, self.load, self.each)
+
+    def portions(self, n: int, copies: int = 1) -> Iterator[slice]:
+        """Yield slices of ``n`` points, each of ``copies`` rows, as many as the budget allows.
+
+        Each is as large as the budget allows by then. Where it is not known how long a model takes, the first is one
+        point at least.
+        """
+        done = 0
+        while done < n:
+            size = self.affords((n - done) * copies) // copies
+            if size == 0 and not self.budget.unmeasured(self.load):
+                return
+            yield slice(done, done + max(size, 1))
+            done += max(size, 1)
+
+    def ask(self, x: Array) -> list[Outputs]:
+        """Return what every model says about ``x`` of shape ``(n, d)``, or refuse."""
+        load = self.load
+        self.budget.require(len(x), load)
+        parts: list[list[Outputs]] = []
+        done = 0
+        while done < len(x) or not parts:
+            if parts:
+                self.budget.require_time()
+            size = self.budget.batch(len(x) - done, load)
+            parts.append(self._said(x[done : done + size]))
+            done += size
+        return _joined(parts)
+
+    def ask_some(self, x: Array) -> list[Outputs]:
+        """Return what every model says about the first rows of ``x``, as many as the budget allows, or refuse."""
+        load = self.load
+        parts: list[list[Outputs]] = []
+        done = 0
+        while size := min(self.affords(len(x) - done), self.budget.batch(len(x) - done, load)):
+            parts.append(self._said(x[done : done + size]))
+            done += size
+        if not parts:
+            raise BudgetSpentError("not a single row is within the budget: raise max_model_rows or time_budget")
+        return _joined(parts)
+
+    def _said(self, x: Array) -> list[Outputs]:
+        said = []
+        for predictor in self.predictors:
+            with self.budget.spending(len(x) * predictor.questions(self.own_decision), id(predictor.ask)):
+                said.append(predictor(x, own_decision=self.own_decision))
+        return said
+
+
+def _joined(parts: Sequence[Sequence[Outputs]]) -> list[Outputs]:
+    """Return what models said in several calls as if it had been one."""
+    if len(parts) == 1:
+        return list(parts[0])
+    joined = []
+    for said in zip(*parts, strict=True):
+        decided = [one.decided for one in said if one.decided is not None]
+        values = np.concatenate([one.values for one in said])
+        joined.append(replace(said[0], values=values, decided=np.concatenate(decided) if decided else None))
+    return joined

@@ -1,0 +1,149 @@
+"""Many models at the price of one: points carry the index of a model, and only that model is asked about them.
+
+The mixture ``sum_k w_k exp(-eta loss_k)`` is the marginal of a law of ``(x, k)`` with ``k`` drawn by the weights. One
+more latent coordinate stands for ``k``, so that any sampler moves through rows and models together. In the end some
+draws of the posterior and some of the prior are shown to every model, once, and weighed as one mixture: then any other
+eta, weights or combination is a reweighting, as ever.
+"""
+
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+from scipy.special import logsumexp, ndtri
+
+from gbce._numerics import log_mean_exp
+from gbce.base import Array, Sampler
+from gbce.budget import BudgetSpentError, Load
+from gbce.draws import Draws, Points
+from gbce.posterior import Evaluated, GibbsPosterior, Mixture
+from gbce.predictors import Panel
+from gbce.priors import LocatedPrior
+from gbce.priors._located import Placed
+
+__all__ = ["MANY_MODELS", "sample_jointly"]
+
+MANY_MODELS = 20  # from which on points carry an index, unless the user says otherwise
+_PRIOR_POINTS = 500  # shown to every model beside the draws, for what concerns the prior and smaller etas
+_BLOCKS = 20  # into which independent candidates are cut, for errors between them
+
+
+@dataclass(frozen=True)
+class _JointPrior(LocatedPrior):
+    """A prior of rows and models: rows ``x`` have one more column, the position of a model."""
+
+    weights: Array = field(default_factory=lambda: np.ones(1))
+
+    @property
+    def dimension(self) -> int:
+        """Number of latent coordinates: those of the rows, and one."""
+        return super().dimension + 1
+
+    @property
+    def _cuts(self) -> Array:
+        return ndtri(np.minimum(np.cumsum(self.weights)[:-1], 1.0))
+
+    def place(self, z: Array) -> Placed:
+        """See latent points ``(n, m + 1)`` as rows with a model each."""
+        placed = super().place(z[:, :-1])
+        index = np.searchsorted(self._cuts, z[:, -1], side="right")
+        return placed._replace(x=np.column_stack([placed.x, index]))
+
+    def locate(self, x: Array) -> Array:
+        """Return latent points of rows ``(n, d)``, with models in turn."""
+        edges = np.append(0.0, np.cumsum(self.weights))
+        turn = np.arange(len(x)) % len(self.weights)
+        middle = ndtri(np.clip(0.5 * (edges[turn] + edges[turn + 1]), 1e-12, 1 - 1e-12))
+        return np.column_stack([super().locate(x), middle])
+
+    def change(self, x: Array) -> Array:
+        """Size of each feature's change; the model is none."""
+        return super().change(x[:, :-1])
+
+
+@dataclass(frozen=True)
+class _JointPanel(Panel):
+    """Models of which only one is asked about each point, in proportion to the weights."""
+
+    weights: Array = field(default_factory=lambda: np.ones(1))
+
+    @property
+    def load(self) -> Load:
+        """How many rows of each model a point takes on average."""
+        return [(model, rows * float(share)) for (model, rows), share in zip(super().load, self.weights, strict=True)]
+
+    @property
+    def each(self) -> int:
+        """The most rows that a point takes."""
+        return max(predictor.questions() for predictor in self.predictors)
+
+
+@dataclass(frozen=True, eq=False)
+class _JointPosterior(GibbsPosterior):
+    """The law of rows and models; ``mixture`` has a single weight, because the prior holds the models' own."""
+
+    prior: _JointPrior
+
+    @property
+    def panel(self) -> Panel:
+        """The models, with what may be spent on them."""
+        return _JointPanel(self.predictors, self.budget, weights=self.prior.weights)
+
+    def evaluate(self, x: Array, *, own_decision: bool = False) -> Evaluated:
+        """Ask each point's own model: arrays ``(n, 1)``."""
+        index = x[:, -1].astype(int)
+        said = Evaluated(*(np.zeros((len(x), 1), dtype) for dtype in (float, float, bool)))
+        for k in np.unique(index):
+            own = index == k
+            one = GibbsPosterior(self.prior, (self.predictors[k],), self.target, self.mixture, budget=self.budget)
+            for array, values in zip(said, one.evaluate(x[own, :-1], own_decision=own_decision), strict=True):
+                array[own] = values
+        return said
+
+
+def sample_jointly(sampler: Sampler, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
+    """Draw from the mixture of many models with one model asked about each point."""
+    weights = posterior.mixture.weights
+    options = {f.name: getattr(posterior.prior, f.name) for f in fields(LocatedPrior)}
+    joint = _JointPosterior(
+        _JointPrior(**options, weights=weights),
+        posterior.predictors,
+        posterior.target,
+        Mixture(posterior.mixture.eta, np.ones(1)),
+        landmarks=posterior.landmarks,
+        budget=posterior.budget.share(0.7),
+    )
+    found = sampler.sample(joint, rng)
+    mixture = replace(posterior.mixture, eta=found.rungs[-1])
+    which = found.index
+    most = posterior.affords(len(which) + _PRIOR_POINTS)
+    if most < 2:
+        raise BudgetSpentError(
+            "the budget does not allow showing draws to every model: raise max_model_rows or time_budget"
+        )
+    which = which[np.linspace(0, len(which) - 1, min(len(which), max(most - _PRIOR_POINTS, most // 2))).astype(int)]
+    blocks = found.groups if found.groups is not None else np.arange(len(found.pool)) % _BLOCKS
+    fresh = posterior.prior.draw(rng, min(_PRIOR_POINTS, most - len(which)))
+    pool = Points.evaluated(posterior, np.vstack([found.pool.z[which, :-1], fresh]))
+    groups = np.append(blocks[which], np.arange(len(fresh)) % (int(blocks.max()) + 1))
+    # both sets of points as draws of one mixture, against the latent law that meets the constraints
+    log_z = found.log_evidence + log_mean_exp(-pool.extra[len(which) :])
+    drawn = np.log(len(which)) - mixture.potential(pool.loss) - pool.extra - log_z
+    base = -logsumexp([drawn, np.full(len(pool), np.log(len(fresh)))], axis=0)
+    info = replace(found.info, joint=True, model_evidence=tuple(_evidence_by_model(found, weights)))
+    draws = Draws.weighed(pool, mixture, posterior.prior, base=base, groups=groups, rungs=found.rungs, info=info)
+    draws = replace(
+        draws,
+        log_evidence=found.log_evidence,
+        log_evidence_se=found.log_evidence_se,
+        prior_change=found.prior_change,
+        tied=found.tied,
+    )
+    return draws.resample(rng, len(found))
+
+
+def _evidence_by_model(found: Draws, weights: Array) -> list[float]:
+    """Log evidence of each model by itself, NaN for one without weight: ``P(k | draws) = w_k Z_k / Z``."""
+    index = found.pool.x[:, -1].astype(int)
+    share = np.bincount(index, found.pool_weights, minlength=len(weights))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (found.log_evidence + np.log(share) - np.log(weights)).tolist()

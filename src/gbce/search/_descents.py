@@ -1,0 +1,309 @@
+"""Descents from many starts in lock-step, for an objective of which only values can be asked.
+
+*Newton* steps follow slopes and curvature read off small differences: for smooth models. *Coordinate* steps move
+single features, above all back to the row: for models that are flat in cells, such as trees, where the best point of a
+cell is the one nearest to the row. *Levels* are steps of categories.
+
+Coordinates ``v`` are the free features' changes from the row in units of the prior's spread: the row is the origin.
+Only the potential costs model rows; the prior's cost is known everywhere. Where each start has features of its own
+that may move, ``may`` ``(s, m)`` says which.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from gbce.base import Array, Scene
+from gbce.budget import BudgetSpentError
+from gbce.draws import Points
+from gbce.posterior import GibbsPosterior
+from gbce.search._curvature import curvature_of
+
+__all__ = ["Search", "coordinates", "levels", "newton"]
+
+_NEWTON_STEPS = 40
+_LEAST_STEP_GAIN = 1e-5
+_SLOPE, _COST_SLOPE = 1e-4, 1e-6  # differences; many models round to single precision, the cost does not
+_LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.005])[:, None]  # of a Newton step, tried in one call
+
+_FARTHEST = 1e15  # units of the prior's spread: a step that leads farther is none, the row would be lost to rounding
+
+_BLOCK_CELLS = 2_000_000  # numbers in points that are asked about together: 16 MB
+_COORDINATE_STEPS = 12
+_FIRST_MOVE, _LAST_MOVE = 0.5, 1e-3
+
+
+@dataclass
+class Search:
+    """The objective, ``(..., m)`` to ``(...)`` in one model call; remembers the best point that was asked about.
+
+    It also remembers the best one that reaches the target, and whether any slope was seen: a model without one is flat
+    in cells.
+
+    ``precision`` ``(m, m)`` is the curvature of a Gaussian prior's cost, or that of the Gaussian nearest to another
+    prior; ``floor`` is what no potential falls below. ``smooth`` ``(m,)`` are real features, ``ordered`` all but
+    categories, whose coordinates are differences of positions.
+    """
+
+    scene: Scene
+    posterior: GibbsPosterior
+    unit: Array
+    low: Array
+    high: Array
+    precision: Array
+    smooth: Array
+    ordered: Array
+    floor: float
+    rows_left: int
+    best: Points | None = None
+    best_reached: Points | None = None
+    sloped: bool = False
+
+    @classmethod
+    def of(cls, scene: Scene, posterior: GibbsPosterior, max_rows: int) -> Self:
+        """Set up the search of a scene."""
+        x0, own = scene.x0[scene.free], np.searchsorted(posterior.prior.free, scene.free)
+        spread = posterior.prior.covariance[np.ix_(own, own)]
+        unit = np.sqrt(np.diag(spread))
+        low, high = ((limit[scene.free] - x0) / unit for limit in scene.space.limits(scene.x0))
+        floor = 0.0 if scene.draws.pool.loss.min() >= 0 else -np.inf
+        precision = np.linalg.inv(spread / np.outer(unit, unit))
+        features = [scene.space.features[j] for j in scene.free]
+        smooth = np.array([not feature.discrete for feature in features])
+        ordered = np.array([not feature.unordered for feature in features])
+        return cls(scene, posterior, unit, low, high, precision, smooth, ordered, floor, max_rows)
+
+    def __call__(self, v: Array) -> Array:
+        x = self._placed(v)
+        if len(x) == 0:
+            return np.zeros(v.shape[:-1])
+        self._require_rows(len(x))
+        self.rows_left -= len(x)
+        said = self.posterior.evaluate(x)
+        # nobody reads the latent coordinates and the correction of a decision
+        unread = np.zeros((len(x), len(self.unit)))
+        points = Points(unread, x, *said, cost=self.posterior.prior.cost(x), extra=unread[:, 0])
+        value = self.scene.objective(points)
+        self.remember(points, value)
+        return value.reshape(v.shape[:-1])
+
+    def remember(self, points: Points, value: Array) -> None:
+        """Keep the best of points that were asked about, and of those that reach the target."""
+        if self.best is None or value.min() < self.scene.objective(self.best)[0]:
+            self.best = points.take(np.array([value.argmin()]))
+        reached = np.where(points.reached[:, 0], value, np.inf)
+        least = np.inf if self.best_reached is None else self.scene.objective(self.best_reached)[0]
+        if reached.min() < least:
+            self.best_reached = points.take(np.array([reached.argmin()]))
+
+    def cost(self, v: Array) -> Array:
+        """Cost ``(...)`` of ``(..., m)``, without a model call."""
+        return self.posterior.prior.cost(self._placed(v)).reshape(v.shape[:-1])
+
+    def singly(self, ask: Callable[[Array], Array], here: Array, start: Array, feature: Array, to: Array) -> Array:
+        """Ask about points ``(n, m)``: those of ``here`` at ``start``, each with one ``feature`` set ``to`` a value."""
+
+        def changed(start: Array, feature: Array, to: Array) -> Array:
+            trial = here[start]
+            trial[np.arange(len(trial)), feature] = to
+            return trial
+
+        return self.in_blocks(ask, changed, start, feature, to)
+
+    def in_blocks(self, ask: Callable[[Array], Array], points: Callable[..., Array], *given: Array) -> Array:
+        """Ask about ``points(*given)``, in blocks: with many features all of them at once would not fit into memory."""
+        n, size = len(given[0]), max(1, _BLOCK_CELLS // len(self.unit))
+        if ask is self:
+            self._require_rows(n)
+        parts = [ask(points(*(one[i : i + size] for one in given))) for i in range(0, max(n, 1), size)]
+        return np.concatenate(parts)
+
+    def _require_rows(self, n: int) -> None:
+        if n > self.rows_left:
+            raise BudgetSpentError(f"{n:,} more model rows are not within the limit of a mode")
+
+    def _placed(self, v: Array) -> Array:
+        flat = v.reshape(-1, v.shape[-1])
+        x = np.tile(self.scene.x0, (len(flat), 1))
+        x[:, self.scene.free] += flat * self.unit
+        return self.scene.space.project(x, self.scene.x0)
+
+
+# --- smooth models ----------------------------------------------------------------------------------------------
+
+
+def newton(search: Search, v: Array, f: Array, may: Array | None = None) -> tuple[Array, Array]:
+    """Descend from ``v`` ``(s, m)`` with objective ``f`` ``(s,)`` by quasi-Newton steps, until they gain nothing.
+
+    Slopes of the potential are differences, its curvature is learnt from their change (symmetric rank one); the
+    cost's share of both is known. A start whose step fails forgets what it learnt, and gets one more try.
+    """
+    if not search.smooth.any():
+        return v, f
+    v, f = v.copy(), f.copy()
+    s, m = v.shape
+    curvature = curvature_of(s, search.precision, _NEWTON_STEPS)
+    slope, last = np.zeros((s, m)), np.full((s, m), np.nan)
+    failures, active = np.zeros(s, dtype=int), np.arange(s)
+    may = np.ones(v.shape, dtype=bool) if may is None else may
+    active = active[(may & search.smooth).any(axis=1)]
+    for _ in range(_NEWTON_STEPS if len(active) else 0):
+        here, potential = v[active], f[active] - search.cost(v[active])
+        now = _slopes(search, here, potential, may[active])
+        curvature.learn(active, here - last[active], now - slope[active], now, potential)
+        slope[active], last[active] = now, here
+        uphill = np.where(may[active], _uphill(search, here, now), 0.0)
+        trial = _along(search, here, uphill, curvature.step(active, uphill))
+        value = search(trial)
+        pick = (np.arange(len(active)), value.argmin(axis=1))
+        gain: Array = f[active] - value[pick]
+        won: Array = gain > 0
+        v[active[won]], f[active[won]] = trial[pick][won], value[pick][won]
+        last[active[~won]] = np.nan
+        failures[active] = np.where(gain > _LEAST_STEP_GAIN, 0, failures[active] + 1)
+        active = active[failures[active] < 2]
+        if len(active) == 0:
+            break
+    return v, f
+
+
+def _slopes(search: Search, here: Array, potential: Array, may: Array) -> Array:
+    """Slope of the potential at ``here`` ``(s, m)`` in each coordinate; zero where it is infinite or has none."""
+    start, feature = np.nonzero(may & search.smooth)
+    h = np.where(here + _SLOPE > search.high, -_SLOPE, _SLOPE)[start, feature]
+    to = here[start, feature] + h
+    slope = np.zeros(here.shape)
+    value, cost = (search.singly(ask, here, start, feature, to) for ask in (search, search.cost))
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite here or there, or as good as that
+        found = (value - cost - potential[start]) / h
+    slope[start, feature] = np.where(np.isfinite(found), found, 0.0)
+    search.sloped |= bool((slope != 0).any())
+    return slope
+
+
+def _uphill(search: Search, here: Array, slope: Array) -> Array:
+    """Slope of the objective where a coordinate can descend; zero at a bound or in a kink of the cost."""
+    cost, (start, feature) = search.cost(here)[:, None], np.indices(here.shape).reshape(2, -1)
+
+    def aside(h: float) -> Array:
+        return search.singly(search.cost, here, start, feature, here.ravel() + h).reshape(here.shape)
+
+    to_right = slope + (aside(_COST_SLOPE) - cost) / _COST_SLOPE
+    to_left = slope + (cost - aside(-_COST_SLOPE)) / _COST_SLOPE
+    right = np.where((to_right < 0) & (here < search.high), to_right, 0.0)
+    return np.where((to_left > 0) & (here > search.low), to_left, right)
+
+
+def _along(search: Search, here: Array, uphill: Array, step: Array) -> Array:
+    """Points ``(s, t, m)`` on the way; a coordinate that would cross the row, where a cost may have a kink, stops."""
+    with np.errstate(over="ignore", invalid="ignore"):  # at an extreme eta a slope may lead beyond any number
+        trial = here[:, None, :] + _LENGTHS * step[:, None, :]
+    trial = np.clip(np.where(np.abs(trial) < _FARTHEST, trial, here[:, None, :]), search.low, search.high)
+    side = np.where(here != 0, np.sign(here), -np.sign(uphill))
+    return np.where(trial * side[:, None, :] < 0, 0.0, trial)
+
+
+# --- models that are flat in cells ------------------------------------------------------------------------------
+
+
+def coordinates(search: Search, v: Array, f: Array, may: Array | None = None) -> tuple[Array, Array]:
+    """Descend from ``v`` ``(s, m)`` with objective ``f`` ``(s,)`` by moves of single features.
+
+    Tried are, for each feature: back to the row, a part of the way there, a move up, a move down. The part is halved
+    where it fails, which is bisection; so is the move, which doubles where it succeeds. Moves that gain are joined.
+    """
+    v, f = v.copy(), f.copy()
+    move, part = np.full(v.shape, _FIRST_MOVE), np.ones(v.shape)
+    active = np.arange(len(v))
+    for _ in range(_COORDINATE_STEPS):
+        here, size = v[active], _at_least_a_step(search, move[active])
+        to = np.stack([np.zeros_like(here), here * (1 - part[active]), here + size, here - size], axis=1)
+        to = np.clip(_in_steps(search, to), search.low, search.high)
+        to[:, 1:] = np.where(search.ordered, to[:, 1:], here[:, None, :])
+        if may is not None:
+            to = np.where(may[active][:, None, :], to, here[:, None, :])
+        value = _one_at_a_time(search, here, f[active], to)
+        kind, least = value.argmin(axis=1), value.min(axis=1)
+        better = least < f[active][:, None]
+        part[active] *= np.where(better & (kind < 2), 1.0, 0.5)
+        move[active] *= np.where(better & (kind >= 2), 2.0, 0.5)
+        to = np.take_along_axis(to, kind[:, None, :], axis=1)[:, 0]
+        v[active], f[active] = _joined(search, here, f[active], to, least)
+        rough = np.maximum(move, part * np.abs(v)).max(axis=1) > _LAST_MOVE
+        active = active[rough[active]]
+        if len(active) == 0:
+            break
+    return v, f
+
+
+def _at_least_a_step(search: Search, size: Array) -> Array:
+    """Lengthen moves to what a whole number or an ordinal can make."""
+    return np.where(search.smooth, size, np.maximum(size, 1.0 / search.unit))
+
+
+def _in_steps(search: Search, to: Array) -> Array:
+    """Round what moves in whole steps."""
+    return np.where(search.smooth, to, np.round(to * search.unit) / search.unit)
+
+
+def _one_at_a_time(search: Search, here: Array, f: Array, to: Array) -> Array:
+    """Objective ``(s, 4, m)`` after each move; infinite where there is none, or where its cost alone is too much."""
+    moves = np.abs(to - here[:, None, :]) > 0.5 * _LAST_MOVE
+    moves[:, 1] &= to[:, 1] != 0  # all of the way is the first kind
+    start, kind, feature = np.nonzero(moves)
+    goal = to[start, kind, feature]
+    hopeful = search.singly(search.cost, here, start, feature, goal) + search.floor < f[start]
+    value = np.full(to.shape, np.inf)
+    start, kind, feature, goal = start[hopeful], kind[hopeful], feature[hopeful], goal[hopeful]
+    value[start, kind, feature] = search.singly(search, here, start, feature, goal)
+    return value
+
+
+def _joined(search: Search, here: Array, f: Array, to: Array, least: Array) -> tuple[Array, Array]:
+    """Take the best moves together: as many, from the most gainful down, as pay."""
+    s, m = here.shape
+    better, count = least < f[:, None], np.arange(m)
+    rank = np.argsort(np.argsort(least, axis=1, kind="stable"), axis=1)
+
+    def joined(start: Array, last: Array) -> Array:
+        return np.where(better[start] & (rank[start] <= last[:, None]), to[start], here[start])
+
+    value = np.full((s, m), np.inf)
+    value[:, 0] = least.min(axis=1)
+    several = np.nonzero((count > 0) & (count < better.sum(axis=1)[:, None]))
+    value[several] = search.in_blocks(search, joined, *several)
+    pick = (np.arange(s), value.argmin(axis=1))
+    won = value[pick] < f
+    return np.where(won[:, None], joined(*pick), here), np.where(won, value[pick], f)
+
+
+# --- categories -------------------------------------------------------------------------------------------------
+
+
+def levels(search: Search, v: Array, f: Array, may: Array | None = None) -> tuple[Array, Array]:
+    """Descend from ``v`` ``(s, m)`` by other levels of single categories, the best of all of them at a time."""
+    v, f = v.copy(), f.copy()
+    categories = np.flatnonzero(~search.ordered)
+    active = np.arange(len(v))
+    for _ in range(len(categories)):
+        options = [(j, code) for j in categories for code in np.arange(search.low[j], search.high[j] + 0.5)]
+        trial = np.repeat(v[active][:, None, :], len(options), axis=1)
+        for i, (j, code) in enumerate(options):
+            trial[:, i, j] = code
+        hopeful = (search.cost(trial) + search.floor < f[active][:, None]) & (trial != v[active][:, None, :]).any(
+            axis=2
+        )
+        if may is not None:
+            hopeful &= may[active][:, [j for j, _ in options]]
+        value = np.full(hopeful.shape, np.inf)
+        value[hopeful] = search(trial[hopeful])
+        pick = value.argmin(axis=1)
+        least = value[np.arange(len(active)), pick]
+        won: Array = least < f[active]
+        v[active[won]], f[active[won]] = trial[np.arange(len(active)), pick][won], least[won]
+        active = active[won]
+        if len(active) == 0:
+            break
+    return v, f

@@ -1,0 +1,134 @@
+"""Refining good points towards the mode, all of them together: one model call per step, from predictions alone.
+
+Steps between levels of categories, Newton steps, for smooth models, and coordinate steps, for models that are flat in
+cells, take turns. Where both stand
+still and there are few features, Nelder and Mead's simplex (for a curved valley with a sharp bottom) and scattered
+points (for cells elsewhere) get a chance.
+"""
+
+import numpy as np
+
+from gbce.base import Array, Scene
+from gbce.budget import BudgetSpentError
+from gbce.draws import Points
+from gbce.posterior import GibbsPosterior
+from gbce.search._descents import Search, coordinates, levels, newton
+from gbce.search._nelder_mead import nelder_mead
+
+__all__ = ["polished"]
+
+_N_STARTS = 8  # out of the pool, and the row
+_N_LATE_STARTS = 4
+_AMONG = 2_000  # best points of the pool to pick them from
+_APART, _LEAST_APART = 0.5, 1e-3  # distance of starts over the root of m, if there are such, and at least
+_SAME = 0.05  # ends of a search nearer than this count as one
+_MAX_ROUNDS = 10
+_ROWS, _ROWS_PER_FEATURE = 10_000, 200  # the most that is asked
+_GAIN = 1e-4  # of a round, relative above one: less is none
+
+_FEW = 8  # features: in more, the simplex and scattered points lead nowhere
+_SIMPLEX_STEPS = 600
+_SCATTERED = 100  # points per feature
+_NEAREST = 0.01  # of the way that scattered points are drawn in towards the best one
+
+
+def polished(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
+    """Return the best of all points asked about on the way down from good points, and the best that reaches the target.
+
+    Every round drops the worse half of the starts. The end is a round that gains nothing, or the row limit, or that of
+    the explanation. In few features the search looks around before it begins and once more before it gives up.
+    """
+    if any(scene.space.features[j].missing in ("leave", "any") for j in scene.free):
+        return []  # a value that may be missing has no place on an axis
+    search = Search.of(scene, posterior, _ROWS + _ROWS_PER_FEATURE * len(scene.free))
+    v, f = _starts(scene, search)
+    if len(f) == 0 or f.min() <= search.floor:  # nothing to start from, or nothing to gain: no cost is below zero
+        return []
+    thorough = len(scene.free) <= _FEW
+    least, last_round = f.min(), not thorough
+    try:
+        if thorough:
+            v, f = _first(*_with_scattered(search, v, f, nearest=1.0), _N_STARTS)
+        for _ in range(_MAX_ROUNDS):
+            v, f = _distinct(*levels(search, v, f))
+            v, f = _distinct(*newton(search, v, f))
+            v, f = _distinct(*coordinates(search, v, f))
+            half = max(len(f) // 2, 2)
+            v, f = v[:half], f[:half]
+            if _gained(least, f[0]):
+                least = f[0]
+            elif last_round:
+                break
+            else:
+                if search.sloped and search.smooth.all():  # a simplex cannot stand on levels
+                    v[:1], f[:1], *_ = nelder_mead(
+                        search, v[:1], search.low, search.high, max_iterations=_SIMPLEX_STEPS
+                    )
+                if not _gained(least, f[0]):
+                    v, f = _first(*_with_scattered(search, v, f, nearest=_NEAREST), _N_LATE_STARTS)
+                    last_round = True
+    except BudgetSpentError:
+        pass
+    return [point for point in (search.best, search.best_reached) if point is not None]
+
+
+def _gained(before: float, now: float) -> bool:
+    return before - now > _GAIN * max(1.0, abs(now))
+
+
+def _starts(scene: Scene, search: Search) -> tuple[Array, Array]:
+    """Return the row and good points of the pool that lie apart, ``(s, m)``, and their objective ``(s,)``."""
+    x0 = scene.x0[scene.free]
+    f = scene.objective(scene.draws.pool)
+    order = np.argsort(f, kind="stable")[:_AMONG]
+    v, f = _first((scene.draws.pool.x[order][:, scene.free] - x0) / search.unit, f[order], _N_STARTS)
+    v, f = np.vstack([np.zeros((1, len(x0))), v]), np.append(scene.objective(scene.row), f)
+    return v[np.isfinite(f)], f[np.isfinite(f)]
+
+
+def _with_scattered(search: Search, v: Array, f: Array, *, nearest: float) -> tuple[Array, Array]:
+    """Add points from all over the region that can hold something better than the best: where the cost alone is less.
+
+    A part of the way, from ``nearest`` to all of it, leads from the best point to them.
+    """
+    scene, (n, m) = search.scene, (_SCATTERED * v.shape[1], v.shape[1])
+    best, least = v[f.argmin()], f.min()
+    placed = search.posterior.prior.place(scene.rng.standard_normal((n, search.posterior.prior.dimension)))
+    rays = placed.x[:, scene.free] - scene.x0[scene.free]
+    rays /= search.unit
+    inside, outside = np.zeros((n, 1)), np.full((n, 1), 2.0)
+    for _ in range(20):  # where each ray leaves the region
+        middle = 0.5 * (inside + outside)
+        less = (search.cost(middle * rays) + search.floor < least)[:, None]
+        inside, outside = np.where(less, middle, inside), np.where(less, outside, middle)
+    share = inside * scene.rng.random((n, 1)) ** (1.0 / m)  # evenly over the region
+    more = best + nearest ** scene.rng.random((n, 1)) * (share * rays - best)
+    more = np.clip(more, search.low, search.high)
+    return np.vstack([v, more]), np.append(f, search(more))
+
+
+def _first(v: Array, f: Array, most: int) -> tuple[Array, Array]:
+    """Return the best points that lie apart; in a narrow posterior they lie nearer to each other."""
+    order = np.argsort(f, kind="stable")
+    order = order[np.isfinite(f[order])]
+    chosen, radius = np.arange(0), _APART
+    while len(chosen) < min(most, len(order)) and radius > _LEAST_APART:
+        chosen, radius = _apart(v[order], radius, most), 0.5 * radius
+    return v[order[chosen]], f[order[chosen]]
+
+
+def _apart(v: Array, radius: float, most: int) -> Array:
+    """Return positions of the first point and of those next in line that keep their distance from all before."""
+    chosen, near = [0], np.linalg.norm(v - v[0], axis=1)
+    far = radius * np.sqrt(v.shape[1])
+    while len(chosen) < most and (near > far).any():
+        chosen.append(int(np.argmax(near > far)))
+        near = np.minimum(near, np.linalg.norm(v - v[chosen[-1]], axis=1))
+    return np.array(chosen)
+
+
+def _distinct(v: Array, f: Array) -> tuple[Array, Array]:
+    """Sort by the objective, and drop points that have come to the same place as a better one."""
+    order = np.argsort(f, kind="stable")
+    keep = order[_apart(v[order], _SAME, len(f))]
+    return v[keep], f[keep]

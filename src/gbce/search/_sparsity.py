@@ -1,0 +1,185 @@
+"""The sparsity path: the best point for each number of changed features, where densities do not compare across them."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gbce._numerics import first_of_least
+from gbce.base import Array, Choice, Scene
+from gbce.budget import BudgetSpentError
+from gbce.draws import Points
+from gbce.search._descents import Search, coordinates, levels, newton
+
+__all__ = ["has_spikes", "sparsity_path"]
+
+_MOST = 6  # changes on the path, unless more are asked for
+_SUPPORTS = 3  # sets of changed features that are refined for each number
+_STARTS = 2  # points of each set to begin with, and the best that reaches the target
+_ROUNDS = 3  # of descents
+_ROWS = 40_000  # the most that is asked
+_GAIN = 1e-4  # of a round, relative above one: less is none
+
+
+def has_spikes(scene: Scene) -> bool:
+    """Whether features stay exactly where they are with positive probability."""
+    return scene.query.sparse
+
+
+def sparsity_path(scene: Scene, polish: bool, asked: int | None) -> Choice:
+    """Choose the best point for each number of changes; the one that was asked for, or the sparsest success, first."""
+    if not has_spikes(scene):
+        raise ValueError("MAP(changes=...) needs a prior under which features stay exactly: gbce.Sparse(...)")
+    if asked is not None and asked > len(scene.free):
+        raise ValueError(f"MAP(changes={asked}): only {len(scene.free)} features can change")
+    most = min(max(_MOST, asked or 0), len(scene.free))
+    changed = scene.space.changed(scene.draws.pool.x, scene.x0)[:, scene.free]
+    refined = _refined(scene, changed, most) if polish and scene.posterior is not None else {}
+    found: dict[int, Points] = {}
+    for k in range(most, 0, -1):
+        point = _best_with(scene, k, changed, found.get(k + 1), refined.get(k, []))
+        if point is not None:
+            found[k] = point
+    if scene.row.reached[0, 0] and asked is None:
+        return Choice(scene.row.x, scene.row, "The row already reaches the target: no change pays.")
+    if not found:
+        return Choice(scene.row.x, scene.row, "No evaluated point changes anything: the row itself was taken.")
+    marked = _marked(scene, found, asked)
+    order = [marked, *(k for k in sorted(found) if k != marked)]
+    names = tuple("" if k == marked else f"with {k} change{'s' * (k > 1)}" for k in order)
+    points = Points.joined([found[k] for k in order])
+    reached = bool(found[marked].reached[0, 0])
+    why = (
+        "as was asked for"
+        if asked == marked
+        else "the fewest that reach the target"
+        if reached
+        else "nearest to the target"
+    )
+    note = f"MAP is the best point with {marked} change{'s' * (marked > 1)}, {why}."
+    if asked is not None and marked != asked:
+        note = f"MAP: no evaluated point has {asked} changes; the best one with {marked} was taken."
+    return Choice(points.x, points, note, names)
+
+
+def _marked(scene: Scene, found: dict[int, Points], asked: int | None) -> int:
+    if asked is not None:
+        return asked if asked in found else min(found, key=lambda k: abs(k - asked))
+    reaching = [k for k in sorted(found) if found[k].reached[0, 0]]
+    if reaching:
+        return reaching[0]
+    return min(found, key=lambda k: float(scene.mixture.effective_loss(found[k].loss)[0]))
+
+
+def _best_with(scene: Scene, k: int, changed: Array, denser: Points | None, refined: list[Points]) -> Points | None:
+    """Return the best point that changes exactly ``k`` features.
+
+    One that reaches the target comes before one that does not. It comes out of the pool, or from a denser point by
+    taking one change back, or out of a search.
+    """
+    pool, own = scene.draws.pool, _members(scene, changed, k)
+    candidates = [pool.take(own[:1]), pool.take(own[pool.reached[own, 0]][:1]), *refined]
+    if scene.posterior is not None and denser is not None:
+        candidates += _with_one_taken_back(scene, denser)
+    joined = Points.joined(candidates)
+    if len(joined) == 0:
+        return None
+    misses = (~joined.reached[:, 0]).astype(float)
+    return joined.take(np.array([first_of_least(misses, scene.objective(joined), scene.distance(joined.x))]))
+
+
+def _members(scene: Scene, changed: Array, k: int) -> Array:
+    """Return positions of the pool's points with ``k`` changes, the best first."""
+    pool, objective = scene.draws.pool, scene.objective(scene.draws.pool)
+    own = np.flatnonzero((changed.sum(axis=1) == k) & np.isfinite(objective) & np.isfinite(pool.extra))
+    return own[np.argsort(objective[own], kind="stable")]
+
+
+def _supports(changed: Array) -> list[Array]:
+    """First few different sets of changed features."""
+    found: list[Array] = []
+    for line in changed[:200]:
+        if not any((line == other).all() for other in found):
+            found.append(line)
+        if len(found) == _SUPPORTS:
+            break
+    return found
+
+
+def _with_one_taken_back(scene: Scene, point: Points) -> list[Points]:
+    posterior = scene.posterior
+    where = scene.free[scene.space.changed(point.x, scene.x0)[0, scene.free]]
+    x = np.repeat(point.x, len(where), axis=0)
+    x[np.arange(len(where)), where] = scene.x0[where]
+    x = scene.space.project(x, scene.x0)
+    x = x[scene.space.changed(x, scene.x0)[:, scene.free].sum(axis=1) == len(where) - 1]
+    if posterior is None or len(x) == 0:
+        return []
+    try:
+        said = posterior.evaluate(x)
+    except BudgetSpentError:
+        return []
+    unread = np.zeros((len(x), point.z.shape[1]))
+    return [Points(unread, x, *said, cost=posterior.prior.cost(x), extra=unread[:, 0])]
+
+
+@dataclass
+class _PathSearch(Search):
+    """A search that remembers the best points for each number of changes."""
+
+    by_changes: dict[int, "_PathSearch"] = field(default_factory=dict)
+
+    def remember(self, points: Points, value: Array) -> None:
+        """Keep the best of points that were asked about, for their numbers of changes."""
+        scene = self.scene
+        counts = scene.space.changed(points.x, scene.x0)[:, scene.free].sum(axis=1)
+        for k in np.unique(counts):
+            own = np.flatnonzero(counts == k)
+            memory = self.by_changes.setdefault(int(k), replace(self, by_changes={}))
+            super(_PathSearch, memory).remember(points.take(own), value[own])
+
+
+def _refined(scene: Scene, changed: Array, most: int) -> dict[int, list[Points]]:
+    """Move what has changed and nothing else, for all numbers of changes at once: one model call per step.
+
+    Returns the best points that were met with each number of changes, and the best of those that reach the target.
+    """
+    posterior = scene.posterior
+    if posterior is None or any(scene.space.features[j].missing in ("leave", "any") for j in scene.free):
+        return {}  # a value that may be missing has no place on an axis
+    search = _PathSearch.of(scene, posterior, _ROWS)
+    v, f, may = _starts(scene, search, changed, most)
+    try:
+        for _ in range(_ROUNDS if len(f) else 0):
+            before = f.copy()
+            for descent in (levels, newton, coordinates):
+                v, f = descent(search, v, f, may)
+            active = before - f > _GAIN * np.maximum(1.0, np.abs(f))
+            v, f, may = v[active], f[active], may[active]
+            if len(f) == 0:
+                break
+    except BudgetSpentError:
+        pass
+    return {
+        k: [
+            replace(point, z=np.zeros((1, scene.draws.pool.z.shape[1])))
+            for point in (memory.best, memory.best_reached)
+            if point is not None
+        ]
+        for k, memory in search.by_changes.items()
+    }
+
+
+def _starts(scene: Scene, search: Search, changed: Array, most: int) -> tuple[Array, Array, Array]:
+    """Return good points ``(s, m)`` with each number of changes, their objective ``(s,)`` and what may move there."""
+    x0, pool = scene.x0[scene.free], scene.draws.pool
+    chosen, supports = [], []
+    for k in range(1, most + 1):
+        own = _members(scene, changed, k)
+        for support in _supports(changed[own]):
+            same = own[(changed[own] == support).all(axis=1)]
+            best_ones = dict.fromkeys([*same[:_STARTS], *same[pool.reached[same, 0]][:1]])
+            chosen += list(best_ones)
+            supports += [support] * len(best_ones)
+    where = np.array(chosen, dtype=int)
+    v = (pool.x[where][:, scene.free] - x0) / search.unit
+    return v, scene.objective(pool)[where], np.array(supports, dtype=bool).reshape(v.shape)

@@ -1,0 +1,190 @@
+"""A walk from the row to points that hold: at each step the changes that buy most for their price.
+
+Every point asked about on the way is kept where it is the cheapest so far for some reliability. What was kept is then
+drawn back towards the row, feature by feature, as far as its reliability allows: what it no longer needs, it gives up,
+and what it needs less than it costs, it exchanges for more of another change.
+Only verdicts are asked, so models may be of any kind; the values that are tried are those seen in the data.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from gbce.base import Array
+from gbce.budget import BudgetSpentError
+from gbce.search._steps import Back, Steps
+
+__all__ = ["Shelf", "walk"]
+
+_MAX_STEPS, _MAX_ROUNDS = 60, 7
+_POINTS, _POINTS_PER_FEATURE = 4_000, 200  # the most that is asked about
+_LEAST_GAIN = 1e-6
+_LEAST_PRICE = 0.5  # of what a change costs in the middle: nothing is so cheap that it must be taken
+_LEAST_SAVING = 1e-3  # of the cost, for another round
+_SMALLEST = 1e-3  # reliability that is told from none
+
+
+Judge = Callable[[Array], tuple[Array, Array]]
+
+
+class Asked(NamedTuple):
+    """What is made small, reliability and cost of points, ``(n,)`` each."""
+
+    value: Array
+    reliability: Array
+    cost: Array
+
+
+Ask = Callable[[Array], Asked]
+
+
+@dataclass
+class Shelf:
+    """The cheapest point so far for every level of reliability.
+
+    Parameters
+    ----------
+    levels : array of shape (l,)
+        Rising reliabilities.
+    x : array of shape (l, d)
+        The points; the row where there is none yet.
+    cost : array of shape (l,)
+        What they cost; infinite where there is none yet.
+    """
+
+    levels: Array
+    x: Array
+    cost: Array
+
+    @classmethod
+    def empty(cls, levels: Array, x0: Array) -> Self:
+        """Return a shelf with nothing on it."""
+        return cls(levels, np.tile(x0, (len(levels), 1)), np.full(len(levels), np.inf))
+
+    def add(self, x: Array, reliability: Array, cost: Array) -> None:
+        """Put points ``(n, d)`` where they are cheaper than what is there; equals stay."""
+        enough = reliability[:, None] >= self.levels - 1e-9
+        least = np.where(enough, cost[:, None], np.inf)
+        best = least.argmin(axis=0)
+        price = least[best, np.arange(len(self.levels))]
+        cheaper = price < self.cost
+        self.x[cheaper], self.cost[cheaper] = x[best[cheaper]], price[cheaper]
+
+    @property
+    def highest(self) -> dict[bytes, float]:
+        """The points that are there, as bytes, and the highest level of each."""
+        filled = np.isfinite(self.cost)
+        return {x.tobytes(): float(level) for x, level in zip(self.x[filled], self.levels[filled], strict=True)}
+
+    @property
+    def filled(self) -> Array:
+        """The points ``(k, d)`` that are there, each once."""
+        return _points(self.highest, self.x.shape[1])
+
+
+def _points(kept: Iterable[bytes], d: int) -> Array:
+    """Return points ``(k, d)`` out of their bytes."""
+    return np.array([np.frombuffer(x) for x in kept]).reshape(-1, d)
+
+
+def walk(judge: Judge, cost: Callable[[Array], Array], steps: Steps, shelf: Shelf) -> None:
+    """Walk from the row until the highest level is reached or nothing is gained, then draw back what is on the shelf.
+
+    Parameters
+    ----------
+    judge : callable
+        Takes points ``(n, d)``, returns their reliability and their loss, ``(n,)`` each.
+    cost : callable
+        Takes points, returns what they cost ``(n,)``.
+    steps : Steps
+        Changes that may be made.
+    shelf : Shelf
+        Gets every point that is the cheapest for a level.
+    """
+    left = _POINTS + _POINTS_PER_FEATURE * len(steps.values)
+
+    def ask(x: Array) -> Asked:
+        nonlocal left
+        if len(x) > left:
+            raise BudgetSpentError(f"{len(x):,} more points are not within the limit of a walk")
+        left -= len(x)
+        reliability, loss = judge(x)
+        price = cost(x)
+        shelf.add(x, reliability, price)
+        # the loss, and what can still go wrong where there is no loss any more
+        return Asked(loss - np.log(np.maximum(reliability, _SMALLEST)), reliability, price)
+
+    with suppress(BudgetSpentError):
+        _forward(ask, steps, shelf.levels[-1])
+    left += _POINTS  # what is found on the way is worth little before it is drawn back
+    with suppress(BudgetSpentError):
+        _back(ask, steps, shelf)
+
+
+def _forward(ask: Ask, steps: Steps, highest: float) -> None:
+    x = steps.x0
+    for _ in range(_MAX_STEPS):
+        trial = np.vstack([x, steps.around(x)])
+        said = ask(trial)
+        worth = _worth(said.value, said.cost)
+        order = np.argsort(-worth, kind="stable")
+        if worth[order[0]] == -np.inf or said.reliability[0] >= highest - 1e-9:
+            return
+        x = _both(steps, x, trial[order[worth[order] > -np.inf]])
+
+
+def _both(steps: Steps, x: Array, trial: Array) -> Array:
+    """Return ``x`` ``(d,)`` with the first of the changes ``(n, d)`` and the next one of another feature.
+
+    Should the second not pay beside the first, it is drawn back later.
+    """
+    changed = steps.space.changed(trial, x)
+    apart = np.flatnonzero(~(changed & changed[0]).any(axis=1))
+    if len(apart) == 0:
+        return trial[0]
+    both = np.where(changed[0], trial[0], trial[apart[0]])
+    return steps.space.project(both[None, :], steps.x0, toward=trial[0])[0]  # where they exclude each other, the first
+
+
+def _worth(value: Array, cost: Array) -> Array:
+    """Return the gain over the first point for its price ``(n,)``; minus infinity where nothing is gained."""
+    gain, price = value[0] - value, cost - cost[0]
+    dear = price[price > 0]
+    least = _LEAST_PRICE * float(np.median(dear)) if len(dear) else 1.0
+    return np.where(gain > _LEAST_GAIN, gain / np.maximum(price, least), -np.inf)
+
+
+def _back(ask: Ask, steps: Steps, shelf: Shelf) -> None:
+    joined = np.zeros((0, len(steps.x0)))
+    known: set[bytes] = set()
+    for _ in range(_MAX_ROUNDS):
+        before, highest = shelf.cost.copy(), shelf.highest
+        start = [x for x in highest if x not in known]
+        known.update(start)
+        points = _points(start, len(steps.x0))
+        back = steps.back(points)
+        if len(back.x) + len(joined) == 0:
+            return
+        try:
+            said = ask(np.vstack([back.x, joined, steps.exchanged(points)]))
+        except BudgetSpentError:  # what can be drawn back comes first
+            said = ask(np.vstack([back.x, joined]))
+        there = np.isfinite(before)
+        if (before[there] - shelf.cost[there] <= _LEAST_SAVING * before[there]).all():
+            return
+        joined = _joined(steps, points, [highest[x] for x in start], back, said)
+
+
+def _joined(steps: Steps, points: Array, levels: list[float], back: Back, said: Asked) -> Array:
+    """Return points ``(n, d)`` in which changes that could each be drawn back alone are drawn back together."""
+    found = [np.zeros((0, len(steps.x0)))]
+    for number, (x, level) in enumerate(zip(points, levels, strict=True)):
+        own = np.flatnonzero((back.parent == number) & (said.reliability[: len(back.x)] >= level - 1e-9))
+        own = own[np.argsort(said.cost[own], kind="stable")]  # what saves most comes first
+        _, first = np.unique(back.feature[own], return_index=True)
+        own = own[np.sort(first)]
+        found.append(steps.together(x, back.x[own], back.feature[own]))
+    return np.vstack(found)

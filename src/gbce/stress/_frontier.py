@@ -1,0 +1,333 @@
+"""What reliability costs: the cheapest point for every share of models and perturbed copies that must accept it."""
+
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from gbce._numerics import JUDGING, stream
+from gbce._validation import is_whole
+from gbce.base import Array
+from gbce.budget import Budget, BudgetSpentError, budget_of
+from gbce.explanation import Explanation
+from gbce.metrics import (
+    FEWEST_MODELS,
+    Noise,
+    at_levels,
+    costs,
+    frontier_table,
+    near_front,
+    next_model,
+    offsets,
+    pareto,
+    require_noise,
+    under_noise,
+)
+from gbce.posterior import GibbsPosterior
+from gbce.search import Shelf, Steps, walk
+from gbce.stress._other_models import posterior_under, with_models
+
+if TYPE_CHECKING:
+    from gbce.explainer import Explainer
+
+__all__ = ["Reliability", "frontier"]
+
+Reliability = Literal["share", "next"]
+
+_FOR_UNSEEN = 0.1  # of the time of a frontier
+_MOST = 200  # candidates that are looked at again
+_LEFT = 100  # confirmed copies of a point that a budget must have room for
+_LEFT_IN_TIME = 32  # the same where time is short: fewer points, but these are known better
+_COPIES = 16  # under noise, of each point of a walk
+_LEVELS = np.array([0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])  # "next" never says 1
+_UNCONFIRMED = (
+    "frontier: the budget ran out before points could be confirmed under fresh noise: their reliability is the one "
+    "they were found by, and the best of many such figures is too good; allow more rows or time"
+)
+
+
+def frontier(
+    explainer: "Explainer",
+    explanation: Explanation,
+    *,
+    noise: Noise | None = None,
+    models: Any = None,
+    weights: Sequence[float] | None = None,
+    unseen: Any = None,
+    reliability: Reliability = "share",
+    distance: str = "l2",
+    levels: Sequence[float] | None = None,
+    refine: bool = True,
+    n_perturb: int = 64,
+    n_confirm: int = 512,
+    max_candidates: int = 800,
+    max_model_rows: int | None = None,
+    time_budget: float | None = None,
+) -> pd.DataFrame:
+    """Return the cheapest point for every reliability, under execution noise and other models.
+
+    Points are the draws, the decisions and, with ``refine``, what a walk from the row finds that makes the change
+    that buys most for its price, step by step, and then gives up what is not needed.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        Of this explainer.
+    noise : number, sequence, mapping or function, optional
+        Execution noise, see :class:`gbce.Evaluation`; none when left out.
+    models, weights : optional
+        Whose verdicts count, such as refits; this explainer's own when left out. A point must then also succeed
+        under this explainer's first model, the one in use.
+    unseen : estimator, callable, or list of them, optional
+        Models that take no part in the search, to see what it found hold.
+    reliability : {"share", "next"}
+        The share of models (and copies) that accept a point; or the probability that one more model does,
+        see Notes.
+    distance, levels
+        As in :meth:`gbce.Explanation.frontier`.
+    refine : bool
+        Whether to look beyond the draws.
+    n_perturb, n_confirm, max_candidates : int
+        Perturbed copies of every candidate; fresh ones to confirm promising candidates, and as many again to
+        report them by; draws that are tried.
+    max_model_rows, time_budget : optional
+        What may be spent, as in :meth:`explain`; the walk ends when half of it is gone. Where the rest does not
+        suffice to confirm points under fresh noise, they come back as they were found, with a warning.
+
+    Returns
+    -------
+    DataFrame
+        As :meth:`gbce.Explanation.frontier`; reliability is over models and copies, ``se`` its error over copies.
+        With ``unseen`` also the share of these that accept each point, NaN where the budget left nothing for them.
+
+    Raises
+    ------
+    BudgetSpentError
+        If the budget does not even allow one point.
+
+    Notes
+    -----
+    A point that was sought until all of a dozen refits accept it has been fitted to them: of further refits fewer
+    will. ``"next"`` takes the models' outputs at a point as a sample and asks for the next one (Student's
+    predictive distribution), which knows more than a count of verdicts and goes on where all accept; but it too
+    is optimistic about points that were chosen by it. ``unseen`` models tell.
+    """
+    whole = budget_of(max_model_rows, time_budget)
+    # what the search leaves to models that take no part in it; of rows it leaves enough anyway
+    budget = whole if unseen is None or whole.deadline is None else whole.share(1.0 - _FOR_UNSEEN)
+    explainer.own_posterior(explanation, budget)
+    posterior = posterior_under(explainer, explanation, models, budget, weights)
+    counts = posterior.mixture.weights > 0
+    posterior = with_models(posterior, list(compress(posterior.predictors, counts)), posterior.mixture.weights[counts])
+    first = explainer.posterior_of(explanation, budget).predictors[:1]
+    search = FrontierSearch(
+        explanation, posterior, explainer.data,
+        own=None if models is None else with_models(posterior, first, np.ones(1)),
+        unseen=None if unseen is None else posterior_under(explainer, explanation, unseen, whole),
+        noise=noise, reliability=reliability, distance=distance, levels=levels,
+        n_perturb=n_perturb, n_confirm=n_confirm, max_candidates=max_candidates, refine=refine,
+    )  # fmt: skip
+    return search.table()
+
+
+class _Judged(NamedTuple):
+    """Reliability of points, its error over copies, and their mean loss, ``(n,)`` each."""
+
+    reliability: Array
+    se: Array
+    loss: Array
+
+
+@dataclass(frozen=True)
+class FrontierSearch:
+    """A search for the cheapest points of an explanation's row that hold.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        With the row, the target and draws.
+    posterior : GibbsPosterior
+        Its question put to the models that count, each with a weight above zero.
+    own : GibbsPosterior, optional
+        The question put to the one model that a point has to satisfy whatever the others say.
+    data : array of shape (n, d)
+        Rows whose values are tried.
+    unseen : GibbsPosterior, optional
+        The question put to models that take no part in the search, with what may be spent on them.
+
+    The other options are those of :meth:`gbce.Explainer.frontier`.
+    """
+
+    explanation: Explanation
+    posterior: GibbsPosterior
+    data: Array
+    own: GibbsPosterior | None
+    unseen: GibbsPosterior | None
+    noise: Noise | None
+    reliability: Reliability
+    distance: str
+    levels: Sequence[float] | None
+    n_perturb: int
+    n_confirm: int
+    max_candidates: int
+    refine: bool
+
+    def __post_init__(self) -> None:
+        for name in ("n_perturb", "n_confirm", "max_candidates"):
+            n = getattr(self, name)
+            if not is_whole(n) or n < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, not {n!r}")
+        at_levels(np.zeros(0), self.levels)
+        require_noise(self.noise, self.explanation.space)
+        if self.reliability not in ("share", "next"):
+            raise ValueError(f"reliability must be 'share' or 'next', not {self.reliability!r}")
+        if self.reliability == "next":
+            n = len(self.posterior.predictors)
+            if n < FEWEST_MODELS:
+                raise ValueError(f"reliability='next' takes at least {FEWEST_MODELS} models, and there are {n}")
+            try:
+                self.posterior.target.accepted()
+            except TypeError as error:
+                raise ValueError(f"reliability='next' is not for this target: {error}; use 'share'") from None
+
+    def table(self) -> pd.DataFrame:
+        """Find points and return the front; see :meth:`gbce.Explainer.frontier`.
+
+        The best of many noisy shares is too good to be true, so under noise three sets of offsets are drawn: one to
+        find points that may be on the front, one to choose among these, one to report the chosen ones by.
+        """
+        space = self.explanation.space
+        rng = stream(self.explanation.seed, JUDGING)
+        x = self._drawn(rng)
+        if self.noise is None:
+            return self._reported(*self._found(x, np.zeros((1, len(space)))))
+        # with little to spend, the search must leave enough for a few points to be confirmed
+        n_confirm = self.n_confirm if self._timed else self._confirming(_LEFT)
+        shifts = offsets(self.noise, space, rng, self.n_perturb + 2 * n_confirm)
+        find, choose, report = np.split(shifts, [self.n_perturb, self.n_perturb + n_confirm])
+        x, judged = self._found(x, find)
+        if self._timed:  # how long models take is known only now
+            n_confirm = self._confirming(_LEFT_IN_TIME)
+            choose, report = choose[:n_confirm], report[:n_confirm]
+        try:
+            most = self._affordable(_MOST, 2 * n_confirm)
+            near = x[near_front(judged.reliability, self._cost(x), self.n_perturb, most)]
+            near = near[pareto(self._judged(near, choose).reliability, self._cost(near))]
+            x, judged = near, self._judged(near, report)
+        except BudgetSpentError:
+            warnings.warn(_UNCONFIRMED, stacklevel=3)
+        return self._reported(x, judged)
+
+    @property
+    def _timed(self) -> bool:
+        return self.posterior.budget.deadline is not None
+
+    def _confirming(self, points: int) -> int:
+        """Return under how many copies so many points can be confirmed."""
+        return min(self.n_confirm, max(self.posterior.affords(points * self.n_confirm) // points, 1))
+
+    def _found(self, x: Array, shifts: Array) -> tuple[Array, _Judged]:
+        """Judge points ``(n, d)``, and add those that a walk from the row and back finds."""
+        x, judged = self._seen(x, shifts)
+        if not self.refine:
+            return x, judged
+        space, x0 = self.explanation.space, self.explanation.x0
+        levels = np.unique(_LEVELS if self.levels is None else np.asarray(self.levels, dtype=float))
+        shelf = Shelf.empty(levels, x0)
+        shelf.add(x, judged.reliability, self._cost(x))
+        budget = self.posterior.budget.share(0.5)
+
+        def judge(x: Array) -> tuple[Array, Array]:
+            said = self._judged(x, shifts[:_COPIES], budget)
+            return said.reliability, said.loss
+
+        walk(judge, self._cost, Steps.of(space, x0, self.data), shelf)
+        found = shelf.filled
+        try:
+            found = found[: self._affordable(len(levels), len(shifts))]
+            again = self._judged(found, shifts)
+        except BudgetSpentError:  # what the walk found is not known well enough
+            return x, judged
+        return np.vstack([x, found]), _Judged(*map(np.concatenate, zip(judged, again, strict=True)))
+
+    def _seen(self, x: Array, shifts: Array) -> tuple[Array, _Judged]:
+        """Judge points ``(n, d)``; where time is short, the first ones, as many as half of it allows."""
+        if not self._timed:
+            return x, self._judged(x, shifts)
+        half = self.posterior.budget.share(0.5)
+        parts: list[_Judged] = []
+        with suppress(BudgetSpentError):
+            for some in replace(self.posterior, budget=half).portions(len(x), len(shifts)):
+                parts.append(self._judged(x[some], shifts, half))
+        if not parts:
+            raise BudgetSpentError(f"one point takes {len(shifts):,} rows for each model: raise time_budget")
+        judged = _Judged(*map(np.concatenate, zip(*parts, strict=True)))
+        return x[: len(judged.loss)], judged
+
+    def _judged(self, x: Array, shifts: Array, budget: Budget | None = None) -> _Judged:
+        """Ask the models about points ``(n, d)`` under offsets ``(s, d)``, if the own one accepts them as they are."""
+        if len(x) == 0:
+            return _Judged(np.zeros(0), np.zeros(0), np.zeros(0))
+        budget = self.posterior.budget if budget is None else budget
+        own = None if self.own is None else replace(self.own, budget=budget).evaluate(x)
+        valid = np.arange(len(x)) if own is None else np.flatnonzero(own.reached[:, 0])
+        share, loss = np.zeros((len(x), len(shifts))), np.zeros(len(x))
+        if len(valid):
+            posterior, weights = replace(self.posterior, budget=budget), self.posterior.mixture.weights
+            said = under_noise(posterior, self.explanation.space, x[valid], shifts)
+            if self.reliability == "share":
+                share[valid] = said.reached @ weights
+            else:
+                share[valid] = next_model(said.outputs, weights, self.posterior.target.accepted())
+            loss[valid] = (said.loss @ weights).mean(axis=1)
+        mean, n = share.mean(axis=1), len(shifts)
+        # one copy more that goes the other way: few failures in many copies are not none, nor exactly so few
+        se = np.zeros(len(x)) if n == 1 else np.sqrt(np.square(share - mean[:, None]).sum(axis=1) + 1.0) / n
+        return _Judged(mean, se, loss if own is None else own.loss[:, 0])
+
+    def _reported(self, x: Array, judged: _Judged) -> pd.DataFrame:
+        """Return the front among points as a table."""
+        front = pareto(judged.reliability, self._cost(x))
+        front = front[at_levels(judged.reliability[front], self.levels)]
+        if self.own is not None and len(front):  # what counts is what the model in use decides, not its scores
+            untimed = self.posterior.budget.untimed()  # a handful of rows, and the answer itself
+            own = replace(self.own, budget=untimed)
+            front = front[own.evaluate(x[front], own_decision=True).reached[:, 0]]
+        x = x[front]
+        figures = {"distance": self._cost(x), "se": judged.se[front]}
+        if self.unseen is not None:
+            figures["unseen"] = np.full(len(x), np.nan)
+            if len(x):
+                with suppress(BudgetSpentError):
+                    said = self.unseen.evaluate(x, own_decision=True)
+                    figures["unseen"] = said.reached @ self.unseen.mixture.weights
+        return frontier_table(self.explanation.space, x, judged.reliability[front], figures)
+
+    def _drawn(self, rng: np.random.Generator) -> Array:
+        """Return the row, distinct draws picked at random by weight, and the decisions ``(n, d)``."""
+        explanation = self.explanation
+        where, weight = explanation.draws.distinct
+        decided = np.array([decision.x for decision in explanation.decisions]).reshape(-1, len(explanation.space))
+        if self._timed:  # the first ones are looked at first, until time is up
+            most = min(self.max_candidates, int((weight > 0).sum()))
+            where = rng.choice(where, most, replace=False, p=weight / weight.sum())
+            return np.vstack([explanation.row.x, decided, explanation.draws.pool.x[where]])
+        most = self._affordable(self.max_candidates, 1 if self.noise is None else self.n_perturb)
+        if len(where) > most:
+            where = np.sort(rng.choice(where, size=most, replace=False, p=weight / weight.sum()))
+        return np.vstack([explanation.row.x, explanation.draws.pool.x[where], decided])
+
+    def _affordable(self, most: int, copies: int) -> int:
+        """Return how many points, up to ``most``, half of the budget allows to be asked about with their copies."""
+        n = self.posterior.affords(2 * most * copies) // (2 * copies)
+        if n == 0:
+            raise BudgetSpentError(f"one point takes {copies:,} rows for each model")
+        return n
+
+    def _cost(self, x: Array) -> Array:
+        return costs(self.explanation.space, x, self.explanation.x0, self.distance)

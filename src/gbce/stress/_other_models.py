@@ -1,0 +1,112 @@
+"""Models of the same table that an explainer does not have, and its question put to them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from gbce.base import Array, Target
+from gbce.budget import Budget
+from gbce.ensembles import ModelPosterior, listed_models
+from gbce.posterior import GibbsPosterior, as_weights
+from gbce.predictors import Predictor, Reference, as_predictor
+from gbce.space import Space
+
+if TYPE_CHECKING:
+    from gbce.explainer import Explainer
+    from gbce.explanation import Explanation
+
+__all__ = ["KnownModels", "OtherModels", "posterior_under", "with_models"]
+
+
+@dataclass(frozen=True)
+class OtherModels:
+    """Models of the same table that an explainer does not have.
+
+    Parameters
+    ----------
+    models : tuple of K models
+        As they were given.
+    predictors : tuple of Predictor
+        The same, wrapped.
+    weights : array of shape (K,)
+        They sum to one.
+    reference : Reference
+        Rows on which classifiers are looked at once.
+    """
+
+    models: tuple[Any, ...]
+    predictors: tuple[Predictor, ...]
+    weights: Array
+    reference: Reference
+
+    @classmethod
+    def of(cls, models: Any, space: Space, data: Array) -> "OtherModels":
+        """Wrap one model, a list of them or a posterior over models; ``data`` ``(n, d)`` is encoded."""
+        listed = listed_models(models, "models")
+        predictors = tuple(as_predictor(model, space) for model in listed)
+        return cls(listed, predictors, _weights_of(models, len(listed)), Reference.of(data, space.discrete))
+
+    def again(self, models: Any) -> "OtherModels | None":
+        """Return these with the weights that ``models`` have now, if they are the very same ones."""
+        listed = listed_models(models, "models")
+        if len(listed) != len(self.models) or any(a is not b for a, b in zip(listed, self.models, strict=True)):
+            return None
+        return replace(self, weights=_weights_of(models, len(listed)))
+
+    def ready(self, target: Target, budget: Budget) -> tuple[Predictor, ...]:
+        """Return the predictors, for a target that asks for a class as classifiers."""
+        if target.reads_classes:
+            return self.reference.as_classifiers(self.predictors, budget)
+        return tuple(predictor.metered() for predictor in self.predictors)
+
+
+def _weights_of(models: Any, n: int) -> Array:
+    return models.weights if isinstance(models, ModelPosterior) else as_weights(None, n)
+
+
+@dataclass
+class KnownModels:
+    """The other models that an explainer was asked about last: looking at classifiers takes longer than asking them.
+
+    Parameters
+    ----------
+    space : Space
+        Of the table.
+    data : array of shape (n, d)
+        Rows on which classifiers are looked at.
+    """
+
+    space: Space
+    data: Array
+    recent: list[OtherModels] = field(default_factory=list)
+
+    def wrap(self, models: Any) -> OtherModels:
+        """Wrap models, or remember that it was done before."""
+        for others in self.recent:
+            again = others.again(models)
+            if again is not None:
+                return again
+        self.recent[:] = [*self.recent[-1:], OtherModels.of(models, self.space, self.data)]
+        return self.recent[-1]
+
+
+def posterior_under(
+    explainer: "Explainer",
+    explanation: "Explanation",
+    models: Any,
+    budget: Budget,
+    weights: Sequence[float] | None = None,
+) -> GibbsPosterior:
+    """Return the question of an explanation under other models, or under the explainer's own if there are none."""
+    posterior = explainer.posterior_of(explanation, budget)
+    if models is None:
+        own = posterior.mixture.weights if weights is None else as_weights(weights, len(posterior.predictors))
+        return with_models(posterior, posterior.predictors, own)
+    others = explainer.other_models.wrap(models)
+    chosen = others.weights if weights is None else as_weights(weights, len(others.predictors))
+    return with_models(posterior, others.ready(explanation.target, budget), chosen)
+
+
+def with_models(posterior: GibbsPosterior, predictors: Sequence[Predictor], weights: Array) -> GibbsPosterior:
+    """Return the posterior's question put to other models."""
+    return replace(posterior, predictors=tuple(predictors), mixture=replace(posterior.mixture, weights=weights))

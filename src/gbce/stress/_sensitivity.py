@@ -1,0 +1,189 @@
+"""Input change: how far a posterior moves when its row moves a little."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gbce._numerics import JUDGING, seed_number, stream
+from gbce._validation import printable
+from gbce.base import Array, Target
+from gbce.budget import Budget, BudgetSpentError, budget_of
+from gbce.draws import Draws
+from gbce.explanation import Explanation
+from gbce.metrics import Noise, offsets, require_noise
+from gbce.space import Places, Space
+
+if TYPE_CHECKING:
+    from gbce.explainer import Explainer
+
+__all__ = ["Sensitivity", "energy_distance", "sensitivity"]
+
+_MOST = 2_000  # draws of each posterior that are compared
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """How far a posterior moves with its row, beside how far it moves from run to run.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One line per run: the ``row`` that was explained ("same" or "moved"), how far it ``moved``, the energy
+        ``distance`` of its posterior from the first run's, the ``shift`` of the posterior mean, all in units of each
+        feature's scale, its ``success_probability``, and the ``eta`` it came to, which is smaller than the one asked
+        for where a budget ended it.
+    sentence : str
+        The same in words.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> data = np.random.default_rng(0).normal(size=(100, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+    >>> found = explainer.sensitivity(data[0], gbce.AtLeast(2), noise=0.3, n_rows=2, n_null=1, seed=0)
+    >>> found.table["row"].tolist()
+    ['same', 'moved', 'moved']
+    """
+
+    table: pd.DataFrame
+    sentence: str
+
+    def __str__(self) -> str:
+        return printable(self.sentence)
+
+
+def sensitivity(
+    explainer: "Explainer",
+    row: Any,
+    target: Target,
+    *,
+    noise: Noise = 0.1,
+    n_rows: int = 8,
+    n_null: int = 4,
+    seed: Any = None,
+    max_model_rows: int | None = None,
+    time_budget: float | None = None,
+) -> Sensitivity:
+    """Explain rows nearby, and see how far the answer moves when the row does.
+
+    Parameters
+    ----------
+    row, target, seed
+        As in :meth:`explain`.
+    noise : number, sequence, mapping or function
+        How far the row moves, see :class:`gbce.Evaluation`; only what can move does, within the space.
+    n_rows, n_null : int
+        Rows nearby; further runs at the row itself, which tell what chance alone does. Each is a whole run.
+    max_model_rows, time_budget : optional
+        What all runs together may spend, as in :meth:`explain`; each gets the same share. Runs that the budget
+        ended stop at a smaller eta, which the table and the sentence tell.
+
+    Returns
+    -------
+    Sensitivity
+        With a ``table`` and a ``sentence``.
+
+    Raises
+    ------
+    BudgetSpentError
+        If the budget does not allow a run at the row, one more there, and one nearby.
+    """
+    budget = budget_of(max_model_rows, time_budget)
+    space, x0 = explainer.space, explainer.space.encode_row(row)
+    predictors, target = explainer.prepare(target, budget)
+
+    def explain(x: Array, number: int, part: Budget) -> Explanation:
+        return explainer.explain_encoded(x, predictors, target, (), number, part)
+
+    for name, n in (("n_rows", n_rows), ("n_null", n_null)):
+        if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, not {n!r}")
+    require_noise(noise, space)
+    number = seed_number(seed)
+    seeds = [seed_number(child) for child in np.random.SeedSequence(number).spawn(1 + n_null + n_rows)]
+    near = space.project(x0 + offsets(noise, space, stream(number, JUDGING), n_rows), x0)
+    moved = space.distance(near, x0)
+    if not (moved > 0).any():
+        raise ValueError("no copy of the row moved: give a larger noise, and noise for a feature that can move")
+    runs = _runs(explain, [x0] * (1 + n_null) + list(near), seeds, budget)
+    kinds, lengths = ["same"] * n_null + ["moved"] * n_rows, [0.0] * n_null + list(moved)
+    first = next(runs)
+    lines, ended = [], int(_ended(first))
+    # each is compared before the next is run, so that a budget knows of the time it takes
+    for kind, length, other in zip(kinds, lengths, runs, strict=True):
+        ended += _ended(other)
+        if other is not None:
+            apart = _apart(space, first.draws, other.draws)
+            lines.append((kind, length, *apart, float(other.distribution["success_probability"]), other.eta))
+    table = pd.DataFrame(lines, columns=["row", "moved", "distance", "shift", "success_probability", "eta"])
+    if table["row"].nunique() < 2:
+        raise BudgetSpentError("the budget does not allow runs to compare: raise max_model_rows or time_budget")
+    return Sensitivity(table.rename_axis("run"), _sentence(table) + _cut_short(ended, len(seeds)))
+
+
+def _runs(
+    explain: Callable[[Array, int, Budget], Explanation], rows: Sequence[Array], seeds: Sequence[int], budget: Budget
+) -> Iterator[Any]:
+    """Explain rows, each with an even share of what is left; ``None`` for one that the budget does not allow."""
+    for number, (row, seed) in enumerate(zip(rows, seeds, strict=True)):
+        try:
+            yield explain(row, seed, budget.share(1.0 / (len(rows) - number)))
+        except BudgetSpentError:
+            if number == 0 or not budget.limited:  # nothing to compare with, or a limit of a model's own
+                raise
+            yield None
+
+
+def _ended(run: Explanation | None) -> bool:
+    """Whether the budget ended a run early."""
+    return run is None or not run.draws.info.complete
+
+
+def _cut_short(ended: int, n: int) -> str:
+    """Say so if the budget ended runs early: posteriors at different etas differ whether the row moves or not."""
+    return f"; the budget ended {ended} of {n} runs early: they may differ for that reason alone" if ended else ""
+
+
+def energy_distance(a: Places, b: Places, a_weights: Array | None = None, b_weights: Array | None = None) -> float:
+    """Return the energy distance of two weighted sets of places.
+
+    ``sqrt(2 E|A - B| - E|A - A'| - E|B - B'|)`` (Székely and Rizzo, 2013): zero for equal laws only. Pairs of a point
+    with itself are left out, so that it does not depend on the numbers of points; where chance makes it negative under
+    the root, it is zero.
+    """
+    wa = np.full(len(a), 1.0 / len(a)) if a_weights is None else a_weights
+    wb = np.full(len(b), 1.0 / len(b)) if b_weights is None else b_weights
+
+    def within(points: Places, weights: Array) -> float:
+        others = 1.0 - float(np.square(weights).sum())
+        return float(weights @ points.distances(points) @ weights) / others if others > 1e-12 else 0.0
+
+    squared = 2.0 * float(wa @ a.distances(b) @ wb) - within(a, wa) - within(b, wb)
+    return float(np.sqrt(max(squared, 0.0)))
+
+
+def _apart(space: Space, one: Draws, other: Draws) -> tuple[float, float]:
+    sets = []
+    for draws in (one, other):
+        some = np.unique(np.linspace(0, len(draws) - 1, min(len(draws), _MOST)).astype(int))
+        sets.append((space.embed(draws.x[some]), draws.weights[some] / draws.weights[some].sum()))
+    (a, wa), (b, wb) = sets
+    return energy_distance(a, b, wa, wb), a.between(a.centre(wa), b.centre(wb))
+
+
+def _sentence(table: pd.DataFrame) -> str:
+    same, moved = table[table["row"] == "same"], table[table["row"] == "moved"]
+    length, shift = float(moved["moved"].median()), float(moved["shift"].median())
+    chance = float(same["shift"].max())
+    text = (
+        f"a row that moves by {length:.2g} moves the posterior mean by {shift:.2g} (medians, in units of each "
+        f"feature's scale); two runs at the same row differ by {chance:.2g}"
+    )
+    if (moved["distance"] > same["distance"].max()).mean() <= 0.5 and shift <= chance:
+        return f"{text}: no more than chance"
+    if shift > 2.0 * length:
+        return f"{text}: the answer moves much farther than the row"
+    return f"{text}: the answer moves {'farther than' if shift > 1.1 * length else 'no farther than'} the row"
