@@ -36,7 +36,7 @@ test: lint types
 
 # the tests as other machines run them: other BLAS kernels, another Python, other seeds; an hour and more
 test-machines: $(VENV)/.installed-test
-	$(BIN)/python tests/machines.py $(FLAGS)
+	$(BIN)/python tests/support/machines.py $(FLAGS)
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""The suite as another machine or another run has it, where an environment variable asks for that (see elsewhere/)."""
+"""The suite as another machine or another run has it, where an environment variable asks for that (see support/elsewhere/)."""
 
 import os
 import runpy
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ELSEWHERE = Path(__file__).parent / "elsewhere"
+ELSEWHERE = Path(__file__).parent / "support" / "elsewhere"
 SWITCHED = runpy.run_path(str(ELSEWHERE / "sitecustomize.py"))
 if SWITCHED["SHIFT"] or SWITCHED["SHAKE"] or "GBCE_WITHOUT" in os.environ:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ELSEWHERE), os.environ.get("PYTHONPATH"))))

@@ -6,22 +6,20 @@ protocol here, and then works wherever the built-in ones do. docs/architecture.m
 
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, fields
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from gbce.draws import Draws, Points
-    from gbce.metrics import Evaluation, Noise
+    from gbce.draws import Draws, Points, Scene
+    from gbce.metrics import Evaluation
     from gbce.posterior import GibbsPosterior, Mixture
     from gbce.priors import LocatedPrior
-    from gbce.space import Places, Space
+    from gbce.space import Space
 
 __all__ = [
-    "Array", "Choice", "ModelNeededError", "Outputs", "Prior", "Query", "Reading", "Rule", "Sampler", "Scene",
-    "Target", "label_of",
+    "Array", "Choice", "ModelNeededError", "Outputs", "Prior", "Query", "Reading", "Rule", "Sampler", "Target", "label_of",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -166,6 +164,8 @@ class Query:
         The number that reproduces draws and decisions.
     row : Points
         The row itself as one evaluated point.
+    free : int array of shape (m,)
+        Positions of the features that can move.
     identities : tuple of str
         What tells a model that is not asked for it, such as a remote one's address and version; empty for one that is
         known by what it said.
@@ -182,6 +182,7 @@ class Query:
     rules: "tuple[Rule, ...]"
     seed: int
     row: "Points"
+    free: Array
     identities: tuple[str, ...] = ()
     sparse: bool = False
 
@@ -190,92 +191,9 @@ class Query:
         """The row, encoded: ``(d,)``."""
         return self.row.x[0]
 
-    @cached_property
-    def free(self) -> Array:
-        """Positions ``(m,)`` of the features that can move."""
-        return self.space.free(self.x0)
-
 
 class ModelNeededError(RuntimeError):
     """A rule has to ask the model, but an explanation does not carry one: use ``explainer.decide``."""
-
-
-@dataclass(frozen=True)
-class Scene:
-    """Everything a rule may look at: the query, the draws, and the models if they are at hand.
-
-    Parameters
-    ----------
-    query : Query
-        What was asked.
-    draws : Draws
-        From the posterior.
-    rng : Generator
-        The same stream for every rule, whatever the order of rules.
-    posterior : GibbsPosterior, optional
-        For rules that ask the model; ``None`` when there is only an explanation.
-    """
-
-    query: Query
-    draws: "Draws"
-    rng: np.random.Generator
-    posterior: "GibbsPosterior | None" = None
-
-    @property
-    def mixture(self) -> "Mixture":
-        """How losses combine, and eta."""
-        return self.query.mixture
-
-    @property
-    def space(self) -> "Space":
-        """For units and limits."""
-        return self.query.space
-
-    @property
-    def row(self) -> "Points":
-        """The row itself as one evaluated point."""
-        return self.query.row
-
-    @property
-    def x0(self) -> Array:
-        """The row, encoded: ``(d,)``."""
-        return self.query.x0
-
-    @property
-    def free(self) -> Array:
-        """Positions ``(m,)`` of the features that can move."""
-        return self.query.free
-
-    @property
-    def noise(self) -> "Noise":
-        """Execution noise for rules that leave theirs open."""
-        return self.query.evaluation.noise
-
-    def units(self, x: Array) -> "Places":
-        """Return the free features of ``(n, d)`` as points whose distance is in units of their scales."""
-        return self.space.embed(x, self.free)
-
-    def distance(self, x: Array) -> Array:
-        """Return the Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
-        return self.space.distance(x, self.x0)
-
-    def objective(self, points: "Points") -> Array:
-        """Return minus the log posterior density ``(n,)``, up to a constant."""
-        return self.mixture.objective(points.loss, points.cost)
-
-    def model(self, rule: "Rule") -> "GibbsPosterior":
-        """Return the posterior with its models, or say how to get at them."""
-        if self.posterior is None:
-            raise ModelNeededError(
-                f"{rule.label} asks the model, which an explanation does not carry: call "
-                "explainer.decide(explanation, rule), or give the rule to explainer.explain(..., rules=[...])"
-            )
-        return self.posterior
-
-    def pick(self, index: Array, note: str = "") -> "Choice":
-        """Choose points of the pool by their positions."""
-        points = self.draws.pool.take(np.atleast_1d(index))
-        return Choice(points.x, points, note)
 
 
 @dataclass(frozen=True)
@@ -318,7 +236,7 @@ class Rule(ABC):
     asks_model: ClassVar[bool] = False  # whether it has to; a rule that only may does not
 
     @abstractmethod
-    def choose(self, scene: Scene) -> Choice:
+    def choose(self, scene: "Scene") -> Choice:
         """Choose."""
 
     @property

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gbce._numerics import DECIDING, stream
-from gbce.base import Array, Choice, Query, Rule, Scene
+from gbce.base import Array, Choice, Query, Rule
 from gbce.budget import BudgetSpentError
 from gbce.decisions._decision import Candidates, Decision, decisions_without_noise, stack_choices
-from gbce.draws import Draws
+from gbce.draws import Draws, Scene
 from gbce.metrics import Neighbours, evaluate_figures
 from gbce.posterior import Evaluated, GibbsPosterior
 

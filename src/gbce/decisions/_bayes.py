@@ -6,7 +6,8 @@ import numpy as np
 
 from gbce._numerics import first_of_least
 from gbce._validation import require_counts
-from gbce.base import Array, Choice, Rule, Scene
+from gbce.base import Array, Choice, Rule
+from gbce.draws import Scene
 from gbce.space import Centre, Places
 
 __all__ = ["GeometricMedian", "Mean", "Medoid"]

@@ -7,8 +7,9 @@ import numpy as np
 
 from gbce._numerics import first_of_least
 from gbce._validation import require_counts
-from gbce.base import Array, Choice, Rule, Scene
+from gbce.base import Array, Choice, Rule
 from gbce.budget import BudgetSpentError
+from gbce.draws import Scene
 from gbce.search import nelder_mead
 
 __all__ = ["DirectOpt"]

@@ -8,7 +8,8 @@ from scipy.spatial.distance import cdist
 
 from gbce._numerics import first_of_least
 from gbce._validation import require_counts
-from gbce.base import Array, Choice, Rule, Scene
+from gbce.base import Array, Choice, Rule
+from gbce.draws import Scene
 from gbce.search import has_spikes, polished, sparsity_path
 from gbce.space import Places
 

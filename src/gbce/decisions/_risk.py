@@ -7,9 +7,10 @@ import numpy as np
 
 from gbce._numerics import first_of_least
 from gbce._validation import require_counts, require_finite
-from gbce.base import Array, Choice, Rule, Scene
+from gbce.base import Array, Choice, Rule
 from gbce.budget import BudgetSpentError
 from gbce.decisions._trials import Trials
+from gbce.draws import Scene
 from gbce.metrics import Noise, offsets, under_noise
 from gbce.posterior import GibbsPosterior
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from gbce._numerics import resample, weighted_quantile
 from gbce._validation import require_counts, require_finite
-from gbce.base import Array, Choice, Rule, Scene
+from gbce.base import Array, Choice, Rule
+from gbce.draws import Scene
 from gbce.space import Places
 
 __all__ = ["DiverseSet", "RandomDraw"]

@@ -448,6 +448,7 @@ class Explainer:
             rules=rules,
             seed=seed,
             row=row,
+            free=self.space.free(x0),
             identities=tuple(predictor.identity for predictor in posterior.predictors),
             sparse=posterior.prior.spikes,
         )

@@ -11,8 +11,8 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from gbce.base import Choice, Outputs, Reading, Rule, Scene, Target
-from gbce.draws import SamplerInfo
+from gbce.base import Choice, Outputs, Reading, Rule, Target
+from gbce.draws import SamplerInfo, Scene
 from gbce.space import read_value, write_value
 
 __all__ = ["KeptInfo", "KeptRule", "KeptTarget", "read_info", "read_rule", "read_target", "write_open"]

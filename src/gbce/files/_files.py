@@ -187,8 +187,9 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         info=read_info(manifest["sampler"]),
         **manifest["draws"] | {"rungs": tuple(manifest["draws"]["rungs"])},
     )
+    space, row = space_of(manifest["space"]), _points(arrays, "row")
     query = Query(
-        space=space_of(manifest["space"]),
+        space=space,
         target=read_target(manifest["target"]),
         models=tuple(manifest["models"]),
         mixture=Mixture(
@@ -197,7 +198,8 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         evaluation=Evaluation(**evaluation),
         rules=tuple(read_rule(written) for written in manifest["rules"]),
         seed=manifest["seed"],
-        row=_points(arrays, "row"),
+        row=row,
+        free=space.free(row.x[0]),
         identities=tuple(manifest["identities"]),
         sparse=bool(manifest["sparse"]),
     )

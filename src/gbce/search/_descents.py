@@ -15,9 +15,9 @@ from typing import Self
 
 import numpy as np
 
-from gbce.base import Array, Scene
+from gbce.base import Array
 from gbce.budget import BudgetSpentError
-from gbce.draws import Points
+from gbce.draws import Points, Scene
 from gbce.posterior import GibbsPosterior
 from gbce.search._curvature import curvature_of
 

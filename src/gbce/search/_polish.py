@@ -8,9 +8,9 @@ points (for cells elsewhere) get a chance.
 
 import numpy as np
 
-from gbce.base import Array, Scene
+from gbce.base import Array
 from gbce.budget import BudgetSpentError
-from gbce.draws import Points
+from gbce.draws import Points, Scene
 from gbce.posterior import GibbsPosterior
 from gbce.search._descents import Search, coordinates, levels, newton
 from gbce.search._nelder_mead import nelder_mead

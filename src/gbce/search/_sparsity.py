@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gbce._numerics import first_of_least
-from gbce.base import Array, Choice, Scene
+from gbce.base import Array, Choice
 from gbce.budget import BudgetSpentError
-from gbce.draws import Points
+from gbce.draws import Points, Scene
 from gbce.search._descents import Search, coordinates, levels, newton
 
 __all__ = ["has_spikes", "sparsity_path"]

@@ -1,0 +1,12 @@
+"""Draws: evaluated points with weights, the waist that every rule, metric and plot reads.
+
+A sampler evaluates a *pool* of points and weighs them; the draws are a selection out of it. Nothing that reads them
+needs the model: outputs, losses and verdicts of every point are kept, per model.
+"""
+
+from gbce.draws._draws import Draws
+from gbce.draws._info import SamplerInfo
+from gbce.draws._points import Points
+from gbce.draws._scene import Scene
+
+__all__ = ["Draws", "Points", "SamplerInfo", "Scene"]

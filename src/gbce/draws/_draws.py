@@ -1,0 +1,275 @@
+"""Weighted draws out of a pool of evaluated points, and the errors of figures that rest on them."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp, stdtrit
+
+from gbce._numerics import effective_sample_size, evenly, normalise
+from gbce._numerics import resample as multinomial
+from gbce.base import Array
+from gbce.draws._info import SamplerInfo
+from gbce.draws._points import Points
+from gbce.posterior import Mixture
+from gbce.priors import LocatedPrior
+
+__all__ = ["Draws"]
+
+_COLUMNS = 16  # looked at together: what stays near the processor
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws from the posterior.
+
+    Parameters
+    ----------
+    pool : Points
+        Every point the sampler evaluated and weighed.
+    pool_weights : array of shape (N,)
+        Posterior weight of each pool point; they sum to one.
+    index : int array of shape (n,)
+        Position of each draw in the pool.
+    weights : array of shape (n,)
+        Weight of each draw; they sum to one.
+    resampled : bool
+        Whether the draws were picked from the pool at random, which adds error of its own.
+    prior_change : array of shape (d,)
+        Mean size of each feature's change under the prior.
+    log_evidence, log_evidence_se : float
+        ``log E_prior[exp(-potential)]`` and its Monte Carlo error.
+    rungs : tuple of float
+        Temperatures the sampler went through, the last one being eta.
+    base : array of shape (N,)
+        Log weight of each pool point before its potential and its extra come in: how often the sampler would have
+        found it under the latent law, against how often it did. Zero for a pool from the prior's map.
+    groups : int array of shape (N,), optional
+        Which independent run each pool point belongs to. Errors are then those between runs; without groups the
+        pool's points are independent themselves.
+    info : SamplerInfo
+        What the sampler has to report beside.
+    tied : float
+        Variance of the mean of the runs' evidences, against runs that know nothing of each other. Above one where they
+        learn their moves from each other, because their evidences are then a little alike.
+
+    Examples
+    --------
+    ``draws.x`` is ``(n, d)``, ``draws.weights`` is ``(n,)``, ``draws.loss`` is ``(n, K)``.
+    """
+
+    pool: Points
+    pool_weights: Array
+    index: Array
+    weights: Array
+    resampled: bool
+    prior_change: Array
+    log_evidence: float
+    log_evidence_se: float
+    rungs: tuple[float, ...]
+    base: Array
+    groups: Array | None = None
+    info: SamplerInfo = SamplerInfo()
+    tied: float = 1.0
+
+    @classmethod
+    def weighed(
+        cls,
+        pool: Points,
+        mixture: Mixture,
+        prior: LocatedPrior,
+        *,
+        base: Array | None = None,
+        groups: Array | None = None,
+        rungs: tuple[float, ...] = (),
+        info: SamplerInfo | None = None,
+        tied: float = 1.0,
+    ) -> "Draws":
+        """Weigh a pool of points, which came from the prior's map unless ``base`` says otherwise.
+
+        The draws are then the whole pool. The evidence is a ratio of two means over the map's law:
+        ``E[exp(-potential - extra)] / E[exp(-extra)]``.
+        """
+        base = np.zeros(len(pool)) if base is None else base
+        log_weights, log_prior = base - mixture.potential(pool.loss) - pool.extra, base - pool.extra
+        weights, prior_weights = normalise(log_weights), normalise(log_prior)
+        return cls(
+            pool=pool,
+            pool_weights=weights,
+            index=np.arange(len(pool)),
+            weights=weights,
+            resampled=False,
+            prior_change=prior_weights @ prior.change(pool.x),
+            log_evidence=float(logsumexp(log_weights) - logsumexp(log_prior)),
+            log_evidence_se=_evidence_error(weights, prior_weights, groups, tied),
+            rungs=rungs or (float(mixture.eta),),
+            base=base,
+            groups=groups,
+            info=SamplerInfo() if info is None else info,
+            tied=tied,
+        )
+
+    def reweighed(self, mixture: Mixture) -> "Draws":
+        """Weigh the same pool anew: another eta, other weights of the models, another combination."""
+        log_weights = self.base - mixture.potential(self.pool.loss) - self.pool.extra
+        weights = normalise(log_weights)
+        return replace(
+            self,
+            pool_weights=weights,
+            index=np.arange(len(self.pool)),
+            weights=weights,
+            resampled=False,
+            log_evidence=float(logsumexp(log_weights) - logsumexp(self.base - self.pool.extra)),
+            log_evidence_se=_evidence_error(weights, self.prior_weights, self.groups, self.tied),
+            rungs=(*(rung for rung in self.rungs if rung < mixture.eta), float(mixture.eta)),
+        )
+
+    def resample(self, rng: np.random.Generator, n: int, *, apart: bool = False) -> "Draws":
+        """Pick ``n`` draws of equal weight from the pool, with replacement.
+
+        Each is picked by itself, as in Algorithm 1 of the paper, unless there are groups or draws are to be ``apart``:
+        then systematically, which keeps as many different points as can be.
+        """
+        pick = evenly if apart or self.groups is not None else multinomial
+        return replace(self, index=pick(rng, self.pool_weights, n), weights=np.full(n, 1.0 / n), resampled=True)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the sampler reported, as plain data by name."""
+        return self.info.entries()
+
+    @cached_property
+    def points(self) -> Points:
+        """The drawn points, ``n`` of them."""
+        return self.pool.take(self.index)
+
+    @property
+    def z(self) -> Array:
+        """Latent coordinates ``(n, m)``."""
+        return self.points.z
+
+    @property
+    def x(self) -> Array:
+        """Encoded rows ``(n, d)``."""
+        return self.points.x
+
+    @property
+    def outputs(self) -> Array:
+        """Each model's output ``(n, K)``."""
+        return self.points.outputs
+
+    @property
+    def loss(self) -> Array:
+        """Each model's loss ``(n, K)``."""
+        return self.points.loss
+
+    @property
+    def reached(self) -> Array:
+        """Each model's verdict ``(n, K)``."""
+        return self.points.reached
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @cached_property
+    def prior_weights(self) -> Array:
+        """Weights ``(N,)`` of the pool's points under the prior."""
+        return normalise(self.base - self.pool.extra)
+
+    @cached_property
+    def ess(self) -> float:
+        """Effective sample size of the pool: of its weights, or less where independent runs show that it is less."""
+        size = effective_sample_size(self.pool_weights)
+        return size if self.groups is None else min(size, 1.0 / max(float(np.mean(self._unrest)), 1e-300))
+
+    @cached_property
+    def worst_ess(self) -> tuple[float, int]:
+        """Effective sample size of the figure that runs agree on least, and which it is.
+
+        That is a latent coordinate, 0 to ``m - 1``, the loss, ``m``, or the distance, ``m + 1``.
+        """
+        if self.groups is None:
+            return self.ess, 0
+        worst = int(np.argmax(self._unrest))
+        return min(effective_sample_size(self.pool_weights), 1.0 / max(float(self._unrest[worst]), 1e-300)), worst
+
+    @cached_property
+    def _unrest(self) -> Array:
+        """Squared error between runs over the posterior variance, for coordinates, loss and distance."""
+        counts, z = np.flatnonzero(self.pool_weights > 0), self.pool.z
+        some = slice(None) if len(counts) == len(z) else counts
+        groups = None if self.groups is None else self.groups[some]
+        few = [z[:, j : j + _COLUMNS] for j in range(0, z.shape[1], _COLUMNS)]
+        few[-1] = np.column_stack([few[-1], self.pool.loss[:, 0], self.pool.cost])
+        return np.concatenate([_unrest_of(columns[some], self.pool_weights[some], groups) for columns in few])
+
+    @cached_property
+    def distinct(self) -> tuple[Array, Array]:
+        """Positions in the pool of the distinct draws ``(u,)`` and the total weight of each ``(u,)``."""
+        where, inverse = np.unique(self.index, return_inverse=True)
+        return where, np.bincount(inverse, weights=self.weights)
+
+    def mean(self, values: Array) -> Array:
+        """Weighted mean over the draws of ``values`` given for the pool, ``(N, ...)``."""
+        return np.tensordot(self.weights, values if self._whole else values[self.index], axes=1)
+
+    @cached_property
+    def _whole(self) -> bool:
+        """Whether the draws are the pool as it is."""
+        return np.array_equal(self.index, np.arange(len(self.pool)))
+
+    def standard_error(self, influence: Array) -> Array:
+        """Monte Carlo error of a figure from its influence values on the pool, ``(N, ...)``.
+
+        The influence of a mean is value minus mean. The first term is the error of the weighted pool, the second
+        that of picking the draws out of it.
+        """
+        weighted = self.pool_weights.reshape(-1, *[1] * (influence.ndim - 1)) * influence
+        freedom = None if self.groups is None else int(self.groups.max())
+        if not self.resampled or freedom == 0:
+            return _error(weighted, self.groups)
+        pool = np.square(_error(weighted, self.groups, widened=False))
+        both = pool + np.tensordot(self.pool_weights, np.square(influence), axes=1) / len(self)
+        if freedom is None:
+            return np.sqrt(both)
+        # Welch and Satterthwaite: the larger the share of picking, which is well known, the more degrees of freedom
+        more = np.square(both / np.maximum(pool, 1e-9 * both + 1e-300))
+        return np.sqrt(both) * _widening(freedom * more)
+
+
+def _evidence_error(weights: Array, prior_weights: Array, groups: Array | None, tied: float) -> float:
+    """Return the error of the log evidence, by the delta method: ``log(a / b)`` has the influence ``w_i - v_i``."""
+    return float(_error(weights - prior_weights, groups) * np.sqrt(tied))
+
+
+def _error(contributions: Array, groups: Array | None, *, widened: bool = True) -> Array:
+    """Return the standard error of a sum of contributions ``(N, ...)`` whose expectation is zero.
+
+    Between a few runs it is widened as Student's law asks, so that 1.96 times the error still covers 95%.
+    """
+    if groups is None:
+        return np.sqrt(np.square(contributions).sum(axis=0))
+    n = int(groups.max()) + 1
+    if n == 1:
+        return np.full(contributions.shape[1:], np.inf)
+    columns = np.ascontiguousarray(contributions.reshape(len(contributions), -1).T)
+    sums = np.array([np.bincount(groups, weights=column, minlength=n) for column in columns])
+    sums = np.ascontiguousarray(sums.T).reshape(n, *contributions.shape[1:])
+    sums = sums - sums.mean(axis=0)
+    spread = np.sqrt(np.square(sums).sum(axis=0) * n / (n - 1))
+    return spread * _widening(n - 1) if widened else spread
+
+
+def _unrest_of(values: Array, weights: Array, groups: Array | None) -> Array:
+    """Squared error between runs over the variance, for columns ``(n, c)`` of points with weights ``(n,)``."""
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite figure has no variance that could be compared
+        offset = values - weights @ values
+        variance = weights @ np.square(offset)
+        error = np.square(_error(weights[:, None] * offset, groups, widened=False))
+        return np.where(variance > 1e-12 * (1 + np.square(values).max(axis=0)), error / np.maximum(variance, 1e-300), 0)
+
+
+def _widening(freedom: Array | float) -> Array:
+    """Return by how much an error with so many degrees of freedom is too small for 1.96 of it to cover 95%."""
+    return stdtrit(freedom, 0.975) / 1.959964

@@ -1,0 +1,59 @@
+"""What a sampler reports beside its draws."""
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+__all__ = ["SamplerInfo"]
+
+
+@dataclass(frozen=True)
+class SamplerInfo:
+    """What a sampler reports beside its draws; ``None`` is what it has nothing to say on.
+
+    A sampler that reports more has a subclass with more fields, plain numbers and text: they appear among the
+    diagnostics and in files.
+
+    Parameters
+    ----------
+    sampler : str
+        Its name.
+    complete : bool
+        Whether it did all it was to do; if not, the budget ran out.
+    goal_met : bool, optional
+        Whether the eta that was found achieves what was asked for.
+    r_hat : float, optional
+        The largest, where there are chains.
+    joint : bool, optional
+        Whether each point was shown to one of many models.
+    model_evidence : tuple of K float, optional
+        Log evidence of each of these models by itself.
+    """
+
+    sampler: str = "a sampler"
+    complete: bool = True
+    goal_met: bool | None = None
+    r_hat: float | None = None
+    joint: bool | None = None
+    model_evidence: tuple[float, ...] | None = None
+
+    advice: ClassVar[str] = "let it draw more, or use gbce.SMC()"  # what to do where the draws do not suffice
+
+    @property
+    def runs(self) -> str:
+        """How many independent runs there were, as a text such as ``"200 chains"``; empty for a pool of points."""
+        return ""
+
+    @property
+    def kind_of_run(self) -> str:
+        """What several of these runs are called."""
+        return "runs"
+
+    @property
+    def tempered(self) -> bool:
+        """Whether the draws came up from the prior on rungs, so that the error of the evidence tells how well."""
+        return False
+
+    def entries(self) -> dict[str, Any]:
+        """Return what was reported, as plain data by name."""
+        said = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in said.items() if value is not None}

@@ -1,0 +1,80 @@
+"""Evaluated points: where they are, what every model said about them, what they cost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from gbce.base import Array
+from gbce.posterior import Evaluated, GibbsPosterior
+
+__all__ = ["Points"]
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Evaluated points; ``n`` points, ``m`` latent coordinates, ``d`` features, ``K`` models.
+
+    Parameters
+    ----------
+    z : array of shape (n, m)
+        Latent coordinates.
+    x : array of shape (n, d)
+        Rows, encoded.
+    outputs, loss : array of shape (n, K)
+        Each model's output and loss.
+    reached : bool array of shape (n, K)
+        Whether each model's output counts as reached.
+    cost : array of shape (n,)
+        The prior's distance d(row, x).
+    extra : array of shape (n,)
+        Correction for a map that is not the prior itself.
+    """
+
+    z: Array
+    x: Array
+    outputs: Array
+    loss: Array
+    reached: Array
+    cost: Array
+    extra: Array
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @classmethod
+    def evaluated(cls, posterior: GibbsPosterior, z: Array) -> "Points":
+        """Place latent points ``(n, m)`` and ask every model about them."""
+        placed = posterior.prior.place(z)
+        fits = np.isfinite(placed.extra)
+        if fits.all():
+            said = posterior.evaluate(placed.x)
+        else:  # rows that break a constraint are not shown to any model, and count for nothing
+            some = posterior.evaluate(placed.x[fits])
+            said = Evaluated(*(_spread_out(values, fits) for values in some))
+        return cls(z, placed.x, *said, cost=placed.cost, extra=placed.extra)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Points]") -> "Points":
+        """Return all points one after the other."""
+        return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
+
+    def take(self, index: Array) -> "Points":
+        """Return the points at ``index``, positions or a mask."""
+        return Points(*(getattr(self, f.name)[index] for f in fields(self)))
+
+    def moved(self, to: "Points", where: Array) -> "Points":
+        """Return these points with those of ``to`` in the places of the mask ``where`` ``(n,)``."""
+        arrays = {f.name: getattr(self, f.name).copy() for f in fields(self)}
+        for name, array in arrays.items():
+            array[where] = getattr(to, name)[where]
+        return Points(**arrays)
+
+
+def _spread_out(values: Array, where: Array) -> Array:
+    """Put values ``(k, K)`` in the places of a mask ``(n,)``; the others get the largest, or zero."""
+    filled = np.zeros((len(where), values.shape[1]), dtype=values.dtype)
+    if len(values) and values.dtype != bool:
+        filled[:] = values.max(axis=0)
+    filled[where] = values
+    return filled

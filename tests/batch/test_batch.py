@@ -1,0 +1,297 @@
+"""Many rows: the answers of single rows, fewer model calls, the same bits in parallel, and nothing lost."""
+
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from gbce.batch._lockstep import Lockstep
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+import gbce
+
+X, Y = load_diabetes(return_X_y=True, as_frame=True)
+FOREST = RandomForestRegressor(20, min_samples_leaf=5, random_state=0).fit(X, Y)
+QUICK = gbce.Importance(n_candidates=800, n_draws=200)
+RULES = [
+    gbce.MAP(),
+    gbce.Mean(),
+    gbce.CVaR(n_perturb=8, max_candidates=40),
+    gbce.DirectOpt(n_starts=3, max_iterations=40),
+]
+ROWS = X.iloc[[3, 50, 7, 200, 11]].set_axis(["a", "b", "c", "d", "e"])
+TARGET = gbce.AtMost(110)
+
+
+def explainer(model=FOREST, **options):
+    return gbce.Explainer(model, X, sampler=QUICK, **options)
+
+
+def many(rows=ROWS, seed=5, progress=False, model=FOREST, **options):
+    return explainer(model).explain_many(rows, TARGET, rules=RULES, seed=seed, progress=progress, **options)
+
+
+def same(one, other):
+    for name in ("counterfactuals", "pointwise", "distribution", "importance", "diagnostics"):
+        pd.testing.assert_frame_equal(getattr(one, name), getattr(other, name), check_exact=True)
+
+
+def test_rows_get_the_answers_they_get_alone():
+    table = many()
+    for label, row in ROWS.iterrows():
+        alone = explainer().explain(row, TARGET, rules=RULES, seed=int(table.diagnostics.loc[label, "seed"]))
+        exactly = {"check_exact": True, "check_index_type": False}
+        pd.testing.assert_frame_equal(table.counterfactuals.loc[label], alone.counterfactuals, **exactly)
+        pd.testing.assert_frame_equal(table.pointwise.loc[label], alone.pointwise, **exactly)
+        pd.testing.assert_series_equal(table.distribution.loc[label], alone.distribution, check_names=False)
+        pd.testing.assert_frame_equal(table.importance.loc[label], alone.importance, **exactly)
+        assert table.diagnostics.loc[label, "status"] == alone.status
+
+
+def test_rows_share_model_calls():
+    table = many()
+    assert table.n_model_calls < 0.5 * table.diagnostics["n_model_calls"].sum()
+    asked = []
+
+    def counted(frame):
+        asked.append(len(frame))
+        return frame["bmi"].to_numpy() * 1000 + 150
+
+    table = gbce.Explainer(counted, X, sampler=QUICK).explain_many(ROWS, TARGET, rules=RULES, seed=0, progress=False)
+    assert table.n_model_calls == len(asked)
+    assert table.n_model_rows == sum(asked)
+    assert min(asked) >= 2  # never one row at a time, even for the row itself
+
+
+def test_same_bits_whatever_n_jobs(monkeypatch):
+    monkeypatch.setattr("gbce.batch._many._GROUP", 2)
+    one = many()
+    same(one, many(n_jobs=2))
+    same(one, many(n_jobs=1))
+    assert not many(seed=6).counterfactuals.equals(one.counterfactuals)
+
+
+def test_classifiers_and_several_models():
+    data, labels = load_breast_cancer(return_X_y=True, as_frame=True)
+    models = [RandomForestClassifier(15, random_state=s).fit(data, labels) for s in (0, 1)]
+    rows = data[models[0].predict(data) == 0].iloc[:3]
+    both = gbce.Explainer(models, data, sampler=QUICK)
+    table = both.explain_many(rows, gbce.Class(1), rules=[gbce.MAP()], seed=0, progress=False)
+    assert list(table.distribution.index) == list(rows.index)
+    decided = models[0].predict(table.counterfactuals) == 1
+    np.testing.assert_array_equal(table.pointwise["reached"], decided)
+    assert "success_probability[all]" in table.distribution
+
+
+def test_arrays_are_numbered_and_summaries_are_readable(capsys):
+    table = gbce.Explainer(FOREST.predict, X, sampler=QUICK).explain_many(
+        ROWS.to_numpy(), TARGET, rules=[gbce.MAP(), gbce.Mean()], seed=0
+    )
+    assert list(table.diagnostics.index) == [0, 1, 2, 3, 4]
+    assert "5/5" in capsys.readouterr().err  # the progress bar
+    text = table.summary()
+    assert text.startswith("5 rows: ")
+    shares = table.by_rule()[("reached", "share")]
+    assert shares["MAP"] == table.pointwise.xs("MAP", level="rule")["reached"].mean()
+    assert f"{shares['MAP']:.0%}" in text
+
+
+class Dies:
+    """A model that gives up after a number of rows, like a machine that is switched off."""
+
+    def __init__(self, after):
+        self.left = after
+        self.asked = 0
+
+    def __call__(self, frame):
+        self.asked += len(frame)
+        self.left -= len(frame)
+        if self.left < 0:
+            raise ConnectionError("gone")
+        return FOREST.predict(frame)
+
+
+def test_a_killed_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr("gbce.batch._many._GROUP", 1)
+    whole = many(model=Dies(10**9))
+    cost = whole.n_model_rows
+    with pytest.raises(gbce.PredictionError, match=r"row '.': .*gone"):
+        many(model=Dies(int(0.7 * cost)), store=tmp_path / "run", on_error="raise")
+    finished = sorted(path.name for path in (tmp_path / "run").glob("row-*.gbce"))
+    assert 0 < len(finished) < 5
+    assert not list((tmp_path / "run").glob(".*part"))
+    second = Dies(10**9)
+    resumed = many(model=second, store=tmp_path / "run")
+    same(resumed, whole)
+    assert second.asked < 0.8 * cost
+    third = Dies(100)  # everything is there: it is only asked whether it is the same model
+    same(many(model=third, store=tmp_path / "run", seed=None), whole)
+    assert 0 < third.asked < 100
+    one = gbce.load(tmp_path / "run" / "row-000001.gbce")
+    pd.testing.assert_frame_equal(one.counterfactuals, whole.counterfactuals.loc["b"], check_index_type=False)
+
+
+def test_a_store_of_another_run_is_refused(tmp_path):
+    many(store=tmp_path / "run")
+    for options, word in (
+        ({"seed": 6}, "seed"),
+        ({"rows": ROWS.iloc[:3]}, "rows"),
+    ):
+        with pytest.raises(ValueError, match=f"holds another run: .*{word}"):
+            many(store=tmp_path / "run", **options)
+    with pytest.raises(ValueError, match="rules"):
+        explainer().explain_many(ROWS, TARGET, rules=[gbce.MAP()], seed=5, store=tmp_path / "run", progress=False)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("")
+    with pytest.raises(ValueError, match="not empty"):
+        many(store=tmp_path / "other")
+    (tmp_path / "run" / "run.json").write_text("{")
+    with pytest.raises(ValueError, match="damaged"):
+        many(store=tmp_path / "run")
+
+
+def test_a_run_without_a_seed_keeps_the_one_it_began_with(tmp_path):
+    first = many(seed=None, store=tmp_path / "run")
+    same(first, many(seed=None, store=tmp_path / "run"))
+
+
+def test_bad_rows_are_named_before_anything_is_asked():
+    bounded = gbce.Space.infer(X, bounds={"bmi": (-0.05, None)})
+    model = Dies(0)
+    low = ROWS.assign(bmi=[0.0, 0.0, -0.1, 0.0, 0.0])
+    with pytest.raises(ValueError, match=r"row 'c': 'bmi' = -0\.1 lies below its bound"):
+        gbce.Explainer(model, X, space=bounded).explain_many(low, TARGET, progress=False)
+    with pytest.raises(ValueError, match=r"rows: column 'bp' is missing in row 'b'"):
+        explainer(model).explain_many(ROWS.assign(bp=[0.0, np.nan, 0.0, 0.0, 0.0]), TARGET, progress=False)
+    assert model.asked == 0
+
+
+def picky(frame):
+    if (frame["bmi"] > 10).any():
+        raise OverflowError("too heavy")
+    return FOREST.predict(frame)
+
+
+HEAVY = ROWS.assign(bmi=[0.0, 0.0, 100.0, 0.0, 0.0])
+TOO_HEAVY = r"1 of 5 rows could not be explained, first row 'c': PredictionError: .*OverflowError: too heavy"
+
+
+def test_a_row_that_fails_becomes_a_line_and_the_others_go_on():
+    with pytest.warns(UserWarning, match=TOO_HEAVY):
+        table = many(HEAVY, model=picky)
+    assert len(table) == 5
+    assert table.diagnostics["status"].tolist().count("failed") == 1
+    assert list(table.errors.index) == ["c"]
+    assert "too heavy" in table.diagnostics.loc["c", "error"]
+    assert (table.diagnostics["error"].drop("c") == "").all()
+    assert table.distribution.loc["c"].isna().all()
+    assert table.importance.loc["c"].isna().all(axis=None)
+    assert "c" not in table.pointwise.index.get_level_values("row")
+    assert "c" not in table.counterfactuals.index.get_level_values("row")
+    assert "too heavy" in table.summary()
+    assert table.n_model_rows > 0
+    whole = many(HEAVY, model=lambda frame: FOREST.predict(frame))  # what the others are told does not change
+    for name in ("counterfactuals", "pointwise", "distribution", "importance"):
+        expected = getattr(whole, name).drop("c", level="row" if name != "distribution" else None)
+        found = getattr(table, name)
+        found = found[found.index.get_level_values("row") != "c"]
+        pd.testing.assert_frame_equal(found, expected, check_exact=True)
+
+
+def test_groups_count_rows_that_failed():
+    with pytest.warns(UserWarning, match=TOO_HEAVY):
+        table = many(HEAVY, model=picky)
+    others = many(HEAVY.drop("c"), seed=5)
+    for rule in (None, "MAP"):
+        costs = gbce.group_costs(table, ["a", "a", "b", "b", "b"], rule=rule)
+        assert costs["rows"].tolist() == [2, 3]
+        assert costs["failed"].tolist() == [0, 1]
+        assert gbce.group_costs(others, ["a", "a", "b", "b"], rule=rule)["failed"].tolist() == [0, 0]
+    changes = gbce.group_changes(table, ["a", "a", "b", "b", "b"])
+    assert changes.loc["b", "change"].notna().all() or (costs.loc["b", "attainable"] == 0)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_row_that_fails_ends_the_run_if_that_is_wished(n_jobs, monkeypatch):
+    monkeypatch.setattr("gbce.batch._many._GROUP", 2)
+    with pytest.raises(gbce.PredictionError, match=r"row 'c': .*too heavy"):
+        many(HEAVY, model=picky, on_error="raise", n_jobs=n_jobs)
+    with pytest.raises(ValueError, match="on_error must be 'record' or 'raise', not 'ignore'"):
+        many(on_error="ignore")
+
+
+def test_a_failure_of_any_kind_is_a_line():
+    class Fussy(Exception):
+        def __init__(self, row, why):
+            super().__init__(f"{why} in {row}")
+
+    def distance(x, row):
+        if row[2] > 10:
+            raise Fussy(row[0], "too far")
+        return np.abs(x - row).sum(axis=1) * 20
+
+    def run(on_error):
+        fussy = explainer(prior=gbce.DistancePrior(distance))
+        return fussy.explain_many(HEAVY, TARGET, rules=[gbce.MAP()], seed=0, progress=False, on_error=on_error)
+
+    with pytest.warns(UserWarning, match="row 'c': Fussy: too far in"):
+        assert run("record").diagnostics["status"].tolist().count("failed") == 1
+    with pytest.raises(RuntimeError, match="row 'c': Fussy: too far in"):
+        run("raise")
+
+
+def test_a_run_in_which_every_row_fails_is_a_table_of_errors():
+    with pytest.warns(UserWarning, match="5 of 5 rows could not be explained"):
+        table = many(ROWS.assign(bmi=100.0), model=picky)
+    assert (table.diagnostics["status"] == "failed").all()
+    assert len(table.pointwise) == len(table.counterfactuals) == 0
+    assert list(table.counterfactuals.columns) == list(X.columns)
+    assert table.summary().startswith("5 rows: 5 failed")
+
+
+def test_a_row_that_failed_is_tried_again(tmp_path):
+    with pytest.warns(UserWarning, match=TOO_HEAVY):
+        many(HEAVY, model=picky, store=tmp_path / "run")
+    assert len(list((tmp_path / "run").glob("row-*.gbce"))) == 4
+    asked = []
+
+    def mended(frame):
+        asked.append(len(frame))
+        return FOREST.predict(frame)
+
+    mended.__name__ = picky.__name__
+    again = many(HEAVY, model=mended, store=tmp_path / "run")
+    same(again, many(HEAVY, model=mended))
+    assert len(list((tmp_path / "run").glob("row-*.gbce"))) == 5
+
+
+def test_an_interrupted_run_stops_asking(monkeypatch):
+    asked, begun, go_on, ended = [], threading.Event(), threading.Event(), threading.Event()
+
+    def model(rows):
+        asked.append(len(rows))
+        return rows[:, 0]
+
+    def late(number):
+        begun.set()
+        go_on.wait(10)
+        try:
+            step.ask(number, model, np.ones((1, 1)))
+        finally:
+            ended.set()
+
+    step = Lockstep(100)
+    join = threading.Thread.join
+
+    def interrupted(thread, *args):
+        begun.wait(10)
+        monkeypatch.setattr(threading.Thread, "join", join)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        step.run([late])
+    go_on.set()
+    assert ended.wait(10)
+    assert asked == []

@@ -1,0 +1,107 @@
+"""Every kind of column goes in and comes out as it was, and every encoded point stands for exactly one row."""
+
+import datetime as dt
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gbce
+from gbce import io
+from gbce.space import space_fields, space_of
+from support.columns import KINDS, frames, one_hot_frames
+
+EXACT = {"check_exact": True, "check_freq": False}
+
+
+def as_it_was(space, frame):
+    again = space.decode(space.encode(frame))
+    pd.testing.assert_frame_equal(again, frame.reset_index(drop=True), **EXACT)
+    for label in frame.columns:  # None and NaN pass for equal in a comparison of frames
+        if frame[label].dtype == object:
+            pairs = zip(again[label], frame[label], strict=True)
+            assert all((one is None) == (other is None) for one, other in pairs)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_a_column_comes_back_as_it_was(kind, data):
+    frame = data.draw(frames((kind,), most=1))
+    as_it_was(gbce.Space.infer(frame), frame)
+
+
+@settings(max_examples=50, deadline=None)
+@given(frames())
+def test_mixed_frames_come_back_as_they_were(frame):
+    space = gbce.Space.infer(frame)
+    as_it_was(space, frame)
+    as_it_was(space, frame.iloc[[-1, 0]])
+    shuffled = space.encode(frame[frame.columns[::-1]])
+    np.testing.assert_array_equal(shuffled, space.encode(frame))
+    assert space.check(frame).empty
+    for i in range(len(frame)):  # one row at a time, and as a Series of objects
+        np.testing.assert_array_equal(space.encode_row(frame.iloc[[i]])[None, :], space.encode(frame)[[i]])
+        np.testing.assert_array_equal(space.encode_row(frame.iloc[i])[None, :], space.encode(frame)[[i]])
+
+
+@settings(max_examples=40, deadline=None)
+@given(one_hot_frames())
+def test_one_hot_groups_come_back_as_they_were(drawn):
+    frame, _ = drawn
+    space = gbce.Space.infer(frame, one_hot={"city": "city_"})
+    as_it_was(space, frame)
+    group = space.features[space.names.index("city")]
+    empty = bool((frame.filter(like="city_").astype(int).sum(axis=1) == 0).any())
+    assert len(group.levels) == frame.shape[1] - 1 + empty
+
+
+@settings(max_examples=50, deadline=None)
+@given(frames(), st.integers(0, 2**32 - 1), st.sampled_from(["keep", "leave", "any"]))
+def test_an_encoded_point_is_the_code_of_its_row(frame, seed, may):
+    gaps = {str(label): may for label in frame.columns if frame[label].isna().any()}
+    space = gbce.Space.infer(frame, missing=gaps)
+    rng = np.random.default_rng(seed)
+    encoded = space.encode(frame)
+    x0 = encoded[rng.integers(len(encoded))]
+    for x in (encoded, encoded + 2 * space.scale * rng.normal(size=encoded.shape)):
+        x = space.project(np.where(np.isnan(x) & ~np.isnan(x0) & (may != "any"), x0, x), x0)
+        fits = np.array([column_holds(frame[label], x[:, j]) for j, label in enumerate(frame.columns)]).all(axis=0)
+        np.testing.assert_array_equal(space.encode(space.decode(x[fits])) if fits.any() else x[fits], x[fits])
+
+
+def column_holds(column, x):
+    """Whole numbers have a smallest and a largest one."""
+    if column.dtype.kind not in "iu":
+        return np.ones(len(x), dtype=bool)
+    ends = np.iinfo(getattr(column.dtype, "numpy_dtype", column.dtype))
+    return np.isnan(x) | ((x >= max(ends.min, -(2**53) + 1)) & (x <= min(ends.max, 2**53 - 1)))
+
+
+@settings(max_examples=50, deadline=None)
+@given(frames())
+def test_a_space_read_from_a_file_writes_the_same_frames(frame):
+    space = gbce.Space.infer(frame)
+    again = space_of(json.loads(json.dumps(space_fields(space), default=io._plain)))
+    assert again == space
+    x = space.encode(frame)
+    np.testing.assert_array_equal(again.encode(frame), x)
+    pd.testing.assert_frame_equal(again.decode(x), space.decode(x), **EXACT)
+
+
+def test_days_among_objects_are_read_as_days():
+    frame = pd.DataFrame({"day": [dt.date(2020, 1, 1), dt.date(2021, 1, 1)]})
+    space = gbce.Space.infer(frame)
+    again = space_of(json.loads(json.dumps(space_fields(space), default=io._plain)))
+    assert again == space
+    assert type(again.decode(space.encode(frame))["day"][0]) is dt.date
+
+
+def test_levels_that_do_not_occur_and_their_order_are_kept():
+    frame = pd.DataFrame({"c": pd.Categorical(["b", "a"], categories=["z", "b", "a", "y"], ordered=True)})
+    again = gbce.Space.infer(frame).decode([[0.0], [3.0]])
+    assert again["c"].tolist() == ["z", "y"]
+    assert again["c"].dtype == frame["c"].dtype
