@@ -17,6 +17,7 @@ import gbce
 from experiments.models import fixed
 from experiments.real import RealCase, real_case
 from experiments.standin import write_exports
+from experiments.trends import read_trends
 
 
 def cases() -> dict[str, RealCase]:
@@ -24,7 +25,7 @@ def cases() -> dict[str, RealCase]:
     found = {}
     with TemporaryDirectory() as folder:
         paths = write_exports(Path(folder))["en"]
-        trends = gbce.datasets.read_trends(paths, target="One Piece", lag=1, below_one=0.5)
+        trends = read_trends(paths, target="One Piece", lag=1, below_one=0.5)
     for d in (2, 10):
         X = trends.X.iloc[:, :d] if d == 2 else trends.X
         board = fixed(X.to_numpy(float), trends.y.to_numpy(float))

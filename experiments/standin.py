@@ -216,7 +216,7 @@ def standin(seed: int = SEED) -> pd.DataFrame:
 
     Examples
     --------
-    >>> from gbce.datasets import read_trends
+    >>> from experiments.trends import read_trends
     >>> trends = read_trends(standin(), target="One Piece", lag=1)
     >>> trends.X.shape, round(float(trends.y.mean()), 2)
     ((119, 10), 30.46)

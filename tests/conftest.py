@@ -1,4 +1,4 @@
-"""The suite as another machine or another run has it, where an environment variable asks for that (see support/elsewhere/)."""
+"""The suite as another machine or another run has it, where a variable asks for that (see support/elsewhere/)."""
 
 import os
 import runpy

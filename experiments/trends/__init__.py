@@ -3,7 +3,7 @@ r"""Data for models: Google Trends exports, as they are downloaded, turned into 
 Examples
 --------
 >>> import io
->>> from gbce.datasets import read_trends
+>>> from experiments.trends import read_trends
 >>> csv = "date,One Piece,Jump\n2016-01-01,20,60\n2016-02-01,25,70\n"
 >>> read_trends(io.StringIO(csv), target="One Piece").X
             Jump_lag1

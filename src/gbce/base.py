@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from gbce.space import Space
 
 __all__ = [
-    "Array", "Choice", "ModelNeededError", "Outputs", "Prior", "Query", "Reading", "Rule", "Sampler", "Target", "label_of",
+    "Array", "Choice", "ModelNeededError", "Outputs", "Prior", "Query", "Reading", "Rule", "Sampler", "Target",
+    "label_of",
 ]  # fmt: skip
 
 Array = NDArray[Any]

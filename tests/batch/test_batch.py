@@ -5,11 +5,11 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
-from gbce.batch._lockstep import Lockstep
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import gbce
+from gbce.predictors import Lockstep
 
 X, Y = load_diabetes(return_X_y=True, as_frame=True)
 FOREST = RandomForestRegressor(20, min_samples_leaf=5, random_state=0).fit(X, Y)

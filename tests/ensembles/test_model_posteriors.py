@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import gbce
 from gbce.ensembles._anneal import annealed
-from gbce.ensembles._likelihood import Categorical, Normal
+from gbce.ensembles._likelihood import Categorical, NormalErrors
 from gbce.ensembles._net import Net
 from gbce.ensembles._problem import Problem
 from gbce.ensembles._safe import safe_eta
@@ -155,7 +155,7 @@ def test_laplace_of_logistic_models_is_around_the_mode_at_its_own_eta(labels):
 def test_laplace_of_networks_is_around_the_mode_at_its_own_eta(kind, prior_sd):
     """The energy written out again has no slope at the centre of the draws."""
     network, likelihood, y = (
-        (MLPRegressor(hidden_layer_sizes=(3,), activation="tanh", max_iter=2000), Normal(Y, 0.7), Y)
+        (MLPRegressor(hidden_layer_sizes=(3,), activation="tanh", max_iter=2000), NormalErrors(Y, 0.7), Y)
         if kind == "number"
         else (MLPClassifier(hidden_layer_sizes=(3,), activation="tanh", max_iter=2000),
               Categorical((LABELS == "yes").astype(int)), LABELS)
@@ -177,7 +177,9 @@ def test_laplace_of_networks_is_around_the_mode_at_its_own_eta(kind, prior_sd):
 def test_derivatives_of_a_network_are_those_of_differences(activation, kind):
     rng = np.random.default_rng(5)
     net = Net((2, 4, 3, 3 if kind == "three classes" else 1), activation)
-    likelihood = Normal(Y, 0.5) if kind == "number" else Categorical(rng.integers(3 if "three" in kind else 2, size=80))
+    likelihood = (
+        NormalErrors(Y, 0.5) if kind == "number" else Categorical(rng.integers(3 if "three" in kind else 2, size=80))
+    )
     p = net.n_parameters
     problem = Problem(net, likelihood, X, 0.3 * np.eye(p), eta=0.7)
     theta, step = rng.normal(size=(2, p)), 1e-5 * rng.normal(size=p)
@@ -236,7 +238,7 @@ def test_cooling_leaves_poor_modes_behind():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(60, 1))
     y = np.sin(3 * x[:, 0]) + 0.1 * rng.normal(size=60)
-    problem = Problem(Net((1, 4, 1), "tanh"), Normal(y, 0.1), x, np.eye(13) / 4)
+    problem = Problem(Net((1, 4, 1), "tanh"), NormalErrors(y, 0.1), x, np.eye(13) / 4)
     loss = problem.likelihood.loss(problem.net.outputs(annealed(problem, 32, rng), x)).sum(axis=1)
     assert np.median(loss) < 150  # 30 at the truth, some 1000 at a constant
     assert len(set(loss)) > 16
@@ -352,7 +354,7 @@ def test_safe_bayes_learns_at_full_rate_only_where_the_model_is_right(misspecifi
 def test_safe_bayes_losses_are_those_of_refits(version):
     """The recursion against the normal-inverse-gamma posterior of the rows so far, computed afresh, at eta = 0.5."""
     x_given, y_given = half_zero(0, True, n=25, d=3)
-    problem = Problem(Net((3, 1), bias=False), Normal(y_given, 0.4), x_given, np.eye(3) / 0.6**2)
+    problem = Problem(Net((3, 1), bias=False), NormalErrors(y_given, 0.4), x_given, np.eye(3) / 0.6**2)
     facts = safe_eta(problem, [0.5], version, np.random.default_rng(9))
     rng, total = np.random.default_rng(9), 0.0
     for order in [rng.permutation(25) for _ in range(8)]:

@@ -12,11 +12,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gbce
-from gbce.ensembles._likelihood import Categorical, Normal
+from gbce.ensembles._likelihood import Categorical, NormalErrors
 from gbce.ensembles._net import Net
 from gbce.ensembles._pac import SPEEDS, catoni_bound, clipped_loss, normal_kl
 from gbce.ensembles._problem import Problem
-from gbce.predictors._learners import Question
+from gbce.ensembles._question import Question
 
 
 def rows(seed, n, d=8):
@@ -50,7 +50,7 @@ def test_clipped_loss_is_its_integral_over_outputs(kind, clip):
     m, precision, _, _, rng = normal_pair(2)
     x = np.vstack([3 * rng.normal(size=(20, 3)), np.zeros((1, 3))])
     y = rng.normal(size=21)
-    likelihood = Normal(y, 0.6) if kind == "number" else Categorical((y > 0).astype(int))
+    likelihood = NormalErrors(y, 0.6) if kind == "number" else Categorical((y > 0).astype(int))
     problem = Problem(Net((3, 1), bias=False), likelihood, x, np.eye(3))
     z = np.linspace(-9, 9, 200_001)  # in standard deviations of each row's output
     sd = np.sqrt(np.einsum("ni,ij,nj->n", x, np.linalg.inv(precision), x))
@@ -86,7 +86,7 @@ def test_facts_are_the_terms_of_the_bound_and_eta_its_minimum():
         precision0, precision = (eta * one.T @ one / 0.25 + prior for one in (design[known], design))
         mean0 = np.linalg.solve(precision0, eta * design[known].T @ y[known] / 0.25)
         mean = np.linalg.solve(precision, eta * design.T @ y / 0.25)
-        problem = Problem(Net((8, 1)), Normal(y[held], 0.5), x[held], prior)
+        problem = Problem(Net((8, 1)), NormalErrors(y[held], 0.5), x[held], prior)
         r, kl = clipped_loss(problem, mean, precision, 1.5).mean(), normal_kl(mean, precision, mean0, precision0)
         bounds.append(min(catoni_bound(r, kl, 72, 0.1 / (13 * len(SPEEDS)), 1.5, speed) for speed in SPEEDS))
         if eta == facts["eta"]:

@@ -48,7 +48,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("gbce._budget._now", clock)
+    monkeypatch.setattr("gbce.budget._now", clock)
     return clock
 
 

@@ -22,7 +22,7 @@ import pandas as pd
 import pytest
 
 import gbce
-from gbce import _durable
+from gbce.files import _durable
 from gbce.files._durable import clear_leftovers, whole_file
 from gbce.space import space_fields, space_of
 from support.files import MANIFEST, altered, as_npy, boxed, from_npy, manifest, members, restated, summed
@@ -291,8 +291,8 @@ UNSOUND = {
     "loss NaN": changed("pool.loss", NAN),
     "output NaN": changed("pool.outputs", NAN),
     "cost NaN": changed("pool.cost", NAN),
-    "extra NaN": changed("pool.extra", NAN),
-    "base NaN": changed("draws.base", NAN),
+    "extra NaN": changed("pool.log_correction", NAN),
+    "base NaN": changed("draws.log_base_weights", NAN),
     "change NaN": changed("draws.prior_change", NAN),
     "decision NaN": changed("decisions.x", NAN),
     "decision of no level": changed("decisions.x", 17.0, 2),
@@ -332,7 +332,7 @@ WORDS = {
     "a number for a model": lambda text: {"models": [5]},
     "models as one text": lambda text: {"models": "ab"},
     "notes": lambda text: {"notes": [None]},
-    "labels": lambda text: {"labels": [1, 2]},
+    "labels": lambda text: {"decisions": text["decisions"] | {"labels": [1, 2]}},
     "a seed of text": lambda text: {"seed": "0"},
     "rows below zero": lambda text: {"n_model_rows": -1},
     "calls as text": lambda text: {"n_model_calls": "3"},

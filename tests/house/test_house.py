@@ -1,7 +1,11 @@
 """Rooms import only from lower rooms, every public name is documented, and documents run."""
 
 import ast
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,50 +14,78 @@ import gbce
 
 ROOT = Path(gbce.__file__).parent
 REPOSITORY = Path(__file__).parents[2]
-LEVEL = {
-    "_durable": 0, "_archive": 0.5, "_values": 0.5,
-    "_weights": 0, "_checks": 0, "_seeds": 0, "_budget": 0.5, "_rows": 0.5, "_units": 0.5, "_frames": 0,
-    "_expressions": 0.5, "_combining": 0.5, "space": 1, "targets": 1, "datasets": 1, "predictors": 2, "priors": 2,
-    "_asking": 2.5, "posterior": 3, "draws": 4, "noise": 4, "samplers": 5,
-    "decisions": 5, "metrics": 5, "calibration": 6.2, "models": 6, "_decision": 6, "_readings": 6.5, "_joint": 6,
-    "explanation": 7, "_status": 7.2,
-    "_deciding": 7.2, "_provenance": 7.2, "_reference": 7.2, "_across": 7.3, "_frontier": 7.35,
-    "_sensitivity": 7.3, "_probes": 7.4, "explain": 7.5,
-    "plots": 8, "report": 8, "io": 8, "_arviz": 8, "_soundness": 7.9, "batch": 9,
-}  # fmt: skip
 
 
 def rooms():
     return [(path, path.relative_to(ROOT).parts[0].removesuffix(".py")) for path in sorted(ROOT.rglob("*.py"))]
 
 
-def top_level_imports(path):
-    for node in ast.parse(path.read_text()).body:  # imports inside functions or TYPE_CHECKING are not load-time
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gbce"):
-            yield node.module.split(".")[1] if "." in node.module else node.names[0].name
-        elif isinstance(node, ast.Import):
-            yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("gbce."))
+def test_rooms_import_only_from_rooms_below_them():
+    """The contract in pyproject.toml, imports inside functions included."""
+    linter = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run([linter, "--no-cache"], cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize(("path", "room"), [(p, r) for p, r in rooms() if r != "__init__"], ids=str)
-def test_rooms_import_only_from_lower_rooms(path, room):
-    for other in top_level_imports(path):
-        assert other == room or LEVEL[other] < LEVEL[room], f"{path.name} ({room}) imports {other}"
+def test_the_contract_finds_an_import_inside_a_function(tmp_path):
+    """A linter that finds nothing would also be silent."""
+    shutil.copytree(ROOT, tmp_path / "src" / "gbce", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
+    with (tmp_path / "src" / "gbce" / "posterior" / "_mixture.py").open("a") as file:
+        file.write("\n\ndef late() -> None:\n    from gbce.report import as_text\n")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "src")}
+    linter = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run([linter, "--no-cache"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "gbce.posterior._mixture -> gbce.report" in done.stdout
 
 
-def test_only_predictors_calibration_and_models_name_a_framework():
+def test_the_root_has_few_entries_and_two_private_ones():
+    entries = [path.stem for path in ROOT.iterdir() if path.name not in ("__pycache__", "py.typed", "__init__.py")]
+    assert len(entries) <= 23
+    assert sorted(name for name in entries if name.startswith("_")) == ["_numerics", "_validation"]
+
+
+SLOW_TO_IMPORT = ("scipy.stats", "sklearn", "matplotlib")
+
+
+@pytest.mark.parametrize("use", ["", "gbce.Explainer, gbce.SMC, gbce.load, gbce.CVaR, gbce.ExplanationTable"])
+def test_importing_gbce_loads_nothing_slow(use):
+    code = f"import sys, gbce; {use or 'gbce'}; print([m for m in {SLOW_TO_IMPORT} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there_and_listed():
+    assert set(gbce.__all__) <= set(dir(gbce))
+    assert [name for name in gbce.__all__ if getattr(gbce, name) is None] == []
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        gbce.nonsense  # noqa: B018
+    with pytest.raises(AttributeError, match=r"gbce\.datasets went to experiments\.trends"):
+        gbce.datasets  # noqa: B018
+
+
+def test_one_line_calls_a_model():
+    """Nobody but predictors calls a model; ensembles fit models of their own and call them on folds."""
+    tree = {path: ast.parse(path.read_text()) for path, room in rooms() if room not in ("predictors", "ensembles")}
+    for path, module in tree.items():
+        for node in ast.walk(module):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                assert node.func.attr not in ("predict", "predict_proba", "decision_function"), (path, node.lineno)
+
+
+def test_only_predictors_eta_and_ensembles_name_a_framework():
     framework = re.compile(
         r"^\s*(import|from) (sklearn|lightgbm|xgboost|catboost|torch|onnxruntime|httpx)", re.MULTILINE
     )
     for path, room in rooms():
         code = "\n".join(line for line in path.read_text().splitlines() if ">>>" not in line)
-        assert room in ("predictors", "calibration", "models") or not framework.search(code), path
+        assert room in ("predictors", "eta", "ensembles") or not framework.search(code), path
 
 
 def test_every_public_name_has_a_docstring_with_an_example_and_a_place_in_the_reference():
     reference = (REPOSITORY / "docs" / "reference.md").read_text()
     names = {name: getattr(gbce, name) for name in gbce.__all__}
-    names |= {f"datasets.{name}": getattr(gbce.datasets, name) for name in gbce.datasets.__all__}
     for name, thing in names.items():
         assert thing.__doc__, name
         assert f"`{name}" in reference, f"{name} is missing in docs/reference.md"

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 import gbce
-from gbce.draws import Draws
-from gbce.metrics import Neighbours, success_probability
-from gbce.metrics._diagnostics import verdict
+from gbce.draws import Draws, SamplerInfo
+from gbce.metrics import Diagnosis, Neighbours, Verdict, success_probability
 from gbce.metrics._pointwise import binomial
 from gbce.posterior import Mixture
+from gbce.samplers._chains import ChainsInfo
+from gbce.samplers._climb import SMCInfo
 from support.scenes import points, scene_of
 
 DATA = np.random.default_rng(0).normal(size=(60, 2))
@@ -88,27 +89,38 @@ def test_pareto_k_sees_a_proposal_that_is_too_narrow():
     ],
 )
 def test_verdict_follows_the_numbers(ess, k, start):
-    assert verdict(numbers(ess=float(ess), pareto_k=k)).startswith(start)
+    verdict, sentence = diagnosis(ess=float(ess), pareto_k=k).judge()
+    assert sentence.startswith(start)
+    assert isinstance(verdict, Verdict)
+    assert start.startswith(verdict)
 
 
-def numbers(**changed):
+def diagnosis(**changed):
     """Diagnostics of a run without faults, but for what is changed."""
     ess = changed.get("ess", 5000.0)
-    clean = {"sampler": "Importance", "ess": ess, "ess_worst": ess, "ess_worst_of": "x1", "pareto_k": 0.1,
-             "n_evaluated": 10_000, "log_evidence_se": 0.01, "rungs": (1.0,)}  # fmt: skip
-    return clean | changed
+    clean = {"info": SamplerInfo("Importance"), "ess": ess, "ess_worst": ess, "ess_worst_of": "x1", "pareto_k": 0.1,
+             "n_draws": 2_000, "n_distinct": 1_900, "n_evaluated": 10_000, "log_evidence": -1.0,
+             "log_evidence_se": 0.01, "free_energy": 1.0, "expected_potential": 0.5, "divergence_from_prior": 0.5,
+             "rungs": (1.0,)}  # fmt: skip
+    return Diagnosis(**clean | changed)
 
 
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"complete": False, "rungs": (0.1, 0.25)}, "not finished: the budget ran out at eta = 0.25"),
-        ({"ess_worst": 50.0}, "use with care, because the islands disagree about x1 (50 effective draws)"),
+        ({"info": SamplerInfo(complete=False), "rungs": (0.1, 0.25)}, "not finished: the budget ran out at eta = 0.25"),
+        (
+            {"info": SMCInfo(islands=8, sweeps=(3,)), "ess_worst": 50.0},
+            "use with care, because the islands disagree about x1 (50 effective draws)",
+        ),
         ({"log_evidence_se": 0.7}, "use with care, because the log evidence is uncertain by 0.7"),
-        ({"r_hat": 1.3, "n_chains": 9}, "use with care, because the chains have not come together (R-hat 1.30)"),
-        ({"r_hat": 1.01, "n_chains": 9}, "trustworthy: 5,000 effective draws from 9 chains, R-hat 1.010"),
-        ({"islands": 8, "sweeps": [3, 4]}, "trustworthy: 5,000 effective draws from 8 islands over 2 rungs"),
+        (
+            {"info": ChainsInfo(r_hat=1.3, n_chains=9)},
+            "use with care, because the chains have not come together (R-hat 1.30)",
+        ),
+        ({"info": ChainsInfo(r_hat=1.01, n_chains=9)}, "trustworthy: 5,000 effective draws from 9 chains, R-hat 1.010"),
+        ({"info": SMCInfo(islands=8, sweeps=(3, 4))}, "trustworthy: 5,000 effective draws from 8 islands over 2 rungs"),
     ],
 )
 def test_verdict_names_what_is_wrong(changed, sentence):
-    assert verdict(numbers(**changed)).startswith(sentence)
+    assert diagnosis(**changed).judge().sentence.startswith(sentence)

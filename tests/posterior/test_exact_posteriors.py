@@ -298,7 +298,7 @@ def test_fitted_proposal_is_efficient():
         lambda x, row: np.abs(x - row).sum(axis=1),
     ):
         placed = gbce.DistancePrior(distance).at(gbce.Space.real(10), np.zeros(10)).place(rng.normal(size=(5000, 10)))
-        assert effective_sample_size(normalise(-placed.extra)) > 0.2 * 5000
+        assert effective_sample_size(normalise(-placed.log_correction)) > 0.2 * 5000
 
 
 def test_tree_ensemble_by_its_cells():

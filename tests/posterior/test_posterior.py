@@ -1,10 +1,13 @@
 """How losses combine, which model is asked, and which stream each purpose draws from."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 import gbce
 from gbce._numerics import JUDGING, stream
+from gbce.base import Choice, Rule
 from gbce.posterior import Mixture
 
 LOSS = np.array([[1.0, 3.0], [0.2, 0.1]])
@@ -54,9 +57,17 @@ def test_robustness_is_that_of_the_first_model():
 
 def test_sampling_deciding_and_judging_draw_from_streams_of_their_own():
     explainer = gbce.Explainer(lambda x: x[:, 0], DATA, space=gbce.Space.real(2), sampler=SMALL)
-    explanation = explainer.explain(DATA[0], gbce.AtLeast(1, scale=1), rules=[], seed=3)
+    seen = []
+
+    @dataclass(frozen=True)
+    class Look(Rule):
+        def choose(self, scene):
+            seen.append(scene.rng.standard_normal(2))
+            return Choice(scene.row.x, scene.row)
+
+    explanation = explainer.explain(DATA[0], gbce.AtLeast(1, scale=1), rules=[Look()], seed=3)
     z = explanation.draws.pool.z[0]
-    deciding = explanation.scene().rng.standard_normal(2)
+    (deciding,) = seen
     judging = stream(3, JUDGING).standard_normal(2)
     assert not np.isclose(z, deciding).any()
     assert not np.isclose(z, judging).any()

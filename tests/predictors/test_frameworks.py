@@ -37,7 +37,7 @@ QUICK = gbce.Importance(n_candidates=500, n_draws=200)
 
 
 def asked(model, x=X, space=SPACE, **options):
-    return as_predictor(model, space, **options)(x, own_decision=True)
+    return as_predictor(model, space, **options)(x, use_predict=True)
 
 
 def labels_of(said):

@@ -101,7 +101,7 @@ def test_classifier_that_writes_decides_about_intact_rows():
             return (scribbler(rows) >= 190.0).astype(int)
 
     points = POINTS.copy()
-    said = as_predictor(Writes(), Space.real(3))(points, own_decision=True)
+    said = as_predictor(Writes(), Space.real(3))(points, use_predict=True)
     np.testing.assert_allclose(said.values[:, 1], 1.0 / (1.0 + np.exp(-(total(POINTS) - 180.0) / 10.0)))
     np.testing.assert_array_equal(said.decided, total(POINTS) >= 190.0)
     np.testing.assert_array_equal(points, POINTS)

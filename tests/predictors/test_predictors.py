@@ -332,7 +332,7 @@ def test_forest_decides_as_its_own_predict_does(kind, labels):
     x = np.random.default_rng(2).normal(size=(500, 3))
     proba = forest.predict_proba(pd.DataFrame(x, columns=NAMES))
     assert (np.sort(proba, axis=1)[:, -1] == np.sort(proba, axis=1)[:, -2]).any()
-    said = as_predictor(forest, gbce.Space.infer(FRAME))(x, own_decision=True)
+    said = as_predictor(forest, gbce.Space.infer(FRAME))(x, use_predict=True)
     decided = np.asarray(said.classes)[said.decided]
     np.testing.assert_array_equal(decided, forest.predict(pd.DataFrame(x, columns=NAMES)))
 

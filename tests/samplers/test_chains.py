@@ -16,7 +16,7 @@ from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import as_predictor
 from gbce.samplers._chains import Chains
 from gbce.samplers._importance import Importance
-from gbce.samplers._moves import Kernel, Steps
+from gbce.samplers._moves import Kernel, StepSizes
 from gbce.samplers._slice import Slice
 from gbce.samplers._smc import SMC
 from support.exact import Grid, gaussian_log_prior, linear, midpoints, tree_cells
@@ -290,7 +290,7 @@ def one_dimensional(n, rng):
     posterior = posterior_of(lambda x: x[:, 0], np.zeros(1), gbce.Loss(shelf, threshold=0.5), eta=2.0)
 
     def u(points):
-        return posterior.mixture.potential(points.loss) + points.extra
+        return posterior.mixture.potential(points.loss) + points.log_correction
 
     z = np.interp(rng.random(n), np.cumsum(GRID.weights), GRID.x[:, 0])
     return posterior, u, Points.evaluated(posterior, z[:, None])
@@ -306,7 +306,7 @@ def test_one_sweep_leaves_exact_draws_exact(make):
     rng = np.random.default_rng(5)
     n = 400_000
     posterior, u, before = one_dimensional(n, rng)
-    after, steps = make(posterior, u).sweep(rng, before, Steps(plain=0.7))
+    after, steps = make(posterior, u).sweep(rng, before, StepSizes(plain=0.7))
     moved = (after.z != before.z).mean()
     assert moved > 0.3
     assert steps.acceptance == pytest.approx(moved, abs=1e-9)
@@ -322,7 +322,7 @@ def test_slices_forget_where_they_started():
     rng = np.random.default_rng(6)
     n = 20_000
     posterior, u, _ = one_dimensional(n, rng)
-    points, steps = Points.evaluated(posterior, np.full((n, 1), 2.5)), Steps()
+    points, steps = Points.evaluated(posterior, np.full((n, 1), 2.5)), StepSizes()
     for _ in range(25):
         points, steps = Slice(posterior, u).sweep(rng, points, steps)
     values = moments(points.z[:, 0])
@@ -334,7 +334,7 @@ def test_slices_ask_only_about_chains_that_are_still_looking():
     rng = np.random.default_rng(7)
     posterior, u, points = one_dimensional(1000, rng)
     before = posterior.n_rows, posterior.n_calls
-    Slice(posterior, u).sweep(rng, points, Steps())
+    Slice(posterior, u).sweep(rng, points, StepSizes())
     calls = posterior.n_calls - before[1]
     assert calls > 4
     assert posterior.n_rows - before[0] < 3 * len(points)

@@ -136,7 +136,11 @@ def test_priors_by_quadrature(prior, space, axes, log_prior):
     figures_are(draws, grid, squared)
     own = np.exp(log_prior(grid.x) - logsumexp(log_prior(grid.x)))
     np.testing.assert_allclose(draws.prior_change, own @ np.abs(grid.x - X0), rtol=0.03)
-    assert np.ptp(draws.pool.extra) > 0 if isinstance(prior, gbce.DistancePrior) else (draws.pool.extra == 0).all()
+    assert (
+        np.ptp(draws.pool.log_correction) > 0
+        if isinstance(prior, gbce.DistancePrior)
+        else (draws.pool.log_correction == 0).all()
+    )
 
 
 def test_points_of_infinite_loss_are_left_out():
@@ -217,7 +221,7 @@ def test_rows_are_not_exceeded_and_what_there_is_is_weighed(rows):
 def test_time_is_kept_and_a_refusal_in_the_middle_of_a_step_does_no_harm(monkeypatch):
     case = linear(2, seed=2)
     clock = [0.0]
-    monkeypatch.setattr("gbce._budget._now", lambda: clock[0])
+    monkeypatch.setattr("gbce.budget._now", lambda: clock[0])
 
     def slow(x):
         clock[0] += 0.05
@@ -263,7 +267,7 @@ def test_a_goal_finds_its_eta(start):
     assert draws.facts["complete"] is True
     assert draws.ess >= 500
     pool = draws.pool
-    log_weights = draws.base - Mixture(eta, np.ones(1)).potential(pool.loss) - pool.extra
+    log_weights = draws.log_base_weights - Mixture(eta, np.ones(1)).potential(pool.loss) - pool.log_correction
     np.testing.assert_allclose(np.exp(log_weights - logsumexp(log_weights)), draws.pool_weights, atol=1e-12)
     assert draws.pool_weights @ pool.reached[:, 0] == pytest.approx(0.9, abs=0.01)
     exact = replace(case, eta=eta)

@@ -18,7 +18,7 @@ from gbce.predictors import as_predictor
 from gbce.samplers._climb import _kernel
 from gbce.samplers._guide import Guide
 from gbce.samplers._importance import candidates
-from gbce.samplers._moves import Kernel, Learned, Normal, Steps, memory
+from gbce.samplers._moves import Kernel, Learned, NormalLaw, StepSizes, memory
 from gbce.samplers._tempering import Bridge, Population
 from support.exact import Grid, gaussian_log_prior, linear, midpoints, tree_cells
 from support.laws import close, figures_agree, small_error
@@ -739,10 +739,10 @@ def test_moves_keep_a_skewed_law():
     learned = []
     for _ in range(2):
         other = draws_of_bent(rng, 300)
-        learned.append(Learned(Normal.fitted(other, np.full(300, 1 / 300), 300.0), other))
+        learned.append(Learned(NormalLaw.fitted(other, np.full(300, 1 / 300), 300.0), other))
     points = Points.evaluated(posterior, draws_of_bent(rng, 20_000))
     kernel = Kernel(posterior, lambda p: np.where(p.loss[:, 0] > 0, np.inf, 0.0), learned, np.arange(20_000) % 2)
-    steps, before = Steps(), points
+    steps, before = StepSizes(), points
     for _ in range(25):
         points, steps = kernel.sweep(rng, points, steps)
     assert memory(before, points, lambda p: p.z[:, 0]) < 0.2
@@ -798,10 +798,10 @@ def test_islands_that_learn_from_each_other_count_for_less():
     """The error of the evidence is that between islands, widened; and so it is at every other eta."""
     posterior = posterior_linear(hard(2, eta=10.0, away=4.5))
     draws = sampled(gbce.SMC(3_000, 800), posterior, 0)
-    assert draws.tied == 1.3
+    assert draws.evidence_inflation == 1.3
     for eta in (10.0, 4.0):
         mixture = replace(posterior.mixture, eta=eta)
-        at, alone = draws.reweighed(mixture), replace(draws, tied=1.0).reweighed(mixture)
+        at, alone = draws.reweighed(mixture), replace(draws, evidence_inflation=1.0).reweighed(mixture)
         between = _error(at.pool_weights - at.prior_weights, at.groups)
         assert alone.log_evidence_se == pytest.approx(between)
         assert at.log_evidence_se == pytest.approx(np.sqrt(1.3) * between)
@@ -908,7 +908,7 @@ def test_a_guide_obeys_the_budget(more):
 def test_a_guide_is_normalised():
     rng = np.random.default_rng(0)
     laws = [
-        Normal.fitted(rng.normal(size=(500, 3)) * scale + centre, np.full(500, 1 / 500), 500.0)
+        NormalLaw.fitted(rng.normal(size=(500, 3)) * scale + centre, np.full(500, 1 / 500), 500.0)
         for scale, centre in (([0.05, 0.1, 1.0], 2.0), (0.4, -1.0), (1.0, 0.0))
     ]
     guide = Guide(tuple(laws), 0.3)

@@ -9,7 +9,9 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.neural_network import MLPRegressor
 
 import gbce
+from gbce._numerics import DECIDING, stream
 from gbce.budget import Budget
+from gbce.draws import Scene
 from gbce.search import _polish
 from gbce.search._descents import Search, coordinates, newton
 from support.exact import Linear, linear
@@ -32,7 +34,8 @@ class Question:
 
     @property
     def scene(self):
-        return self.explanation.scene(self.explainer._posterior_of(self.explanation))
+        posterior = self.explainer.posterior_of(self.explanation, Budget())
+        return Scene(self.explanation.query, self.explanation.draws, stream(0, DECIDING), posterior)
 
     def decide(self, rule=None, budget=None):
         """Point, objective, rows and calls of a rule."""
@@ -303,7 +306,8 @@ def test_without_a_model_or_without_polish_the_best_evaluated_point_is_taken():
     assert (objective, rows) == (pytest.approx(question.pool), 0)
     np.testing.assert_array_equal(choice.x[0], best)
     np.testing.assert_array_equal(question.explanation.decide(gbce.MAP()).iloc[0], best)
-    again = replace(question.explanation, rules=(gbce.MAP(),)).at(eta=2.0)
+    asked = replace(question.explanation.query, rules=(gbce.MAP(),))
+    again = replace(question.explanation, query=asked).at(eta=2.0)
     weighed = again.mixture.objective(pool.loss, pool.cost)
     np.testing.assert_array_equal(again.decisions[0].x, pool.x[np.argmin(weighed)])
 
@@ -348,7 +352,9 @@ def test_a_pool_of_copies_will_do():
     question = Question(smooth, 3, value(4.0))
     scene = question.scene
     few = scene.draws.pool.take(np.repeat([5, 17], 50))
-    draws = replace(scene.draws, pool=few, pool_weights=np.full(100, 0.01), index=np.arange(100), base=np.zeros(100))
+    draws = replace(
+        scene.draws, pool=few, pool_weights=np.full(100, 0.01), index=np.arange(100), log_base_weights=np.zeros(100)
+    )
     choice = gbce.MAP().choose(replace(scene, draws=draws))
     assert scene.objective(choice.known)[0] < scene.objective(few).min()
 

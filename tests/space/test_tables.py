@@ -79,7 +79,7 @@ def test_candidates_that_break_a_rule_are_not_asked_for_their_density(table, mon
     assert asked == []
     placed = located.place(z)
     assert asked == [300]
-    assert np.isfinite(placed.extra).all()
+    assert np.isfinite(placed.log_correction).all()
     assert keeps_the_rules(space.frame(placed.x), X.iloc[9]).all()
 
 

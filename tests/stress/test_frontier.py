@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import gbce
 from gbce.metrics import near_front, next_model, pareto
-from gbce.search import Shelf, Steps
+from gbce.search import Shelf, StepsFromRow
 from support.slopes import DATA, MODELS, QUICK, WEIGHTS, slope, slopes_explainer, slopes_explanation
 
 RNG = np.random.default_rng(0)
@@ -199,7 +199,7 @@ def test_exchanging_one_change_for_more_of_another():
     space = gbce.Space.real(["a", "b", "c", "d"], scale=[1.0, 2.0, 1.0, 1.0])
     data = np.column_stack([np.linspace(-5, 5, 101)] * 4)
     data[:, 2] /= 5  # c was seen up to one
-    steps = Steps.of(space, np.zeros(4), data)
+    steps = StepsFromRow.of(space, np.zeros(4), data)
     x = np.array([[1.0, -2.0, 0.9, 0.0]])  # one unit of a and of b, 0.9 of c
     found = steps.exchanged(x)
     assert len(found) == 6  # each of three changes for each of the two others
@@ -208,7 +208,7 @@ def test_exchanging_one_change_for_more_of_another():
     assert (np.abs(found) / space.scale).sum(axis=1).max() < 2.9
     assert len(steps.exchanged(np.zeros((0, 4)))) == 0
     assert len(steps.exchanged(x * [1, 0, 0, 0])) == 0  # nothing to exchange it for
-    many = Steps.of(gbce.Space.real(40), np.zeros(40), np.tile(np.linspace(-5, 5, 101)[:, None], 40))
+    many = StepsFromRow.of(gbce.Space.real(40), np.zeros(40), np.tile(np.linspace(-5, 5, 101)[:, None], 40))
     assert len(many.exchanged(np.linspace(0.1, 1, 80).reshape(2, 40))) == 2 * 6 * 5  # the largest six of each
 
 
@@ -217,7 +217,7 @@ def test_exchanges_in_a_mixed_table():
         {"n": [1, 2, 9, 4], "c": list("uvuw"), "r": [0.0, 9.0, 3.0, np.nan], "s": [1.0, 2.0, 8.0, 4.0]}
     )
     space = gbce.Space.infer(frame, scale={"n": 1, "r": 1, "s": 1}, constraints=["n + s <= 9"], missing={"r": "any"})
-    steps = Steps.of(space, space.encode_row(frame.iloc[0]), space.encode(frame))
+    steps = StepsFromRow.of(space, space.encode_row(frame.iloc[0]), space.encode(frame))
     x = space.encode(pd.DataFrame({"n": [4, 4], "c": ["v", "u"], "r": [0.0, np.nan], "s": [3.0, 3.0]}))
     found = space.decode(steps.exchanged(x))
     assert ((found["n"] + found["s"]) <= 9).all()
@@ -257,7 +257,7 @@ def test_exchanges_never_take_what_drawing_back_needs(monkeypatch):
     for rows in (None, 30_000):
         found = explainer.frontier(explanation, models=models, max_model_rows=rows)
         with monkeypatch.context() as patch:
-            patch.setattr(Steps, "exchanged", lambda self, x: x[:0])
+            patch.setattr(StepsFromRow, "exchanged", lambda self, x: x[:0])
             without = explainer.frontier(explanation, models=models, max_model_rows=rows)
         for level, price in without["distance"].items():
             assert found["distance"][found.index >= level - 1e-9].iloc[0] <= 1.01 * price
@@ -352,7 +352,7 @@ def test_walk_over_a_mixed_table(forests, mixed, reliability):
 
 def test_steps_stay_in_the_space(mixed):
     explainer, explanation = mixed
-    steps = Steps.of(explainer.space, explanation.x0, explainer.data)
+    steps = StepsFromRow.of(explainer.space, explanation.x0, explainer.data)
     around = steps.around(explanation.x0)
     changed = explainer.space.changed(around, explanation.x0)
     assert (changed.sum(axis=1) == 1).all()

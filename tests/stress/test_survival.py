@@ -118,7 +118,8 @@ def test_reweighting_asks_no_model(explanation):
 
 @pytest.mark.parametrize("t", [-np.inf, -1.5, 0.0, 2.0, np.inf])
 def test_a_member_is_saved_and_loaded(explanation, tmp_path, t):
-    member = replace(explanation, mixture=replace(explanation.mixture, combine=gbce.Entropic(t)))
+    mixture = replace(explanation.mixture, combine=gbce.Entropic(t))
+    member = replace(explanation, query=replace(explanation.query, mixture=mixture))
     again = gbce.load(member.save(tmp_path / "one.gbce"))
     assert again.mixture.combine == gbce.Entropic(t)
     pd.testing.assert_frame_equal(again.pointwise, member.pointwise)
@@ -304,7 +305,7 @@ def two_models(x, *, weights=(0.6, 0.4), noise=0.3, target=None):
     predictors = tuple(as_predictor(f, scene.space) for f in (lambda rows: rows[:, 0], lambda rows: rows[:, 0] - 1.0))
     mixture = Mixture(1.0, np.array(weights))
     posterior = GibbsPosterior(scene.posterior.prior, predictors, scene.posterior.target, mixture)
-    return replace(scene, mixture=mixture, posterior=posterior)
+    return replace(scene, query=replace(scene.query, mixture=mixture), posterior=posterior)
 
 
 def test_joint_tail_mean_is_the_tail_of_repeated_losses():
@@ -334,7 +335,7 @@ def test_chance_constrained_counts_models_and_noise():
 
 def test_cvar_over_models_minimises_its_definition():
     x = RNG.normal(size=(60, 1))
-    shifts = gbce.noise.offsets(0.3, gbce.Space.real(1), np.random.default_rng(0), 50)
+    shifts = gbce.metrics.offsets(0.3, gbce.Space.real(1), np.random.default_rng(0), 50)
     rule = gbce.CVaR(tau=0.8, n_perturb=50, across="models")
     chosen = rule.choose(two_models(x)).x[0, 0]
     moved = x + shifts[:, 0]

@@ -3,6 +3,7 @@
 import numpy as np
 
 import gbce
+from gbce.base import Query
 from gbce.draws import Draws, Points, Scene
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import as_predictor
@@ -30,10 +31,9 @@ def scene_of(x, *, loss=None, index=None, x0=None, model=None, target=None, eta=
     share = np.bincount(index, minlength=n) / len(index)
     draws = Draws(pool, share, index, equal, True, np.ones(d), 0.0, 0.0, (eta,), np.zeros(n))
     low, high = space.limits(x0)
-    return Scene(
-        draws, mixture, space, x0, np.flatnonzero(high > low), points(x0[None, :], row_loss, prior), noise,
-        np.random.default_rng(seed), posterior,
-    )  # fmt: skip
+    row, evaluation = points(x0[None, :], row_loss, prior), gbce.Evaluation(noise=noise)
+    query = Query(space, target, ("model",), mixture, evaluation, (), seed, row, np.flatnonzero(high > low))
+    return Scene(query, draws, np.random.default_rng(seed), posterior)
 
 
 def points(x, loss, prior):

@@ -98,7 +98,7 @@ class Store:
 
 def rows_to_describe(explainer: Any) -> int:
     """Return how many model rows :func:`described_run` takes."""
-    asked = [predictor.questions(own_decision=True) for predictor in explainer.predictors if not predictor.identity]
+    asked = [predictor.questions(use_predict=True) for predictor in explainer.predictors if not predictor.identity]
     return len(some_of(len(explainer.data))) * sum(asked)
 
 
@@ -142,6 +142,6 @@ def _described_model(predictor: Predictor, rows: Array, budget: Budget) -> tuple
     known: dict[str, Any] = {"name": predictor.name, "classes": list(map(repr, predictor.classes or ()))}
     if predictor.identity:
         return known | {"identity": predictor.identity}, None
-    (said,) = Panel((predictor,), budget, own_decision=True).ask(rows)
+    (said,) = Panel((predictor,), budget, use_predict=True).ask(rows)
     decided = np.zeros(0) if said.decided is None else said.decided
     return known | {"outputs": returned(said.values), "decided": returned(decided)}, said.values

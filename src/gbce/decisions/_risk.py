@@ -220,9 +220,9 @@ class _Shaken:
     def accepted(self, which: Array) -> Array:
         """Return those that the first model accepts by its own decision, which is asked for where it may differ."""
         first = self.posterior.predictors[0]
-        if len(which) == 0 or first.questions(own_decision=True) == first.questions():
+        if len(which) == 0 or first.questions(use_predict=True) == first.questions():
             return which
-        said = self.posterior.ask(self.scene.draws.pool.x[which], own_decision=True, models=1)
+        said = self.posterior.ask(self.scene.draws.pool.x[which], use_predict=True, models=1)
         return which[self.posterior.read(said).reached[:, 0]]
 
 

@@ -1,6 +1,6 @@
 """Weighted draws out of a pool of evaluated points, and the errors of figures that rest on them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -42,15 +42,15 @@ class Draws:
         ``log E_prior[exp(-potential)]`` and its Monte Carlo error.
     rungs : tuple of float
         Temperatures the sampler went through, the last one being eta.
-    base : array of shape (N,)
-        Log weight of each pool point before its potential and its extra come in: how often the sampler would have
+    log_base_weights : array of shape (N,)
+        Log weight of each pool point before its potential and its correction come in: how often the sampler would have
         found it under the latent law, against how often it did. Zero for a pool from the prior's map.
     groups : int array of shape (N,), optional
         Which independent run each pool point belongs to. Errors are then those between runs; without groups the
         pool's points are independent themselves.
     info : SamplerInfo
         What the sampler has to report beside.
-    tied : float
+    evidence_inflation : float
         Variance of the mean of the runs' evidences, against runs that know nothing of each other. Above one where they
         learn their moves from each other, because their evidences are then a little alike.
 
@@ -68,10 +68,10 @@ class Draws:
     log_evidence: float
     log_evidence_se: float
     rungs: tuple[float, ...]
-    base: Array
+    log_base_weights: Array
     groups: Array | None = None
-    info: SamplerInfo = SamplerInfo()
-    tied: float = 1.0
+    info: SamplerInfo = field(default_factory=SamplerInfo)
+    evidence_inflation: float = 1.0
 
     @classmethod
     def weighed(
@@ -80,19 +80,20 @@ class Draws:
         mixture: Mixture,
         prior: LocatedPrior,
         *,
-        base: Array | None = None,
+        log_base_weights: Array | None = None,
         groups: Array | None = None,
         rungs: tuple[float, ...] = (),
         info: SamplerInfo | None = None,
-        tied: float = 1.0,
+        evidence_inflation: float = 1.0,
     ) -> "Draws":
-        """Weigh a pool of points, which came from the prior's map unless ``base`` says otherwise.
+        """Weigh a pool of points, which came from the prior's map unless ``log_base_weights`` says otherwise.
 
         The draws are then the whole pool. The evidence is a ratio of two means over the map's law:
-        ``E[exp(-potential - extra)] / E[exp(-extra)]``.
+        ``E[exp(-potential - log_correction)] / E[exp(-log_correction)]``.
         """
-        base = np.zeros(len(pool)) if base is None else base
-        log_weights, log_prior = base - mixture.potential(pool.loss) - pool.extra, base - pool.extra
+        log_base_weights = np.zeros(len(pool)) if log_base_weights is None else log_base_weights
+        log_prior = log_base_weights - pool.log_correction
+        log_weights = log_base_weights - mixture.potential(pool.loss) - pool.log_correction
         weights, prior_weights = normalise(log_weights), normalise(log_prior)
         return cls(
             pool=pool,
@@ -102,17 +103,17 @@ class Draws:
             resampled=False,
             prior_change=prior_weights @ prior.change(pool.x),
             log_evidence=float(logsumexp(log_weights) - logsumexp(log_prior)),
-            log_evidence_se=_evidence_error(weights, prior_weights, groups, tied),
+            log_evidence_se=_evidence_error(weights, prior_weights, groups, evidence_inflation),
             rungs=rungs or (float(mixture.eta),),
-            base=base,
+            log_base_weights=log_base_weights,
             groups=groups,
             info=SamplerInfo() if info is None else info,
-            tied=tied,
+            evidence_inflation=evidence_inflation,
         )
 
     def reweighed(self, mixture: Mixture) -> "Draws":
         """Weigh the same pool anew: another eta, other weights of the models, another combination."""
-        log_weights = self.base - mixture.potential(self.pool.loss) - self.pool.extra
+        log_weights = self.log_base_weights - mixture.potential(self.pool.loss) - self.pool.log_correction
         weights = normalise(log_weights)
         return replace(
             self,
@@ -120,8 +121,8 @@ class Draws:
             index=np.arange(len(self.pool)),
             weights=weights,
             resampled=False,
-            log_evidence=float(logsumexp(log_weights) - logsumexp(self.base - self.pool.extra)),
-            log_evidence_se=_evidence_error(weights, self.prior_weights, self.groups, self.tied),
+            log_evidence=float(logsumexp(log_weights) - logsumexp(self.log_base_weights - self.pool.log_correction)),
+            log_evidence_se=_evidence_error(weights, self.prior_weights, self.groups, self.evidence_inflation),
             rungs=(*(rung for rung in self.rungs if rung < mixture.eta), float(mixture.eta)),
         )
 
@@ -175,7 +176,7 @@ class Draws:
     @cached_property
     def prior_weights(self) -> Array:
         """Weights ``(N,)`` of the pool's points under the prior."""
-        return normalise(self.base - self.pool.extra)
+        return normalise(self.log_base_weights - self.pool.log_correction)
 
     @cached_property
     def ess(self) -> float:
@@ -238,9 +239,9 @@ class Draws:
         return np.sqrt(both) * _widening(freedom * more)
 
 
-def _evidence_error(weights: Array, prior_weights: Array, groups: Array | None, tied: float) -> float:
+def _evidence_error(weights: Array, prior_weights: Array, groups: Array | None, evidence_inflation: float) -> float:
     """Return the error of the log evidence, by the delta method: ``log(a / b)`` has the influence ``w_i - v_i``."""
-    return float(_error(weights - prior_weights, groups) * np.sqrt(tied))
+    return float(_error(weights - prior_weights, groups) * np.sqrt(evidence_inflation))
 
 
 def _error(contributions: Array, groups: Array | None, *, widened: bool = True) -> Array:

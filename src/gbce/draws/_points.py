@@ -27,7 +27,7 @@ class Points:
         Whether each model's output counts as reached.
     cost : array of shape (n,)
         The prior's distance d(row, x).
-    extra : array of shape (n,)
+    log_correction : array of shape (n,)
         Correction for a map that is not the prior itself.
     """
 
@@ -37,7 +37,7 @@ class Points:
     loss: Array
     reached: Array
     cost: Array
-    extra: Array
+    log_correction: Array
 
     def __len__(self) -> int:
         return len(self.x)
@@ -46,13 +46,13 @@ class Points:
     def evaluated(cls, posterior: GibbsPosterior, z: Array) -> "Points":
         """Place latent points ``(n, m)`` and ask every model about them."""
         placed = posterior.prior.place(z)
-        fits = np.isfinite(placed.extra)
+        fits = np.isfinite(placed.log_correction)
         if fits.all():
             said = posterior.evaluate(placed.x)
         else:  # rows that break a constraint are not shown to any model, and count for nothing
             some = posterior.evaluate(placed.x[fits])
             said = Evaluated(*(_spread_out(values, fits) for values in some))
-        return cls(z, placed.x, *said, cost=placed.cost, extra=placed.extra)
+        return cls(z, placed.x, *said, cost=placed.cost, log_correction=placed.log_correction)
 
     @classmethod
     def joined(cls, parts: "Sequence[Points]") -> "Points":

@@ -12,13 +12,13 @@ from gbce._validation import is_number, require_counts
 from gbce.base import Array
 from gbce.ensembles._anneal import round_maps
 from gbce.ensembles._hmc import hmc, mixing
-from gbce.ensembles._likelihood import Normal
+from gbce.ensembles._likelihood import NormalErrors
 from gbce.ensembles._network import network_chains
 from gbce.ensembles._pac import PACBayes
 from gbce.ensembles._posterior import ModelPosterior
 from gbce.ensembles._problem import Problem, gaussian_draws
 from gbce.ensembles._question import Question
-from gbce.ensembles._reading import Reading, read
+from gbce.ensembles._reading import LearnerReading, read
 from gbce.ensembles._safe import SAFE_GRID, safe_eta
 
 __all__ = ["CoefficientPosterior"]
@@ -109,7 +109,7 @@ class CoefficientPosterior:
             chosen = self._rate(reading, choosing)
         facts: dict[str, Any] = dict(reading.facts) | chosen
         problem = reading.problem.at(facts["eta"])
-        if problem.linear and isinstance(problem.likelihood, Normal):
+        if problem.linear and isinstance(problem.likelihood, NormalErrors):
             normal = drawing.standard_normal((question.n_models, problem.net.n_parameters))
             precision = problem.curvature(np.zeros(problem.net.n_parameters))
             gaussian_draws(np.zeros(len(precision)), precision, normal[:1])  # says so if it is improper
@@ -119,7 +119,7 @@ class CoefficientPosterior:
             facts |= mixed
         return ModelPosterior.of([reading.model(one) for one in theta], self, facts)
 
-    def _rate(self, reading: Reading, rng: np.random.Generator) -> dict[str, Any]:
+    def _rate(self, reading: LearnerReading, rng: np.random.Generator) -> dict[str, Any]:
         if self.eta != "safe":
             return {"eta": float(self.eta)}  # type: ignore[arg-type]
         if reading.network:

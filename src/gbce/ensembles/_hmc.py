@@ -7,7 +7,7 @@ import numpy as np
 
 from gbce.base import Array
 
-__all__ = ["Jump", "Run", "hmc", "mixing"]
+__all__ = ["HMCRun", "Jump", "hmc", "mixing"]
 
 Energy = Callable[[Array], tuple[Array, Array]]
 Jump = Callable[[Array, np.random.Generator], tuple[Array, Array]]
@@ -16,7 +16,7 @@ _TARGET = 0.8  # acceptance that the step is adapted to
 _WORST = 1e3
 
 
-class Run(NamedTuple):
+class HMCRun(NamedTuple):
     """States ``(steps, chains, p)`` after warm-up, energies ``(steps, chains)``, mean acceptance and the step sizes."""
 
     states: Array
@@ -35,7 +35,7 @@ def hmc(
     rng: np.random.Generator,
     step: float | Array = 0.5,
     jump: Jump | None = None,
-) -> Run:
+) -> HMCRun:
     """Draw from ``exp(-energy)``.
 
     ``start`` is ``(c, p)``. Chain k moves in coordinates ``z`` with ``theta = maps[k] @ z``, ``(c, p, p)``, which
@@ -79,7 +79,7 @@ def hmc(
             states.append(theta)
             heights.append(u)
             accepted.append(chance.mean())
-    return Run(np.array(states), np.array(heights), float(np.mean(accepted)), np.exp(averaged))
+    return HMCRun(np.array(states), np.array(heights), float(np.mean(accepted)), np.exp(averaged))
 
 
 def _moved(moves: Array, there: tuple[Array, Array, Array], here: tuple[Array, Array, Array]) -> list[Array]:

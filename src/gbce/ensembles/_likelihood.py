@@ -8,7 +8,7 @@ from scipy.special import expit, log_softmax, softmax
 
 from gbce.base import Array
 
-__all__ = ["Categorical", "Likelihood", "Normal"]
+__all__ = ["Categorical", "Likelihood", "NormalErrors"]
 
 
 class Likelihood(Protocol):
@@ -32,7 +32,7 @@ class Likelihood(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Normal:
+class NormalErrors:
     """Outcomes ``y (n,)`` with normal errors: squared loss over twice the variance."""
 
     y: Array

@@ -6,7 +6,7 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.ensembles._anneal import annealed, round_maps
-from gbce.ensembles._hmc import Jump, Run, hmc
+from gbce.ensembles._hmc import HMCRun, Jump, hmc
 from gbce.ensembles._net import Net
 from gbce.ensembles._problem import Problem
 
@@ -19,7 +19,7 @@ _STRETCH = 0.7  # standard deviation of the logarithm by which a jump scales a u
 
 def network_chains(
     problem: Problem, n_chains: int, n_warmup: int, n_steps: int, leaps: int, rng: np.random.Generator
-) -> Run:
+) -> HMCRun:
     """Run chains over a network's weights from a cooled population.
 
     Their surroundings differ: each has its own step, and from half-time on a map of the states it has seen.

@@ -11,10 +11,10 @@ from scipy.special import ndtr
 
 from gbce._validation import is_number
 from gbce.base import Array
-from gbce.ensembles._likelihood import Normal
+from gbce.ensembles._likelihood import NormalErrors
 from gbce.ensembles._problem import Problem
 from gbce.ensembles._question import Question
-from gbce.ensembles._reading import Reading, read
+from gbce.ensembles._reading import LearnerReading, read
 from gbce.ensembles._safe import SAFE_GRID
 
 __all__ = ["PACBayes", "catoni_bound", "clipped_loss", "normal_kl"]
@@ -88,7 +88,7 @@ class PACBayes:
 
     def certify(
         self, question: Question, method: str, prior_sd: float | None, noise_sd: float | None, rng: np.random.Generator
-    ) -> tuple[Reading, dict[str, Any]]:
+    ) -> tuple[LearnerReading, dict[str, Any]]:
         """Return the learner as the rows set apart read it, with all rows in its problem, and the facts."""
         n = len(question.y)
         order = rng.permutation(n)
@@ -107,7 +107,7 @@ class PACBayes:
                  "eta_bounds": tuple(bounds)}  # fmt: skip
         return reading, facts | {"bound_says": self._said(facts, reading)}
 
-    def _said(self, facts: dict[str, Any], reading: Reading) -> str:
+    def _said(self, facts: dict[str, Any], reading: LearnerReading) -> str:
         loss = "-log p(y)" if reading.classes is not None else f"(y - f)**2 / (2 * {reading.noise_sd:.4g}**2)"
         return (
             f"With probability {1 - self.delta:g} over the rows, a drawn model loses at most {facts['bound']:.3f} a "
@@ -143,7 +143,7 @@ def clipped_loss(problem: Problem, mean: Array, precision: Array, clip: float) -
     spread = np.linalg.norm(solve_triangular(np.linalg.cholesky(precision), slopes.T, lower=True), axis=0)
     output, spread = problem.net.outputs(mean, problem.X)[:, 0], np.maximum(spread, _TINY)
     likelihood = problem.likelihood
-    if isinstance(likelihood, Normal):
+    if isinstance(likelihood, NormalErrors):
         return _clipped_square(output - likelihood.y, spread, clip * 2 * likelihood.sd**2) / (2 * likelihood.sd**2)
     return _clipped_log(np.where(likelihood.codes == 1, output, -output), spread, clip)  # type: ignore[attr-defined]
 

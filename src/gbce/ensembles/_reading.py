@@ -8,7 +8,7 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.ensembles._drawn import DrawnModel, drawn
-from gbce.ensembles._likelihood import Categorical, Likelihood, Normal
+from gbce.ensembles._likelihood import Categorical, Likelihood, NormalErrors
 from gbce.ensembles._net import Net
 from gbce.ensembles._problem import Problem
 from gbce.ensembles._question import Question
@@ -16,14 +16,14 @@ from gbce.ensembles._rank import require_full_rank
 from gbce.ensembles._risk import cross_val_risk
 from gbce.predictors import rows_of
 
-__all__ = ["Reading", "read"]
+__all__ = ["LearnerReading", "read"]
 
 _MOST_PARAMETERS = 4000  # their covariance is a full matrix
 NETWORK_SD = 2.0  # of standardised inputs to a unit, a priori
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class LearnerReading:
     """The problem in (possibly standardised) units, and how its coefficients become a model in the user's."""
 
     learner: Any
@@ -66,7 +66,7 @@ def read(
     noise_sd: float | None,
     standardise: bool,
     learned_from: Array | None = None,
-) -> Reading:
+) -> LearnerReading:
     """Read the learner, a pipeline's last step included; its other steps are fitted to the data once.
 
     What is learned here, such as these steps or the noise, is ``learned_from`` these rows, or from all.
@@ -92,7 +92,9 @@ def read(
         offset, unit = (0.0, 1.0) if classes is not None else (float(codes.mean()), float(codes.std()) or 1.0)
     seen = slice(None) if learned_from is None else learned_from
     noise = 1.0 if classes is not None else _noise(learner, kind, X[seen], codes[seen], noise_sd, method)
-    likelihood: Likelihood = Normal((codes - offset) / unit, noise / unit) if classes is None else Categorical(codes)
+    likelihood: Likelihood = (
+        NormalErrors((codes - offset) / unit, noise / unit) if classes is None else Categorical(codes)
+    )
     sd = _prior_sd(learner, kind, noise, standardise) if prior_sd is None else float(prior_sd)
     if kind != "network":
         weights = X[seen] if math.isinf(sd) else X[seen, :0]
@@ -100,7 +102,7 @@ def read(
         require_full_rank(np.hstack([weights, constant]), [*names[: weights.shape[1]], *["the intercept"][: net.bias]])
     precision = _network_precision(net, sd, standardise) if kind == "network" else _precision(net, sd)
     problem = Problem(net, likelihood, (X - centre) / scale, precision)
-    return Reading(learner, problem, classes, options, noise, sd, centre, scale, offset, unit)
+    return LearnerReading(learner, problem, classes, options, noise, sd, centre, scale, offset, unit)
 
 
 def _prepared(

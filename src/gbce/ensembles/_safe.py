@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import digamma
 
 from gbce.base import Array
-from gbce.ensembles._likelihood import Normal
+from gbce.ensembles._likelihood import NormalErrors
 from gbce.ensembles._problem import Problem, gaussian_draws
 
 __all__ = ["SAFE_GRID", "safe_eta"]
@@ -30,7 +30,7 @@ def safe_eta(problem: Problem, grid: Sequence[float], version: str, rng: np.rand
     order = rng.permutation(len(problem.X))
     etas = np.sort(np.asarray(grid, dtype=float))[::-1]
     likelihood = problem.likelihood
-    if isinstance(likelihood, Normal):
+    if isinstance(likelihood, NormalErrors):
         proper = _proper(problem, _WEAK * max(float(np.abs(likelihood.y).max()), likelihood.sd))
         orders = [order, *(rng.permutation(len(problem.X)) for _ in range(_ORDERS - 1))]
         losses = np.mean([_squared(proper, likelihood.take(one), one, etas, version) for one in orders], axis=0)
@@ -49,7 +49,7 @@ def _proper(problem: Problem, spread: float) -> Problem:
     return replace(problem, precision=problem.precision + np.diag(flat / spread**2))
 
 
-def _squared(problem: Problem, likelihood: Normal, order: Array, etas: Array, version: str) -> Array:
+def _squared(problem: Problem, likelihood: NormalErrors, order: Array, etas: Array, version: str) -> Array:
     """Return the losses ``(g,)`` of linear regression whose noise is unknown, all etas row by row.
 
     The prior is the conjugate one of the paper, normal in the coefficients and inverse gamma in the variance, around

@@ -39,7 +39,7 @@ def solve_eta(draws: Draws, mixture: Mixture, goal: EtaGoal, top: float | None =
     pool = draws.pool
 
     def weights(eta: float) -> Array:
-        return normalise(draws.base - replace(mixture, eta=eta).potential(pool.loss) - pool.extra)
+        return normalise(draws.log_base_weights - replace(mixture, eta=eta).potential(pool.loss) - pool.log_correction)
 
     def short(weights: Array) -> float:
         return goal.shortfall(pool.loss[:, 0], pool.reached[:, 0], weights)

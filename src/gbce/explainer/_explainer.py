@@ -435,10 +435,10 @@ class Explainer:
     ) -> tuple[GibbsPosterior, Query]:
         """Evaluate the row; return the posterior with its target bound to what was said, and the whole question."""
         x = x0[None, :]
-        said = posterior.ask(x, own_decision=True)
+        said = posterior.ask(x, use_predict=True)
         posterior = replace(posterior, target=posterior.target.bind(said[0]))
         zero = np.zeros((1, posterior.prior.dimension))
-        row = Points(zero, x, *posterior.read(said), cost=posterior.prior.cost(x), extra=np.zeros(1))
+        row = Points(zero, x, *posterior.read(said), cost=posterior.prior.cost(x), log_correction=np.zeros(1))
         return posterior, Query(
             space=self.space,
             target=posterior.target,

@@ -65,8 +65,8 @@ def short_note(query: Query, status: Status, decisions: Sequence[Decision]) -> s
     output, wish = float(mode.outputs[0]), query.target.describe()
     said = short(output) if short(output) not in wish else f"{output:.8g}"  # "at least 500", and the output is 499.99
     return (
-        f"{mode.label} falls short of the target ({wish}): its output is {said}, because the most probable point trades loss against distance. A larger eta, "
-        "a tolerance, or gbce.ChanceConstrained() goes all the way."
+        f"{mode.label} falls short of the target ({wish}): its output is {said}, because the most probable point "
+        "trades loss against distance. A larger eta, a tolerance, or gbce.ChanceConstrained() goes all the way."
     )
 
 

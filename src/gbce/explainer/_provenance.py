@@ -43,7 +43,7 @@ _ADVICE = "Explain the row with this explainer, or use the one that the explanat
 def _known_points(explanation: Explanation) -> Points:
     """Return the row and some points that every model was asked about."""
     pool = explanation.draws.pool
-    asked = np.flatnonzero(np.isfinite(pool.extra))
+    asked = np.flatnonzero(np.isfinite(pool.log_correction))
     return Points.joined([explanation.row, pool.take(asked[some_of(len(asked))])])
 
 

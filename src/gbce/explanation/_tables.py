@@ -103,7 +103,7 @@ def front(
     """
     if among not in ("draws", "pool"):
         raise ValueError(f"among must be 'draws' or 'pool', not {among!r}")
-    where = draws.distinct[0] if among == "draws" else np.flatnonzero(np.isfinite(draws.pool.extra))
+    where = draws.distinct[0] if among == "draws" else np.flatnonzero(np.isfinite(draws.pool.log_correction))
     x = np.vstack([row.x, draws.pool.x[where], *(decision.x for decision in decisions)])
     reached = np.vstack([row.reached, draws.pool.reached[where], *(decision.reached for decision in decisions)])
     cost, reliability = costs(space, x, row.x[0], distance), reached @ weights

@@ -23,7 +23,7 @@ __all__ = ["FileError", "load", "save"]
 FORMAT = 6
 _POINTS = tuple(f.name for f in fields(Points))
 _DECIDED = ("x", "outputs", "loss", "reached", "cost", "beside")
-_DRAWS = ("pool_weights", "index", "weights", "prior_change", "base")
+_DRAWS = ("pool_weights", "index", "weights", "prior_change", "log_base_weights")
 _NEEDED = (
     *(f"{room}.{name}" for room in ("pool", "row") for name in _POINTS),
     *(f"draws.{name}" for name in _DRAWS),
@@ -144,7 +144,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
             "log_evidence": draws.log_evidence,
             "log_evidence_se": draws.log_evidence_se,
             "rungs": draws.rungs,
-            "tied": draws.tied,
+            "evidence_inflation": draws.evidence_inflation,
         },
         "sampler": write_open(draws.info),
         "decisions": _decision_words(explanation),

@@ -66,13 +66,13 @@ def _require_points(room: str, points: Points, n: int, m: int, space: Space, k: 
     for name in ("outputs", "loss"):  # a loss may be infinite, and is shown as the output where there are several
         _require(f"{room}.{name}", getattr(points, name), (n, k), "f", _known)
     _require(f"{room}.reached", points.reached, (n, k), "b", _any)
-    for name in ("cost", "extra"):
+    for name in ("cost", "log_correction"):
         _require(f"{room}.{name}", getattr(points, name), (n,), "f", _known)
 
 
 def _inside(space: Space) -> Test:
     """Return what tells whether values ``(..., d)`` are some that the features have."""
-    may_lack = np.array([feature.missing is not None for feature in space.features]) | space.follows
+    may_lack = np.array([feature.missing is not None for feature in space.features]) | space.is_computed
     levels = np.array([len(feature.levels) if feature.levels else np.inf for feature in space.features])
     leveled = np.isfinite(levels)
 
@@ -89,13 +89,18 @@ def _require_draws(draws: Draws, d: int) -> None:
     _require("draws.index", draws.index, (len(draws.index),), "iu", _positions(n))
     _require("draws.weights", draws.weights, (len(draws.index),), "f", _shares)
     _require("draws.prior_change", draws.prior_change, (d,), "f", lambda change: change >= 0)
-    _require("draws.base", draws.base, (n,), "f", _known)
+    _require("draws.log_base_weights", draws.log_base_weights, (n,), "f", _known)
     if draws.groups is not None:
         _require("draws.groups", draws.groups, (n,), "iu", _positions(n))
-    numbers: Sequence[Any] = (draws.log_evidence, draws.log_evidence_se, draws.tied, *draws.rungs)
+    numbers: Sequence[Any] = (draws.log_evidence, draws.log_evidence_se, draws.evidence_inflation, *draws.rungs)
     if not draws.rungs or not all(is_number(number) and number == number for number in numbers):
         raise ValueError("the evidence or the rungs of the draws are no numbers")
-    if not isinstance(draws.resampled, bool) or draws.tied < 0 or draws.log_evidence_se < 0 or min(draws.rungs) < 0:
+    if (
+        not isinstance(draws.resampled, bool)
+        or draws.evidence_inflation < 0
+        or draws.log_evidence_se < 0
+        or min(draws.rungs) < 0
+    ):
         raise ValueError("the facts about the draws cannot be")
 
 

@@ -85,12 +85,13 @@ class Diagnosis:
         counted = weights > 0
         expected = float(weights[counted] @ potential[counted])
         worst, which = draws.worst_ess
+        log_weights = draws.log_base_weights - potential - draws.pool.log_correction
         return cls(
             info=draws.info,
             ess=draws.ess,
             ess_worst=worst,
             ess_worst_of=(*free, "the loss", "the distance")[which],
-            pareto_k=pareto_k(draws.base - potential - draws.pool.extra) if draws.groups is None else np.nan,
+            pareto_k=pareto_k(log_weights) if draws.groups is None else np.nan,
             n_draws=len(draws),
             n_distinct=len(draws.distinct[0]),
             n_evaluated=len(draws.pool),

@@ -34,7 +34,7 @@ def offsets(noise: Noise, space: Space, rng: np.random.Generator, n: int) -> Arr
     else:
         drawn = rng.standard_normal((n, len(space))) * (_deviations(noise, space) * space.scale)
     movable = [feature.mutable and not feature.unordered for feature in space.features]
-    return np.where(np.logical_and(movable, ~space.follows), drawn, 0.0)
+    return np.where(np.logical_and(movable, ~space.is_computed), drawn, 0.0)
 
 
 def under_noise(

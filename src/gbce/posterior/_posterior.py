@@ -74,17 +74,17 @@ class GibbsPosterior:
         """Yield slices of ``n`` points of ``copies`` rows each, as many as the budget allows; see :class:`Panel`."""
         return self.panel.portions(n, copies)
 
-    def evaluate(self, x: Array, *, own_decision: bool = False) -> Evaluated:
+    def evaluate(self, x: Array, *, use_predict: bool = False) -> Evaluated:
         """Ask every model about ``x`` of shape ``(n, d)`` and read the answers against the target."""
-        return self.read(self.ask(x, own_decision=own_decision))
+        return self.read(self.ask(x, use_predict=use_predict))
 
     def evaluate_first(self, x: Array) -> Evaluated:
         """Ask only the first model: arrays ``(n, 1)``."""
         return self.read(self.ask(x, models=1))
 
-    def ask(self, x: Array, *, own_decision: bool = False, models: int | None = None) -> list[Outputs]:
+    def ask(self, x: Array, *, use_predict: bool = False, models: int | None = None) -> list[Outputs]:
         """Return what every model says about ``x`` of shape ``(n, d)``, or only the first few ``models``."""
-        return Panel(self.predictors[:models], self.budget, own_decision).ask(x)
+        return Panel(self.predictors[:models], self.budget, use_predict).ask(x)
 
     def read(self, said: Sequence[Outputs]) -> Evaluated:
         """Read what models said against the target."""

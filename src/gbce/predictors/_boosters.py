@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from gbce.base import Array
-from gbce.predictors._columns import Rows, as_numbers, as_table, in_order, n_columns
+from gbce.predictors._columns import Rows, as_numbers, in_order, n_columns, table_decoder
 from gbce.predictors._predictor import Predictor
 from gbce.predictors._scores import shares
 from gbce.space import Space
@@ -112,7 +112,7 @@ def _catboost_rows(model: Any, space: Space, name: str) -> Callable[[Array], pd.
     if names == [str(j) for j in range(len(names))]:  # fitted on an array
         if len(names) != n_columns(space):
             raise ValueError(f"{name} was fitted on {len(names)} columns, the data have {n_columns(space)}")
-        make: Rows = as_table(space)
+        make: Rows = table_decoder(space)
     else:
         make = in_order(names, space, name, own=False)
     categories = model.get_cat_feature_indices()

@@ -10,7 +10,7 @@ import pandas as pd
 from gbce.base import Array
 from gbce.space import Space
 
-__all__ = ["as_numbers", "as_table", "column_names", "in_order", "made_by", "n_columns"]
+__all__ = ["as_numbers", "column_names", "in_order", "made_by", "n_columns", "table_decoder"]
 
 Rows = Callable[[Array], Any]
 
@@ -80,7 +80,7 @@ def _is_numeric(dtype: Any) -> bool:
     return bool(pd.api.types.is_numeric_dtype(dtype))
 
 
-def as_table(space: Space) -> Callable[[Array], pd.DataFrame]:
+def table_decoder(space: Space) -> Callable[[Array], pd.DataFrame]:
     """Return a function of float rows that gives a frame of pandas, whatever the data were."""
     if space.columns is not None:
         return space.frame

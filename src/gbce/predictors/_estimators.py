@@ -11,7 +11,7 @@ from gbce.base import Outputs
 from gbce.predictors._boosters import from_catboost, from_lightgbm, from_xgboost
 from gbce.predictors._classifier import Classifier, named
 from gbce.predictors._columns import Rows, as_numbers, in_order, made_by, n_columns
-from gbce.predictors._forests import steady
+from gbce.predictors._forests import without_thread_pool
 from gbce.predictors._onnx import from_onnx
 from gbce.predictors._predictor import MAX_BATCH, Predictor
 from gbce.predictors._remote import Remote, from_remote
@@ -60,15 +60,15 @@ def as_predictor(model: Any, space: Space, *, name: str | None = None, batch_row
         batch_rows = max(1_000, min(MAX_BATCH, _MAX_CELLS // n_columns(space)))
     if isinstance(model, type):
         raise TypeError(f"model is the class {model.__name__}; pass a fitted instance of it")
-    return replace(_of_any_make(model, space, name), batch_rows=batch_rows)
+    return replace(_wrap(model, space, name), batch_rows=batch_rows)
 
 
-def _of_any_make(model: Any, space: Space, name: str | None) -> Predictor:
+def _wrap(model: Any, space: Space, name: str | None) -> Predictor:
     if isinstance(model, Classifier):
         inside = model.model
         if made_by(inside, "onnxruntime", "InferenceSession"):
             return named(from_onnx(inside, space, name or type(inside).__name__, model.classes), model)
-        return named(_of_any_make(inside, space, name), model)
+        return named(_wrap(inside, space, name), model)
     if isinstance(model, Remote):
         return from_remote(model, space, name)
     for package, kind, make in _MAKES:
@@ -102,7 +102,7 @@ def _from_estimator(model: Any, space: Space, name: str) -> Predictor:
     _require_fitted(model, name)
     as_input = _input_maker(model, space, name)
     if not _classifies(model):
-        return Predictor(name, steady(model, "predict", as_input))
+        return Predictor(name, without_thread_pool(model, "predict", as_input))
     if isinstance(model.classes_, list):
         raise TypeError(f"{name} predicts several outcomes at once: explain one of its estimators_, or a function")
     if len(model.classes_) < 2:
@@ -115,9 +115,9 @@ def _from_estimator(model: Any, space: Space, name: str) -> Predictor:
         )
     return Predictor(
         name,
-        scored(model, name, as_input) if by_score else steady(model, "predict_proba", as_input),
+        scored(model, name, as_input) if by_score else without_thread_pool(model, "predict_proba", as_input),
         classes=tuple(np.asarray(model.classes_).tolist()),
-        decide=steady(model, "predict", as_input),
+        decide=without_thread_pool(model, "predict", as_input),
         decide_always=not decides_by_score(model) if by_score else _has_threshold(model),
     )
 

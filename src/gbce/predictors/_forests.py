@@ -16,12 +16,12 @@ import numpy as np
 
 from gbce.base import Array
 
-__all__ = ["MANY_ROWS", "steady"]
+__all__ = ["MANY_ROWS", "without_thread_pool"]
 
 MANY_ROWS = 1_000  # below this a thread pool costs more than it saves
 
 
-def steady(model: Any, method: str, as_input: Callable[[Array], Any]) -> Callable[[Array], Any]:
+def without_thread_pool(model: Any, method: str, as_input: Callable[[Array], Any]) -> Callable[[Array], Any]:
     """Return ``model.method`` as a function of float rows ``(n, d)``, steady and fast if there is a forest in it."""
     prepare, core = _split(model)
     n_jobs = _forest_jobs(core)

@@ -11,10 +11,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from gbce.predictors._exchange import UnreadableError, exchange, import_httpx
 
-__all__ = ["Again", "Refused", "pause", "public_url", "secrets_in", "send", "without"]
+__all__ = ["FatalError", "RetryableError", "pause", "public_url", "redact", "secrets_in", "send"]
 
 
-class Again(Exception):
+class RetryableError(Exception):
     """The request failed in a way that may pass.
 
     Parameters
@@ -32,27 +32,27 @@ class Again(Exception):
         self.wait, self.unread = wait, unread
 
 
-class Refused(Exception):
+class FatalError(Exception):
     """The request failed and would fail again."""
 
 
 def send(client: Any, url: str, body: bytes, timeout: float, max_bytes: int) -> bytes:
-    """Post ``body`` and return the content of a good answer; raise :class:`Again` or :class:`Refused` otherwise."""
+    """Post ``body`` and return the content of a good answer, or raise one of the errors above."""
     httpx = import_httpx()
     try:
         reply = exchange(client, url, body, timeout, max_bytes)
     except httpx.TimeoutException:
-        raise Again(f"there was no answer within {timeout:g} s") from None
+        raise RetryableError(f"there was no answer within {timeout:g} s") from None
     except httpx.ConnectError as error:
-        raise Again(f"no connection could be made ({error})", unread=True) from None
+        raise RetryableError(f"no connection could be made ({error})", unread=True) from None
     except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
-        raise Again(f"the connection broke ({type(error).__name__}: {error})") from None
+        raise RetryableError(f"the connection broke ({type(error).__name__}: {error})") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise Refused(f"the request failed ({type(error).__name__}: {error})") from None
+        raise FatalError(f"the request failed ({type(error).__name__}: {error})") from None
     except UnreadableError as error:
-        raise Refused(str(error)) from None
+        raise FatalError(str(error)) from None
     if reply.good and not reply.whole:
-        raise Refused(
+        raise FatalError(
             f"its answer is longer than max_bytes = {max_bytes:,}: ask for less at a time with a smaller batch_rows, "
             "or raise max_bytes"
         )
@@ -60,8 +60,8 @@ def send(client: Any, url: str, body: bytes, timeout: float, max_bytes: int) -> 
         return reply.content
     said = f"it answered {reply.status}{_excerpt(reply.content)}"
     if reply.status == 429 or reply.status >= 500:
-        raise Again(said, _retry_after(reply.headers.get("Retry-After")), unread=reply.status == 429)
-    raise Refused(said)
+        raise RetryableError(said, _retry_after(reply.headers.get("Retry-After")), unread=reply.status == 429)
+    raise FatalError(said)
 
 
 def _excerpt(content: bytes) -> str:
@@ -106,7 +106,7 @@ def secrets_in(url: str, headers: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted({word for word in words if len(word) >= 4}, key=len, reverse=True))
 
 
-def without(text: str, secrets: Iterable[str]) -> str:
+def redact(text: str, secrets: Iterable[str]) -> str:
     """Return a text in which every secret is three stars."""
     for secret in secrets:
         text = text.replace(secret, "***")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gbce.base import Array
-from gbce.predictors._columns import as_numbers, as_table, column_names, n_columns
+from gbce.predictors._columns import as_numbers, column_names, n_columns, table_decoder
 from gbce.predictors._predictor import Predictor
 from gbce.space import Space
 
@@ -93,7 +93,7 @@ def _feed(session: Any, space: Space, name: str) -> Feed:
         raise TypeError(f"{name} takes {strange}, which rows of numbers and words cannot be turned into")
     if len(inputs) == 1 and _dtype(inputs[0]) != "object":
         return _one_tensor(inputs[0], space, name)
-    table = as_table(space)
+    table = table_decoder(space)
     have = column_names(space)
     if sorted(one.name for one in inputs) != sorted(have):
         have = [re.sub(r"[^A-Za-z0-9_]", "_", column) for column in have]  # as converters have them

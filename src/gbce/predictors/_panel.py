@@ -22,23 +22,23 @@ class Panel:
         The models.
     budget : Budget
         What may be spent.
-    own_decision : bool
+    use_predict : bool
         Whether the ``predict`` of classifiers is asked as well.
     """
 
     predictors: tuple[Predictor, ...]
     budget: Budget
-    own_decision: bool = False
+    use_predict: bool = False
 
     @property
     def load(self) -> Load:
         """How many rows of each model a point takes; a model is known by its function."""
-        return [(id(predictor.ask), predictor.questions(self.own_decision)) for predictor in self.predictors]
+        return [(id(predictor.ask), predictor.questions(self.use_predict)) for predictor in self.predictors]
 
     @property
     def each(self) -> int:
         """The most rows that a point takes."""
-        return sum(predictor.questions(self.own_decision) for predictor in self.predictors)
+        return sum(predictor.questions(self.use_predict) for predictor in self.predictors)
 
     def affords(self, n: int) -> int:
         """Return how many of ``n`` points all models can still be asked about."""
@@ -87,8 +87,8 @@ class Panel:
     def _said(self, x: Array) -> list[Outputs]:
         said = []
         for predictor in self.predictors:
-            with self.budget.spending(len(x) * predictor.questions(self.own_decision), id(predictor.ask)):
-                said.append(predictor(x, own_decision=self.own_decision))
+            with self.budget.spending(len(x) * predictor.questions(self.use_predict), id(predictor.ask)):
+                said.append(predictor(x, use_predict=self.use_predict))
         return said
 
 

@@ -67,15 +67,15 @@ class Predictor:
         """Return the same predictor with a count of its own, starting at zero."""
         return replace(self, meter=Meter())
 
-    def questions(self, own_decision: bool = False) -> int:
+    def questions(self, use_predict: bool = False) -> int:
         """Return how often each row is put to the model: twice where its ``predict`` is asked as well."""
-        return 1 + (self.decide is not None and self.classes is not None and (own_decision or self.decide_always))
+        return 1 + (self.decide is not None and self.classes is not None and (use_predict or self.decide_always))
 
-    def __call__(self, x: Array, *, own_decision: bool = False) -> Outputs:
+    def __call__(self, x: Array, *, use_predict: bool = False) -> Outputs:
         """Ask the model about ``x`` of shape ``(n, d)``.
 
         A classifier's decision is its most probable class, the first one on a tie, as scikit-learn's own
-        ``predict`` has it. With ``own_decision`` its ``predict`` is called and believed instead.
+        ``predict`` has it. With ``use_predict`` its ``predict`` is called and believed instead.
         """
         values = self._in_batches(self.ask, x, self._checked)
         if self.classes is None:
@@ -84,7 +84,7 @@ class Predictor:
             self._require_probabilities(values)
         if values.ndim == 1:
             values = np.column_stack([1.0 - values, values])
-        if self.decide is not None and self.questions(own_decision) > 1:
+        if self.decide is not None and self.questions(use_predict) > 1:
             labels = self._in_batches(self.decide, x, self._labels)
             decided = _positions(labels, self.classes)
         else:

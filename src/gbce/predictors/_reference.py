@@ -50,7 +50,7 @@ class Reference:
         points, some = _between(self.rows, self.steps), budget.share(_FOR_SETTING_UP)
         for number, k in enumerate(np.flatnonzero(compared)):
             part = some.share(1.0 / (sum(compared) - number)) if short else budget
-            (said,) = Panel((ready[k],), part, own_decision=True).ask_some(points)
+            (said,) = Panel((ready[k],), part, use_predict=True).ask_some(points)
             ready[k] = follow_predict(ready[k], said)
             self.hasty |= len(said.values) < len(points)
         self.classifiers = tuple(ready)

@@ -17,9 +17,9 @@ import pandas as pd
 from gbce._validation import is_number, require_counts, require_finite
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
-from gbce.predictors._columns import as_table
+from gbce.predictors._columns import table_decoder
 from gbce.predictors._exchange import ACCEPTED, import_httpx
-from gbce.predictors._http import Again, Refused, pause, public_url, secrets_in, send, without
+from gbce.predictors._http import FatalError, RetryableError, pause, public_url, redact, secrets_in, send
 from gbce.predictors._json import Answer, as_body, brief, json_rows, parsed, predictions, row_keys
 from gbce.predictors._predictor import PredictionError, Predictor
 from gbce.space import Space
@@ -50,7 +50,7 @@ class Usage:
 
 
 @dataclass
-class _Desk:
+class _RemoteState:
     """What changes while a Remote is used."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -131,7 +131,7 @@ class Remote:
     encode: Callable[[list[str], list[list[Any]]], Any] | None = field(default=None, kw_only=True)
     decode: Callable[[Any], Any] | None = field(default=None, kw_only=True)
     version: str | None = field(default=None, kw_only=True)
-    _desk: _Desk = field(init=False, default_factory=_Desk)
+    _state: _RemoteState = field(init=False, default_factory=_RemoteState)
 
     def __post_init__(self) -> None:
         import_httpx()
@@ -176,32 +176,32 @@ class Remote:
     @property
     def usage(self) -> Usage:
         """What was sent so far."""
-        desk = self._desk
-        return Usage(desk.requests, desk.retries, desk.sent, desk.saved)
+        state = self._state
+        return Usage(state.requests, state.retries, state.sent, state.saved)
 
     def __call__(self, rows: Any) -> Array:
         """Return the predictions ``(n,)`` or ``(n, c)`` for a frame or an array of ``n`` rows."""
         table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(np.asarray(rows)).rename(columns=_numbered)
         columns, values = [str(label) for label in table.columns], json_rows(table)
         keys = row_keys(columns, values)
-        desk = self._desk
-        with desk.lock:
+        state = self._state
+        with state.lock:
             answers: dict[bytes, Answer] = {}
             asked: dict[bytes, list[Any]] = {}
             for key, row in zip(keys, values, strict=True):
-                if key in desk.cache:
-                    desk.cache.move_to_end(key)
-                    answers[key] = desk.cache[key]
+                if key in state.cache:
+                    state.cache.move_to_end(key)
+                    answers[key] = state.cache[key]
                 elif key not in answers:
                     asked[key] = row
             self._require_affordable(len(asked))
-            desk.saved += len(keys) - len(asked)
+            state.saved += len(keys) - len(asked)
             self._ask(columns, asked, answers)
         return _stacked([answers[key] for key in keys])
 
     def _ask(self, columns: list[str], asked: dict[bytes, list[Any]], answers: dict[bytes, Answer]) -> None:
         """Ask about all rows, batch by batch, and keep each batch as it comes."""
-        desk, todo = self._desk, list(asked)
+        state, todo = self._state, list(asked)
         for start in range(0, len(todo), self.batch_rows):
             keys = todo[start : start + self.batch_rows]
             try:
@@ -211,9 +211,9 @@ class Remote:
                 advice = f"{kept} and are kept, asking again goes on from there" if start else kept
                 raise type(error)(f"{error}; {advice}") from None
             for key, one in zip(keys, said, strict=True):
-                answers[key] = desk.cache[key] = one
-            while len(desk.cache) > self.cache_rows:
-                desk.cache.popitem(last=False)
+                answers[key] = state.cache[key] = one
+            while len(state.cache) > self.cache_rows:
+                state.cache.popitem(last=False)
 
     def _batch(self, columns: list[str], rows: list[list[Any]]) -> list[Answer]:
         payload = {"columns": columns, "rows": rows} if self.encode is None else self.encode(columns, rows)
@@ -229,29 +229,29 @@ class Remote:
 
     def _delivered(self, body: bytes, rows: int) -> bytes:
         """Send one body, again if need be."""
-        desk = self._desk
+        state = self._state
         for attempt in range(int(self.retries) + 1):
             self._require_affordable(rows)
-            desk.requests += 1
-            desk.retries += attempt > 0
-            desk.sent += rows
+            state.requests += 1
+            state.retries += attempt > 0
+            state.sent += rows
             try:
                 return send(self._client(), self.url, body, self.timeout, self.max_bytes)
-            except Refused as error:
+            except FatalError as error:
                 raise PredictionError(self._said(str(error))) from None
-            except Again as error:
-                desk.sent -= rows if error.unread else 0
+            except RetryableError as error:
+                state.sent -= rows if error.unread else 0
                 failure = error
             if failure.wait is not None and failure.wait > self.max_wait:
                 asks = f"{failure}; it asks to wait {failure.wait:g} s, longer than max_wait = {self.max_wait:g} s"
                 raise PredictionError(self._said(asks))
             if attempt < self.retries:
-                time.sleep(pause(attempt, failure.wait, self.backoff, self.max_wait, desk.rng))
+                time.sleep(pause(attempt, failure.wait, self.backoff, self.max_wait, state.rng))
         tries = f"{int(self.retries) + 1} attempts failed, the last one because " if self.retries else ""
         raise PredictionError(self._said(f"{tries}{failure}"))
 
     def _require_affordable(self, rows: int) -> None:
-        sent = self._desk.sent
+        sent = self._state.sent
         if self.max_rows is not None and sent + rows > self.max_rows:
             raise BudgetSpentError(
                 f"{rows:,} more rows for {public_url(self.url)} are not within max_rows = {self.max_rows:,}, of which "
@@ -259,7 +259,7 @@ class Remote:
             )
 
     def _said(self, reason: str) -> str:
-        return f"{public_url(self.url)}: {without(reason, secrets_in(self.url, self.headers or {}))}"
+        return f"{public_url(self.url)}: {redact(reason, secrets_in(self.url, self.headers or {}))}"
 
     @property
     def identity(self) -> str:
@@ -273,17 +273,17 @@ class Remote:
 
     def _client(self) -> Any:
         """Return the client, a fresh one after an exchange that failed."""
-        desk = self._desk
-        if desk.client is None:
-            weakref.finalize(self, _close, desk)
-        if desk.client is None or desk.client.is_closed:
+        state = self._state
+        if state.client is None:
+            weakref.finalize(self, _close, state)
+        if state.client is None or state.client.is_closed:
             headers = {"Content-Type": "application/json", "Accept-Encoding": ACCEPTED, **(self.headers or {})}
-            desk.client = import_httpx().Client(headers=headers)
-        return desk.client
+            state.client = import_httpx().Client(headers=headers)
+        return state.client
 
 
-def _close(desk: _Desk) -> None:
-    desk.client.close()
+def _close(state: _RemoteState) -> None:
+    state.client.close()
 
 
 def _numbered(label: int) -> str:
@@ -299,7 +299,7 @@ def _stacked(answers: list[Answer]) -> Array:
 
 def from_remote(remote: Remote, space: Space, name: str | None) -> Predictor:
     """Wrap a remote model; it is shown frames, with the names of the features where the data are an array."""
-    table = as_table(space)
+    table = table_decoder(space)
     classes = None if remote.classes is None else tuple(remote.classes)
     return Predictor(
         name or "Remote", lambda x: remote(table(x)), classes=classes, plain=True, identity=remote.identity

@@ -13,7 +13,7 @@ from gbce.priors._atoms import Blank
 from gbce.priors._chained import Chained
 from gbce.priors._laws import Law
 from gbce.priors._located import LocatedPrior, free_features
-from gbce.priors._parts import Part, Reals, Steps
+from gbce.priors._parts import Part, Reals, WholeSteps
 from gbce.space import Feature, Space
 
 __all__ = ["Categories", "assembled"]
@@ -99,7 +99,7 @@ def _single(
     return Blank(inner, gone, move)
 
 
-def _levels(feature: Feature, j: int, now: float, law: Law, scale: float, categories: Categories) -> Steps:
+def _levels(feature: Feature, j: int, now: float, law: Law, scale: float, categories: Categories) -> WholeSteps:
     """Lay out a category's levels with the row's own in the middle; a missing one has no middle."""
     size = len(feature.levels or ())
     known = feature.frequencies is not None and categories == "frequency"
@@ -111,10 +111,10 @@ def _levels(feature: Feature, j: int, now: float, law: Law, scale: float, catego
             share[others.astype(int)] / share[others.astype(int)].sum()
         )
     if np.isnan(now):
-        return Steps(np.array([j]), others, price - price.min(), 1.0)
+        return WholeSteps(np.array([j]), others, price - price.min(), 1.0)
     half = len(others) // 2
     values = np.concatenate([others[:half], [now], others[half:]])
-    return Steps(np.array([j]), values, np.concatenate([price[:half], [0.0], price[half:]]), 1.0)
+    return WholeSteps(np.array([j]), values, np.concatenate([price[:half], [0.0], price[half:]]), 1.0)
 
 
 def _whole(j: int, now: float, law: Law, scale: float, limits: tuple[float, float]) -> Part:
@@ -127,7 +127,7 @@ def _whole(j: int, now: float, law: Law, scale: float, limits: tuple[float, floa
         ends = np.array([limits[0]]), np.array([limits[1]])
         return Chained(np.array([j]), law, np.array([now]), np.array([scale]), *ends, whole, none, np.zeros(0))
     values = now + np.arange(np.ceil(low - now), np.floor(high - now) + 1)
-    return Steps(np.array([j]), values, law.cost((values - now) / scale), float(scale))
+    return WholeSteps(np.array([j]), values, law.cost((values - now) / scale), float(scale))
 
 
 def _together(

@@ -13,7 +13,7 @@ from gbce.priors._chained import Chained
 from gbce.priors._integrable import require_integrable
 from gbce.priors._laws import LAPLACE, NORMAL, STUDENT, Law
 from gbce.priors._located import LocatedPrior, free_features
-from gbce.priors._parts import Part, Reals, Steps
+from gbce.priors._parts import Part, Reals, WholeSteps
 from gbce.space import Space
 
 __all__ = ["DistancePrior", "Gower"]
@@ -147,7 +147,7 @@ def _levels(cost: Callable[[Array], Array], x0: Array, space: Space, j: int) -> 
     codes = np.arange(len(space.features[j].levels or ()), dtype=float)
     x = np.tile(x0, (len(codes), 1))
     x[:, j] = codes
-    return Steps(np.array([j]), codes, np.minimum(cost(x), 50.0), 1.0)
+    return WholeSteps(np.array([j]), codes, np.minimum(cost(x), 50.0), 1.0)
 
 
 def _fitted(start: LocatedPrior, law: Law) -> tuple[LocatedPrior, float]:
@@ -160,7 +160,7 @@ def _fitted(start: LocatedPrior, law: Law) -> tuple[LocatedPrior, float]:
     stale = 0
     while stale < _PATIENCE:
         placed = located.place(rng.standard_normal((_N_PILOT, located.dimension)))
-        log_weights, factor = -placed.extra, located.parts[0].factor  # type: ignore[attr-defined]
+        log_weights, factor = -placed.log_correction, located.parts[0].factor  # type: ignore[attr-defined]
         if not np.isfinite(log_weights).any():
             factor, stale = 0.5 * factor, stale + 1
         else:

@@ -2,9 +2,9 @@
 
 Every prior is a map ``x = T(z)`` of ``z ~ N(0, I)``, put together from parts. With ``q`` the density of ``T(z)`` and
 ``cost`` the distance ``d(row, x)`` of the paper, so that the prior is ``exp(-cost)`` on the space, the term
-``extra = log q + cost`` corrects for a map that is not the prior itself: samplers add it to the potential. It is zero
-wherever the map is exact, and infinite where a constraint is broken. Samplers see ``z`` and ``extra`` only; kinds,
-bounds, direction, immutable features and constraints are settled here.
+``log_correction = log q + cost`` makes up for a map that is not the prior itself: samplers add it to the potential. It
+is zero wherever the map is exact, and infinite where a constraint is broken. Samplers see ``z`` and ``log_correction``
+only; kinds, bounds, direction, immutable features and constraints are settled here.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ class Placed(NamedTuple):
 
     x: Array
     cost: Array
-    extra: Array
+    log_correction: Array
 
 
 @dataclass(frozen=True)
@@ -100,23 +100,23 @@ class LocatedPrior:
     def place(self, z: Array) -> Placed:
         """See latent points ``(n, m)`` as rows."""
         x, log_q = np.tile(self.x0, (len(z), 1)), np.zeros(len(z))
-        extra = np.zeros(len(z))
+        log_correction = np.zeros(len(z))
         for part, own in zip(self.parts, self._coordinates, strict=True):
             values, log_density = part.draw(z[:, own])
             x[:, part.where] = values
             log_q += log_density
             if self.distance is None and not part.exact:
-                extra += log_density + part.cost(values)
+                log_correction += log_density + part.cost(values)
         x = self.space.completed(x, self.x0)
         base = self._base_cost(x)
         if self.distance is not None:
-            extra = log_q + base
+            log_correction = log_q + base
         more = self._more(x)
         if more is not None:
-            base, extra = base + more, extra + more
+            base, log_correction = base + more, log_correction + more
         if self.conditional:
-            extra = np.where(self.space.admissible(x, self.x0), extra, np.inf)
-        return Placed(x, base, extra)
+            log_correction = np.where(self.space.admissible(x, self.x0), log_correction, np.inf)
+        return Placed(x, base, log_correction)
 
     def cost(self, x: Array) -> Array:
         """Return the paper's ``d(row, x)``, ``(n, d)`` to ``(n,)``: minus the log density up to a constant."""
@@ -175,7 +175,7 @@ class LocatedPrior:
     def _admissible(self, z: Array) -> Array:
         """Whether the rows of latent points ``(n, m)`` meet the constraints, without what they would pay: ``(n,)``."""
         bare = replace(self, terms=()) if self.terms else self
-        return np.isfinite(bare.place(z).extra)
+        return np.isfinite(bare.place(z).log_correction)
 
     def _refuse(self, have: int, tried: int) -> None:
         z = np.random.default_rng(_PILOT_SEED).standard_normal((_N_PILOT, self.dimension))

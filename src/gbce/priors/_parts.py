@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from gbce.base import Array
 from gbce.priors._laws import Law, truncated, untruncated
 
-__all__ = ["Part", "Reals", "Steps", "standardised"]
+__all__ = ["Part", "Reals", "WholeSteps", "standardised"]
 
 
 class Part(Protocol):
@@ -110,7 +110,7 @@ class Reals:
 
 
 @dataclass(frozen=True)
-class Steps:
+class WholeSteps:
     """One feature with finitely many values, laid out along the noise's axis in proportion to their probability.
 
     Parameters

@@ -9,7 +9,7 @@ from gbce.base import Array, Prior
 from gbce.priors._atoms import Blank, Spiked
 from gbce.priors._gaussian import Gaussian
 from gbce.priors._located import LocatedPrior
-from gbce.priors._parts import Part, Steps
+from gbce.priors._parts import Part, WholeSteps
 from gbce.space import Space
 
 __all__ = ["Sparse"]
@@ -77,7 +77,7 @@ def _independent(located: LocatedPrior) -> bool:
 
 def _spiked(part: Part, origin: Array, change: float) -> Part:
     """Return the part with the row's own value given the probability ``1 - change``."""
-    if isinstance(part, Steps):
+    if isinstance(part, WholeSteps):
         own = part.values == origin[0]
         # the others share what is left, in proportion
         share = np.exp(-part.price[~own])

@@ -19,7 +19,7 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points, SamplerInfo
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.samplers._importance import candidates
-from gbce.samplers._moves import Kernel, Steps
+from gbce.samplers._moves import Kernel, StepSizes
 from gbce.samplers._slice import Slice
 from gbce.samplers._smc import SMC
 
@@ -49,12 +49,12 @@ class Chains:
     n_chains : int
         Chains, at least 4.
     n_steps : int
-        Steps of each, at least 10, warm-up included.
+        StepSizes of each, at least 10, warm-up included.
     kernel : {"pcn", "elliptical"}
         Preconditioned Crank-Nicolson proposals, one row of the model per chain and step, or elliptical slice
         sampling, which needs no step size but asks about two to ten rows.
     warmup : int, optional
-        Steps that are thrown away, in which pCN's step is adapted to an acceptance of a quarter; it is fixed after
+        StepSizes that are thrown away, in which pCN's step is adapted to an acceptance of a quarter; it is fixed after
         them. Half of the steps when left out.
     start : Sampler or "prior", optional
         What the chains start from; ``SMC()`` when left out. With ``"prior"`` they start from draws of the prior and
@@ -113,7 +113,7 @@ class Chains:
         mixture = replace(posterior.mixture, eta=begun.draws.rungs[-1])
 
         def u(points: Points) -> Array:
-            return mixture.potential(points.loss) + points.extra
+            return mixture.potential(points.loss) + points.log_correction
 
         walk = self._walk(Kernel(posterior, u) if self.kernel == "pcn" else Slice(posterior, u), rng, begun.points)
         info = self._info(begun, walk)
@@ -154,7 +154,7 @@ class Chains:
 
     def _walk(self, kernel: Kernel | Slice, rng: np.random.Generator, points: Points) -> "_Walk":
         """Step as often as asked or as the budget allows."""
-        steps, tried, went, states = Steps(), [], [], []
+        steps, tried, went, states = StepSizes(), [], [], []
         warmup = self.n_steps - self.kept
         try:
             for _ in range(warmup):
@@ -184,8 +184,17 @@ class Chains:
         most = max(_MOST_STATES // len(begun.points), 1)
         chosen = np.unique(np.linspace(0, len(states) - 1, min(most, len(states))).round().astype(int))
         pool, base, groups = _joined(begun, [states[i] for i in chosen], mixture)
-        prior, rungs, tied = posterior.prior, begun.draws.rungs, begun.draws.tied
-        draws = Draws.weighed(pool, mixture, prior, base=base, groups=groups, rungs=rungs, info=info, tied=tied)
+        prior, rungs, evidence_inflation = posterior.prior, begun.draws.rungs, begun.draws.evidence_inflation
+        draws = Draws.weighed(
+            pool,
+            mixture,
+            prior,
+            log_base_weights=base,
+            groups=groups,
+            rungs=rungs,
+            info=info,
+            evidence_inflation=evidence_inflation,
+        )
         if self.start != "prior":
             return draws
         # chains that count equally say nothing of the evidence's error, and few prior draws little of the prior
@@ -194,7 +203,7 @@ class Chains:
             draws,
             log_evidence=begun.draws.log_evidence,
             log_evidence_se=begun.draws.log_evidence_se,
-            prior_change=normalise(-placed.extra) @ prior.change(placed.x),
+            prior_change=normalise(-placed.log_correction) @ prior.change(placed.x),
         )
 
 
@@ -295,16 +304,16 @@ def _joined(begun: _Start, states: Sequence[Points], mixture: Mixture) -> tuple[
     draws, after = begun.draws, Points.joined(states)
 
     def u(points: Points) -> Array:
-        return mixture.potential(points.loss) + points.extra
+        return mixture.potential(points.loss) + points.log_correction
 
-    log_weights = draws.base - u(draws.pool)
-    log_z = logsumexp(log_weights) - logsumexp(draws.base)
-    log_ratio = np.log(len(after) / effective_sample_size(normalise(draws.base))) - log_z
+    log_weights = draws.log_base_weights - u(draws.pool)
+    log_z = logsumexp(log_weights) - logsumexp(draws.log_base_weights)
+    log_ratio = np.log(len(after) / effective_sample_size(normalise(draws.log_base_weights))) - log_z
     with np.errstate(divide="ignore"):  # a part of the start that found nothing has no mass
         mass = np.log(np.tile(begun.mass, len(states))) - np.log(len(states))
     base = np.concatenate(
         [
-            draws.base - logsumexp(log_weights) - np.logaddexp(0.0, log_ratio - u(draws.pool)),
+            draws.log_base_weights - logsumexp(log_weights) - np.logaddexp(0.0, log_ratio - u(draws.pool)),
             mass + log_ratio - np.logaddexp(0.0, log_ratio - u(after)),
         ]
     )

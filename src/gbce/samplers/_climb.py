@@ -13,7 +13,7 @@ from gbce.draws import Points, SamplerInfo
 from gbce.eta import STEEPEST
 from gbce.posterior import EtaGoal, GibbsPosterior
 from gbce.samplers._guide import Guide
-from gbce.samplers._moves import Kernel, Learned, Normal, Steps, memory
+from gbce.samplers._moves import Kernel, Learned, NormalLaw, StepSizes, memory
 from gbce.samplers._tempering import Bridge, Population, next_level
 
 __all__ = ["ENOUGH", "Climb", "SMCInfo", "climb"]
@@ -127,7 +127,7 @@ def climb(
     """
     end = np.inf if posterior.goal is not None else posterior.mixture.eta
     end = levels[-1] if levels else end
-    now, steps, history = start, Steps(), _History(None if levels else posterior.goal)
+    now, steps, history = start, StepSizes(), _History(None if levels else posterior.goal)
     done = Climb([start])
     while now.level < end and not history.over:
         states = 1.0 if now is start else len(now.points) / n
@@ -202,7 +202,7 @@ def _kernel(
             other = np.ones(len(increments), dtype=bool)
         weights = normalise(increments[other])
         worth = max(1.0 / float(np.square(weights).sum()) / states, 10.0)
-        law = Normal.fitted(before.points.z[other], weights, worth)
+        law = NormalLaw.fitted(before.points.z[other], weights, worth)
         learned.append(Learned(law, moving.points.z[moving.island % 2 != half]))
     jumps = bridge.landmarks if isinstance(bridge.landmarks, Guide) else None
     return Kernel(posterior, lambda points: bridge.u(points, moving.level), learned, moving.island % 2, jumps)
@@ -210,14 +210,14 @@ def _kernel(
 
 class _Moves(NamedTuple):
     population: Population
-    steps: Steps
+    steps: StepSizes
     sweeps: int
     acceptance: float
     memory: float
     broke: bool
 
 
-def _moved(rng: np.random.Generator, kernel: Kernel, start: Population, steps: Steps, max_sweeps: int) -> _Moves:
+def _moved(rng: np.random.Generator, kernel: Kernel, start: Population, steps: StepSizes, max_sweeps: int) -> _Moves:
     """Move until the points have forgotten their start; every place they pass through is kept (Dau and Chopin, 2022).
 
     All places are draws from the rung's law, since the start was one; those that were paid for are not thrown away.

@@ -10,7 +10,7 @@ from gbce._numerics import effective_sample_size, evenly, normalise
 from gbce.base import Array
 from gbce.draws import Draws
 from gbce.posterior import Mixture
-from gbce.samplers._moves import Normal
+from gbce.samplers._moves import NormalLaw
 
 __all__ = ["Guide", "guide_of"]
 
@@ -30,13 +30,13 @@ class Guide:
 
     Parameters
     ----------
-    laws : tuple of Normal
+    laws : tuple of NormalLaw
         Each counts the same.
     share : float
         Of the starting law; the rest is the latent law ``N(0, I)`` itself.
     """
 
-    laws: tuple[Normal, ...]
+    laws: tuple[NormalLaw, ...]
     share: float
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
@@ -69,7 +69,7 @@ def guide_of(runs: Sequence[Draws], rng: np.random.Generator, mixture: Mixture, 
     return Guide(tuple(laws), mass * _SHARE / (mass * _SHARE + 1 - _SHARE))
 
 
-def _fitted(run: Draws, rng: np.random.Generator) -> list[Normal]:
+def _fitted(run: Draws, rng: np.random.Generator) -> list[NormalLaw]:
     """Cluster a run's points, and refine the clusters by expectation and maximisation."""
     weights = _evened(run)
     z = run.pool.z[evenly(rng, weights, _FITTED_TO)]
@@ -79,7 +79,7 @@ def _fitted(run: Draws, rng: np.random.Generator) -> list[Normal]:
         large = each * part.sum(axis=0) >= _LEAST_POINTS
         part = part[:, large] if large.any() else np.ones((len(z), 1))
         size = part.sum(axis=0)
-        laws = [Normal.fitted(z, column / total, each * total) for column, total in zip(part.T, size, strict=True)]
+        laws = [NormalLaw.fitted(z, column / total, each * total) for column, total in zip(part.T, size, strict=True)]
         log_part = _log_densities(laws, z) + np.log(size)
         before, part = part, np.exp(log_part - logsumexp(log_part, axis=1, keepdims=True))
         if np.array_equal(before, part):  # every further round would be the same
@@ -95,7 +95,7 @@ def _evened(draws: Draws) -> Array:
         return normalise(np.log(draws.pool_weights) - _TRIMMED * np.log(np.maximum(island, 1e-300)))
 
 
-def _log_densities(laws: Sequence[Normal], z: Array) -> Array:
+def _log_densities(laws: Sequence[NormalLaw], z: Array) -> Array:
     """Log density of each law against the latent law, ``(n, K)``."""
     mean = np.column_stack([law.mean for law in laws])
     level = -0.5 * np.square(mean).sum(axis=0) - 0.5 * np.array([np.log(law.variance).sum() for law in laws])

@@ -88,14 +88,14 @@ class _JointPosterior(GibbsPosterior):
         """The models, with what may be spent on them."""
         return _JointPanel(self.predictors, self.budget, weights=self.prior.weights)
 
-    def evaluate(self, x: Array, *, own_decision: bool = False) -> Evaluated:
+    def evaluate(self, x: Array, *, use_predict: bool = False) -> Evaluated:
         """Ask each point's own model: arrays ``(n, 1)``."""
         index = x[:, -1].astype(int)
         said = Evaluated(*(np.zeros((len(x), 1), dtype) for dtype in (float, float, bool)))
         for k in np.unique(index):
             own = index == k
             one = GibbsPosterior(self.prior, (self.predictors[k],), self.target, self.mixture, budget=self.budget)
-            for array, values in zip(said, one.evaluate(x[own, :-1], own_decision=own_decision), strict=True):
+            for array, values in zip(said, one.evaluate(x[own, :-1], use_predict=use_predict), strict=True):
                 array[own] = values
         return said
 
@@ -126,17 +126,19 @@ def sample_jointly(sampler: Sampler, posterior: GibbsPosterior, rng: np.random.G
     pool = Points.evaluated(posterior, np.vstack([found.pool.z[which, :-1], fresh]))
     groups = np.append(blocks[which], np.arange(len(fresh)) % (int(blocks.max()) + 1))
     # both sets of points as draws of one mixture, against the latent law that meets the constraints
-    log_z = found.log_evidence + log_mean_exp(-pool.extra[len(which) :])
-    drawn = np.log(len(which)) - mixture.potential(pool.loss) - pool.extra - log_z
+    log_z = found.log_evidence + log_mean_exp(-pool.log_correction[len(which) :])
+    drawn = np.log(len(which)) - mixture.potential(pool.loss) - pool.log_correction - log_z
     base = -logsumexp([drawn, np.full(len(pool), np.log(len(fresh)))], axis=0)
     info = replace(found.info, joint=True, model_evidence=tuple(_evidence_by_model(found, weights)))
-    draws = Draws.weighed(pool, mixture, posterior.prior, base=base, groups=groups, rungs=found.rungs, info=info)
+    draws = Draws.weighed(
+        pool, mixture, posterior.prior, log_base_weights=base, groups=groups, rungs=found.rungs, info=info
+    )
     draws = replace(
         draws,
         log_evidence=found.log_evidence,
         log_evidence_se=found.log_evidence_se,
         prior_change=found.prior_change,
-        tied=found.tied,
+        evidence_inflation=found.evidence_inflation,
     )
     return draws.resample(rng, len(found))
 

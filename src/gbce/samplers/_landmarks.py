@@ -59,7 +59,7 @@ class Landmarks:
         which islands have not ``agreed`` does not count as found.
         """
         near = self.near(around.z)
-        there = np.where(near > 0, -mixture.potential(around.loss) - around.extra - near, -np.inf)
+        there = np.where(near > 0, -mixture.potential(around.loss) - around.log_correction - near, -np.inf)
         size = effective_sample_size(normalise(there)) if np.isfinite(there).any() else 0.0
         if size < _FEWEST:
             return False
@@ -82,7 +82,7 @@ def landmarks_of(posterior: GibbsPosterior, rng: np.random.Generator, n_candidat
         return None
 
     def height(points: Points) -> Array:
-        return posterior.mixture.potential(points.loss) + points.extra + 0.5 * np.square(points.z).sum(axis=1)
+        return posterior.mixture.potential(points.loss) + points.log_correction + 0.5 * np.square(points.z).sum(axis=1)
 
     some = known if tried == len(known) else known[rng.choice(len(known), tried, replace=False)]
     points = Points.evaluated(posterior, posterior.prior.locate(some))

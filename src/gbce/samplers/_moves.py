@@ -21,7 +21,7 @@ from gbce.base import Array
 from gbce.draws import Points
 from gbce.posterior import GibbsPosterior
 
-__all__ = ["Kernel", "Learned", "Normal", "Steps", "memory"]
+__all__ = ["Kernel", "Learned", "NormalLaw", "StepSizes", "memory"]
 
 _PLAIN, _PARTIAL, _FITTED, _HOP = 0, 1, 2, 3
 _SHARES = (0.05, 0.15, 0.6, 0.2)  # fitted moves go farthest; the others are for places that no normal law fits
@@ -35,7 +35,7 @@ _JITTER = 0.4  # of each point's own step, on the log scale: no one scale fits a
 
 
 @dataclass(frozen=True)
-class Normal:
+class NormalLaw:
     """A normal law on the latent space that differs from the standard one in a few directions only.
 
     Its covariance is ``I + U diag(variance - 1) U'``. In a direction in which nothing was learned the latent law
@@ -56,7 +56,7 @@ class Normal:
     variance: Array
 
     @classmethod
-    def fitted(cls, z: Array, weights: Array, n: float) -> "Normal":
+    def fitted(cls, z: Array, weights: Array, n: float) -> "NormalLaw":
         """Fit to weighted points ``(N, m)`` that are worth ``n`` independent ones.
 
         Eigenvalues within the spread that sampling alone gives ``n`` points of variance one are taken as one; those
@@ -74,7 +74,7 @@ class Normal:
         mean = np.where(np.abs(mean) > 2 / np.sqrt(n), mean, 0.0)
         return cls(mean, vector[:, beyond], np.maximum(variance, 1e-8))
 
-    def widened(self, by: float) -> "Normal":
+    def widened(self, by: float) -> "NormalLaw":
         """Return the law with ``by`` times the variance in every direction that was learned."""
         return replace(self, variance=by * self.variance)
 
@@ -92,7 +92,7 @@ class Normal:
 class Learned(NamedTuple):
     """What moves of one half of a population know of the other: a normal law, and points ``(n, m)``."""
 
-    law: Normal
+    law: NormalLaw
     points: Array
 
 
@@ -108,7 +108,7 @@ class Jumps(Protocol):
         ...
 
 
-class Steps(NamedTuple):
+class StepSizes(NamedTuple):
     """How far proposals go, in (0, 1] of each law's own spread, and how many were accepted last."""
 
     plain: float = 0.5
@@ -116,7 +116,7 @@ class Steps(NamedTuple):
     fitted: float = 0.9
     acceptance: float = float("nan")
 
-    def adapted(self, accepted: Array, kind: Array, bold: Array) -> "Steps":
+    def adapted(self, accepted: Array, kind: Array, bold: Array) -> "StepSizes":
         """Return steps a little longer where more than a quarter was accepted, shorter where less."""
 
         def adapt(step: float, which: Array) -> float:
@@ -124,7 +124,7 @@ class Steps(NamedTuple):
                 return step
             return float(np.clip(step * np.exp(_GAIN * (accepted[which].mean() - _ACCEPTANCE)), 1e-4, 1.0))
 
-        return Steps(
+        return StepSizes(
             adapt(self.plain, kind == _PLAIN),
             adapt(self.partial, kind == _PARTIAL),
             adapt(self.fitted, (kind == _FITTED) & ~bold),
@@ -165,7 +165,7 @@ class Kernel:
     half: Array | None = None
     jumps: Jumps | None = None
 
-    def sweep(self, rng: np.random.Generator, points: Points, steps: Steps) -> tuple[Points, Steps]:
+    def sweep(self, rng: np.random.Generator, points: Points, steps: StepSizes) -> tuple[Points, StepSizes]:
         """Move every point once."""
         proposal = self._propose(rng, points.z, steps)
         proposed = Points.evaluated(self.posterior, proposal.z)
@@ -174,7 +174,7 @@ class Kernel:
         accepted = np.log(rng.random(len(points))) < gain  # a comparison with NaN refuses
         return points.moved(proposed, accepted), steps.adapted(accepted, proposal.kind, proposal.bold)
 
-    def _propose(self, rng: np.random.Generator, z: Array, steps: Steps) -> Proposal:
+    def _propose(self, rng: np.random.Generator, z: Array, steps: StepSizes) -> Proposal:
         n, m = z.shape
         noise = rng.standard_normal(z.shape)
         kind: Array = rng.choice(4, size=n, p=_SHARES) if self.learned else np.full(n, _PLAIN)  # type: ignore[assignment]

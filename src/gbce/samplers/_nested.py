@@ -95,7 +95,7 @@ class Nested:
         info = NestedInfo(
             complete=run.complete, goal_met=met, n_live=self.n_live, n_effective=self.n_effective, n_shells=shells
         )
-        draws = Draws.weighed(run.pool, run.mixture, posterior.prior, base=run.base, info=info)
+        draws = Draws.weighed(run.pool, run.mixture, posterior.prior, log_base_weights=run.log_base_weights, info=info)
         return _with_evidence(draws, run, posterior.prior, rng).resample(rng, self.n_draws)
 
     def _seek(self, run: "_Run", goal: EtaGoal) -> bool:
@@ -169,7 +169,7 @@ class _Run:
         return self.parts[0]
 
     @property
-    def base(self) -> Array:
+    def log_base_weights(self) -> Array:
         """Log volume that each point stands for; minus infinity for one that nautilus has dropped."""
         base = np.full(len(self.pool), -np.inf)
         for log_v, own in zip(self.log_v, self.members, strict=True):
@@ -263,21 +263,21 @@ class _Run:
 
     def settle(self, goal: EtaGoal) -> bool:
         """Go to the smallest eta that achieves the goal, or to the one that comes closest of all the points carry."""
-        pool, base = self.pool, self.base
+        pool, base = self.pool, self.log_base_weights
 
         def carried(eta: float) -> bool:
-            log_weights = base - replace(self.mixture, eta=eta).potential(pool.loss) - pool.extra
+            log_weights = base - replace(self.mixture, eta=eta).potential(pool.loss) - pool.log_correction
             return effective_sample_size(normalise(log_weights)) >= _CARRIED
 
         ladder = (self.mixture.eta or 1.0) * np.exp2(np.arange(4, -30, -1.0))
         self.top = next((float(eta) for eta in ladder if carried(eta)), 0.0)
-        draws = Draws.weighed(pool, self.mixture, self.posterior.prior, base=base)
+        draws = Draws.weighed(pool, self.mixture, self.posterior.prior, log_base_weights=base)
         found = solve_eta(draws, self.mixture, goal, self.top)
         self.temper(found.eta)
         return found.met
 
     def _value(self, points: Points) -> Array:
-        return np.maximum(-self.mixture.potential(points.loss) - points.extra, _LOWEST)
+        return np.maximum(-self.mixture.potential(points.loss) - points.log_correction, _LOWEST)
 
     def _log_likelihood(self, u: Array) -> tuple[Array, Array]:
         seen = sum(map(len, self.parts))
@@ -303,16 +303,16 @@ def _latent(u: Array) -> Array:
 def _with_evidence(draws: Draws, run: _Run, prior: LocatedPrior, rng: np.random.Generator) -> Draws:
     """Read the evidence off the shells' volumes, and the prior's own figures off draws from its map.
 
-    The shells' volumes are absolute, so the weights sum to ``E[exp(-potential - extra)]`` over the latent law. What
-    concerns the prior alone needs no model, and points of the outer shells are too few for it.
+    The shells' volumes are absolute, so the weights sum to ``E[exp(-potential - log_correction)]`` over the latent law.
+    What concerns the prior alone needs no model, and points of the outer shells are too few for it.
     """
-    log_weights = draws.base - run.mixture.potential(draws.pool.loss) - draws.pool.extra
+    log_weights = draws.log_base_weights - run.mixture.potential(draws.pool.loss) - draws.pool.log_correction
     placed = prior.place(rng.standard_normal((_PRIOR_DRAWS, prior.dimension)))
-    weights = normalise(-placed.extra)
+    weights = normalise(-placed.log_correction)
     variance = run.variance(log_weights) + 1.0 / effective_sample_size(weights) - 1.0 / _PRIOR_DRAWS
     return replace(
         draws,
-        log_evidence=float(logsumexp(log_weights)) - log_mean_exp(-placed.extra),
+        log_evidence=float(logsumexp(log_weights)) - log_mean_exp(-placed.log_correction),
         log_evidence_se=float(np.sqrt(variance)),
         prior_change=weights @ prior.change(placed.x),
     )

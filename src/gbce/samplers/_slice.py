@@ -13,7 +13,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.draws import Points
 from gbce.posterior import GibbsPosterior
-from gbce.samplers._moves import Steps
+from gbce.samplers._moves import StepSizes
 
 __all__ = ["Slice"]
 
@@ -39,7 +39,7 @@ class Slice:
     u: Callable[[Points], Array]
     max_asked: int = _MAX_ASKED
 
-    def sweep(self, rng: np.random.Generator, points: Points, steps: Steps) -> tuple[Points, Steps]:
+    def sweep(self, rng: np.random.Generator, points: Points, steps: StepSizes) -> tuple[Points, StepSizes]:
         """Move every chain once; the step that is told is the mean ``|sin(a)|``, in the place of pCN's."""
         n = len(points)
         z, v = points.z, rng.standard_normal(points.z.shape)

@@ -27,7 +27,9 @@ _DIFFERENT = 0.55  # of n_draws: with fewer different ones, candidates are picke
 _AGREED, _AGREED_WORST = 0.22, 0.05  # of n_draws: effective draws over all figures, and for the worst of them
 _AGREED_EVIDENCE = 0.45  # error of the log evidence
 _MAX_GUIDES = 4  # runs from a start fitted to earlier ones
-_TIED = 1.3  # variance of the mean evidence: islands learn moves from each other (measured, docs/benchmarks.md)
+_EVIDENCE_INFLATION = (
+    1.3  # variance of the mean evidence: islands learn moves from each other (measured, docs/benchmarks.md)
+)
 _FOR_LANDMARKS = 0.15  # of a budget
 _FORESEEN = 50  # sweeps: with fewer rows than these need, fewer points are moved
 
@@ -191,7 +193,16 @@ class SMC:
         mixture, prior = replace(posterior.mixture, eta=max(climbed.top, 0.0)), posterior.prior
         rungs = tuple(rung.level for rung in climbed.rungs if rung.level > 0)
         info = climbed.info()
-        draws = Draws.weighed(pool, mixture, prior, base=base, groups=island, rungs=rungs, info=info, tied=_TIED)
+        draws = Draws.weighed(
+            pool,
+            mixture,
+            prior,
+            log_base_weights=base,
+            groups=island,
+            rungs=rungs,
+            info=info,
+            evidence_inflation=_EVIDENCE_INFLATION,
+        )
         if posterior.goal is not None:
             eta, met = solve_eta(draws, mixture, posterior.goal, mixture.eta)
             # where the goal is missed, eta may lie far below the top: landmarks are looked for on all rungs up to there
@@ -252,4 +263,4 @@ def _started(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge
 
 def _kept(points: Points) -> Points:
     """Return the points that break no constraint."""
-    return points.take(np.isfinite(points.extra))
+    return points.take(np.isfinite(points.log_correction))

@@ -1,8 +1,8 @@
 """Tempering: the bridge from the latent law to the posterior, how far to go in one step, and what all steps give.
 
 Along the bridge a point's density against the latent law is ``exp(-u)``. Its first stretch, levels -1 to 0, brings in
-the correction ``extra`` of a map that is not the prior itself (nothing, where the map is exact); after it, a level is
-the ``beta`` of the posterior at that smaller eta.
+the ``log_correction`` of a map that is not the prior itself (nothing, where the map is exact); after it, a level is the
+``beta`` of the posterior at that smaller eta.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ class Bridge:
 
         def u(level: float) -> Array:
             nonlocal excess
-            u = (1.0 + min(level, 0.0)) * points.extra
+            u = (1.0 + min(level, 0.0)) * points.log_correction
             if level > 0:
                 u = u + replace(self.mixture, eta=level).potential(points.loss)
             lift = 1.0 - max(level, 0.0) / self.fade if self.fade > 0 else 0.0

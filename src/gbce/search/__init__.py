@@ -3,7 +3,7 @@
 from gbce.search._nelder_mead import nelder_mead
 from gbce.search._polish import polished
 from gbce.search._sparsity import has_spikes, sparsity_path
-from gbce.search._steps import Steps
+from gbce.search._steps import StepsFromRow
 from gbce.search._walk import Shelf, walk
 
-__all__ = ["Shelf", "Steps", "has_spikes", "nelder_mead", "polished", "sparsity_path", "walk"]
+__all__ = ["Shelf", "StepsFromRow", "has_spikes", "nelder_mead", "polished", "sparsity_path", "walk"]

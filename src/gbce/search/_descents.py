@@ -84,7 +84,7 @@ class Search:
         said = self.posterior.evaluate(x)
         # nobody reads the latent coordinates and the correction of a decision
         unread = np.zeros((len(x), len(self.unit)))
-        points = Points(unread, x, *said, cost=self.posterior.prior.cost(x), extra=unread[:, 0])
+        points = Points(unread, x, *said, cost=self.posterior.prior.cost(x), log_correction=unread[:, 0])
         value = self.scene.objective(points)
         self.remember(points, value)
         return value.reshape(v.shape[:-1])

@@ -90,7 +90,7 @@ def _best_with(scene: Scene, k: int, changed: Array, denser: Points | None, refi
 def _members(scene: Scene, changed: Array, k: int) -> Array:
     """Return positions of the pool's points with ``k`` changes, the best first."""
     pool, objective = scene.draws.pool, scene.objective(scene.draws.pool)
-    own = np.flatnonzero((changed.sum(axis=1) == k) & np.isfinite(objective) & np.isfinite(pool.extra))
+    own = np.flatnonzero((changed.sum(axis=1) == k) & np.isfinite(objective) & np.isfinite(pool.log_correction))
     return own[np.argsort(objective[own], kind="stable")]
 
 
@@ -119,7 +119,7 @@ def _with_one_taken_back(scene: Scene, point: Points) -> list[Points]:
     except BudgetSpentError:
         return []
     unread = np.zeros((len(x), point.z.shape[1]))
-    return [Points(unread, x, *said, cost=posterior.prior.cost(x), extra=unread[:, 0])]
+    return [Points(unread, x, *said, cost=posterior.prior.cost(x), log_correction=unread[:, 0])]
 
 
 @dataclass

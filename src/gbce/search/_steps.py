@@ -8,7 +8,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.space import Space
 
-__all__ = ["Back", "Steps"]
+__all__ = ["Back", "StepsFromRow"]
 
 _QUANTILES = np.linspace(0.01, 0.99, 41)
 _MOST_LEVELS = 20  # of a category
@@ -18,7 +18,7 @@ _MOST_EXCHANGED = 6  # changes of a point
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepsFromRow:
     """Values that single features may be given.
 
     Parameters
@@ -67,7 +67,7 @@ class Steps:
         feature = np.concatenate(where)
         rows = np.tile(x, (len(feature), 1))
         rows[np.arange(len(rows)), feature] = np.concatenate(to)
-        rows, good = self._settled(rows)
+        rows, good = self._snap(rows)
         return rows[good & self.space.changed(rows, x).any(axis=1)]
 
     def back(self, x: Array) -> "Back":
@@ -78,7 +78,7 @@ class Steps:
             to = start + np.tile(_PARTS, len(feature) // len(_PARTS)) * (now - start)
         rows = x[parent]
         rows[np.arange(len(rows)), feature] = np.where(self.space.unordered[feature] | np.isnan(to), start, to)
-        rows, good = self._settled(rows)
+        rows, good = self._snap(rows)
         good &= self.space.changed(rows, x[parent]).any(axis=1) if len(rows) else good
         return Back(rows[good], parent[good], feature[good])
 
@@ -103,7 +103,7 @@ class Steps:
         more = (to - now) * away > 0
         rows, at = x[parent[more]], np.arange(more.sum())
         rows[at, given[more]], rows[at, further[more]] = self.x0[given[more]], to[more]
-        rows, good = self._settled(rows)
+        rows, good = self._snap(rows)
         return rows[good]
 
     def _own(self, x: Array) -> Array:
@@ -120,10 +120,10 @@ class Steps:
         rows = np.tile(x, (max(len(features) - 1, 0), 1))
         for i, (single, j) in enumerate(zip(singles, features, strict=True)):
             rows[max(i - 1, 0) :, j] = single[j]
-        rows, good = self._settled(rows)
+        rows, good = self._snap(rows)
         return rows[good]
 
-    def _settled(self, rows: Array) -> tuple[Array, Array]:
+    def _snap(self, rows: Array) -> tuple[Array, Array]:
         """Return admissible points near ``rows`` ``(n, d)``, and which of them can be had."""
         if len(rows) == 0:
             return rows, np.zeros(0, dtype=bool)

@@ -15,7 +15,7 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
-from gbce.search._steps import Back, Steps
+from gbce.search._steps import Back, StepsFromRow
 
 __all__ = ["Shelf", "walk"]
 
@@ -90,7 +90,7 @@ def _points(kept: Iterable[bytes], d: int) -> Array:
     return np.array([np.frombuffer(x) for x in kept]).reshape(-1, d)
 
 
-def walk(judge: Judge, cost: Callable[[Array], Array], steps: Steps, shelf: Shelf) -> None:
+def walk(judge: Judge, cost: Callable[[Array], Array], steps: StepsFromRow, shelf: Shelf) -> None:
     """Walk from the row until the highest level is reached or nothing is gained, then draw back what is on the shelf.
 
     Parameters
@@ -99,7 +99,7 @@ def walk(judge: Judge, cost: Callable[[Array], Array], steps: Steps, shelf: Shel
         Takes points ``(n, d)``, returns their reliability and their loss, ``(n,)`` each.
     cost : callable
         Takes points, returns what they cost ``(n,)``.
-    steps : Steps
+    steps : StepsFromRow
         Changes that may be made.
     shelf : Shelf
         Gets every point that is the cheapest for a level.
@@ -124,7 +124,7 @@ def walk(judge: Judge, cost: Callable[[Array], Array], steps: Steps, shelf: Shel
         _back(ask, steps, shelf)
 
 
-def _forward(ask: Ask, steps: Steps, highest: float) -> None:
+def _forward(ask: Ask, steps: StepsFromRow, highest: float) -> None:
     x = steps.x0
     for _ in range(_MAX_STEPS):
         trial = np.vstack([x, steps.around(x)])
@@ -136,7 +136,7 @@ def _forward(ask: Ask, steps: Steps, highest: float) -> None:
         x = _both(steps, x, trial[order[worth[order] > -np.inf]])
 
 
-def _both(steps: Steps, x: Array, trial: Array) -> Array:
+def _both(steps: StepsFromRow, x: Array, trial: Array) -> Array:
     """Return ``x`` ``(d,)`` with the first of the changes ``(n, d)`` and the next one of another feature.
 
     Should the second not pay beside the first, it is drawn back later.
@@ -157,7 +157,7 @@ def _worth(value: Array, cost: Array) -> Array:
     return np.where(gain > _LEAST_GAIN, gain / np.maximum(price, least), -np.inf)
 
 
-def _back(ask: Ask, steps: Steps, shelf: Shelf) -> None:
+def _back(ask: Ask, steps: StepsFromRow, shelf: Shelf) -> None:
     joined = np.zeros((0, len(steps.x0)))
     known: set[bytes] = set()
     for _ in range(_MAX_ROUNDS):
@@ -178,7 +178,7 @@ def _back(ask: Ask, steps: Steps, shelf: Shelf) -> None:
         joined = _joined(steps, points, [highest[x] for x in start], back, said)
 
 
-def _joined(steps: Steps, points: Array, levels: list[float], back: Back, said: Asked) -> Array:
+def _joined(steps: StepsFromRow, points: Array, levels: list[float], back: Back, said: Asked) -> Array:
     """Return points ``(n, d)`` in which changes that could each be drawn back alone are drawn back together."""
     found = [np.zeros((0, len(steps.x0)))]
     for number, (x, level) in enumerate(zip(points, levels, strict=True)):

@@ -14,11 +14,11 @@ from gbce.space._groups import group_levels, groups_of
 from gbce.space._times import ticks_of
 from gbce.space._units import FLAT, units_of
 
-__all__ = ["Wishes", "codec_of", "features_of"]
+__all__ = ["ColumnOptions", "codec_of", "features_of"]
 
 
 @dataclass(frozen=True)
-class Wishes:
+class ColumnOptions:
     """What a user says about columns, by name; see :meth:`gbce.Space.infer`."""
 
     immutable: frozenset[str]
@@ -34,7 +34,7 @@ class Wishes:
     within_data: bool = False
 
     @classmethod
-    def of(cls, names: tuple[str, ...], **given: Any) -> "Wishes":
+    def of(cls, names: tuple[str, ...], **given: Any) -> "ColumnOptions":
         """Check what was given against the names of the columns."""
         bounds = given["bounds"]
         within_data = isinstance(bounds, str)
@@ -43,7 +43,7 @@ class Wishes:
         one_hot = groups_of(_by_name(given["one_hot"], "one_hot"), names)
         inside = {member for members in one_hot.values() for member in members}
         known = [name for name in names if name not in inside] + list(one_hot)
-        wishes = cls(
+        options = cls(
             immutable=_names("immutable", given["immutable"]),
             increase=_names("increase", given["increase"]),
             decrease=_names("decrease", given["decrease"]),
@@ -56,8 +56,8 @@ class Wishes:
             computed=frozenset(_by_name(given["computed"], "computed")),
             within_data=within_data,
         )
-        wishes._require_known(known)
-        return wishes
+        options._require_known(known)
+        return options
 
     def _require_known(self, names: list[str]) -> None:
         scales = self.scale if isinstance(self.scale, Mapping) else {}
@@ -88,14 +88,14 @@ class Wishes:
         return name in self.scale if measured else len(tuple(self.levels.get(name, ()))) > 1
 
 
-def features_of(table: pd.DataFrame, wishes: Wishes) -> tuple[tuple[Feature, ...], tuple[Any, ...], list[str]]:
+def features_of(table: pd.DataFrame, options: ColumnOptions) -> tuple[tuple[Feature, ...], tuple[Any, ...], list[str]]:
     """Return a feature and a codec for each column of a table, or for each group of one-hot columns.
 
     A column that holds one value only in the data stays as it is, whatever its kind, unless it is said how it moves.
     The third list names those that would be free otherwise.
     """
     by_name = {str(label): label for label in table.columns}
-    member_of = {member: group for group, members in wishes.one_hot.items() for member in members}
+    member_of = {member: group for group, members in options.one_hot.items() for member in members}
     names = tuple(dict.fromkeys(member_of.get(name, name) for name in by_name))
     blank = [name for name, label in by_name.items() if table[label].isna().all()]
     if blank:
@@ -103,14 +103,14 @@ def features_of(table: pd.DataFrame, wishes: Wishes) -> tuple[tuple[Feature, ...
     codecs: list[Any] = []
     kinds: list[Kind] = []
     for name in names:
-        if name in wishes.one_hot:
-            labels = [by_name[member] for member in wishes.one_hot[name]]
+        if name in options.one_hot:
+            labels = [by_name[member] for member in options.one_hot[name]]
             base = bool((table[labels].sum(axis=1) == 0).any())
             codecs.append(OneHotCodec(tuple(labels), tuple(str(table[label].dtype) for label in labels), base))
             kinds.append("categorical")
         else:
-            kind = _kind(table[by_name[name]], name, wishes)
-            codecs.append(codec_of(table[by_name[name]], kind, wishes.levels.get(name)))
+            kind = _kind(table[by_name[name]], name, options)
+            codecs.append(codec_of(table[by_name[name]], kind, options.levels.get(name)))
             kinds.append(kind)
     x = np.column_stack([codec.encode(table, "data") for codec in codecs])
     if len(x) < 2:
@@ -118,27 +118,27 @@ def features_of(table: pd.DataFrame, wishes: Wishes) -> tuple[tuple[Feature, ...
     constant = [
         name
         for j, name in enumerate(names)
-        if name not in wishes.immutable and _is_constant(x[:, j]) and not wishes.moves_anyway(name, codecs[j])
+        if name not in options.immutable and _is_constant(x[:, j]) and not options.moves_anyway(name, codecs[j])
     ]
-    fixed = wishes.immutable | set(constant)
-    units = _units(names, kinds, x, wishes, fixed | wishes.computed)
+    fixed = options.immutable | set(constant)
+    units = _units(names, kinds, x, options, fixed | options.computed)
     features = [
-        _feature(name, kinds[j], x[:, j], codecs[j], units[name], wishes, mutable=name not in fixed)
+        _feature(name, kinds[j], x[:, j], codecs[j], units[name], options, mutable=name not in fixed)
         for j, name in enumerate(names)
     ]
     return tuple(features), tuple(codecs), constant
 
 
 def _units(
-    names: tuple[str, ...], kinds: list[Kind], x: Array, wishes: Wishes, fixed: frozenset[str]
+    names: tuple[str, ...], kinds: list[Kind], x: Array, options: ColumnOptions, fixed: frozenset[str]
 ) -> dict[str, float]:
     """Return the unit of each column, read off its spread unless it is given or the column is a category."""
     measured = [j for j, kind in enumerate(kinds) if kind not in ("categorical", "boolean")]
     units = dict.fromkeys(names, 1.0)
-    given = wishes.scale if isinstance(wishes.scale, Mapping) else {}
+    given = options.scale if isinstance(options.scale, Mapping) else {}
     units |= {name: given[name] for name in names if name in given}
     some = [names[j] for j in measured]
-    return units | dict(zip(some, units_of(x[:, measured], some, wishes.scale, fixed), strict=True))
+    return units | dict(zip(some, units_of(x[:, measured], some, options.scale, fixed), strict=True))
 
 
 def _is_constant(x: Array) -> bool:
@@ -147,13 +147,13 @@ def _is_constant(x: Array) -> bool:
     return bool(high - low <= FLAT * max(abs(low), abs(high)))
 
 
-def _kind(column: pd.Series, name: str, wishes: Wishes) -> Kind:
-    if name in wishes.kinds:
-        return wishes.kinds[name]
+def _kind(column: pd.Series, name: str, options: ColumnOptions) -> Kind:
+    if name in options.kinds:
+        return options.kinds[name]
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return "ordinal" if dtype.ordered else "categorical"
-    if name in wishes.levels:
+    if name in options.levels:
         return "categorical"
     if dtype.kind == "b":
         return "boolean"
@@ -161,7 +161,7 @@ def _kind(column: pd.Series, name: str, wishes: Wishes) -> Kind:
         return "datetime"
     if dtype.kind in "iu":
         flags = set(column.dropna().unique().tolist()) <= {0, 1}
-        return "boolean" if flags and name not in wishes.bounds else "integer"
+        return "boolean" if flags and name not in options.bounds else "integer"
     if dtype.kind == "f":
         return "real"
     if dtype.kind in "cmV" or isinstance(dtype, (pd.PeriodDtype, pd.IntervalDtype)):
@@ -221,7 +221,9 @@ def codec_of(column: pd.Series, kind: Kind, levels: Any = None) -> Codec:
     return Codec(label, str(dtype), tuple(found if levels is None else levels), blank=blank)
 
 
-def _feature(name: str, kind: Kind, x: Array, codec: Any, unit: float, wishes: Wishes, *, mutable: bool) -> Feature:
+def _feature(
+    name: str, kind: Kind, x: Array, codec: Any, unit: float, options: ColumnOptions, *, mutable: bool
+) -> Feature:
     known = x[~np.isnan(x)]
     levels, frequencies = None, None
     if kind in ("ordinal", "categorical", "boolean"):
@@ -229,7 +231,7 @@ def _feature(name: str, kind: Kind, x: Array, codec: Any, unit: float, wishes: W
     if kind in ("categorical", "boolean"):
         counts = np.bincount(known.astype(int), minlength=len(levels or ())) + 1.0
         frequencies = tuple((counts / counts.sum()).tolist())
-    low, high = _bounds(name, kind, known, codec, wishes)
+    low, high = _bounds(name, kind, known, codec, options)
     has_missing = len(known) < len(x)
     return Feature(
         name,
@@ -239,9 +241,9 @@ def _feature(name: str, kind: Kind, x: Array, codec: Any, unit: float, wishes: W
         levels=levels,
         scale=unit,
         mutable=mutable,
-        direction="increase" if name in wishes.increase else "decrease" if name in wishes.decrease else "any",
+        direction="increase" if name in options.increase else "decrease" if name in options.decrease else "any",
         unit=_unit_name(codec),
-        missing=wishes.missing.get(name, "keep" if has_missing else None),
+        missing=options.missing.get(name, "keep" if has_missing else None),
         frequencies=frequencies,
         centre=None if not len(known) or kind in ("categorical", "boolean") else float(_middle(known, kind)),
     )
@@ -251,20 +253,20 @@ def _middle(known: Array, kind: Kind) -> float:
     return float(np.sort(known)[(len(known) - 1) // 2]) if kind != "real" else float(np.median(known))
 
 
-def _bounds(name: str, kind: Kind, known: Array, codec: Any, wishes: Wishes) -> tuple[Any, Any]:
+def _bounds(name: str, kind: Kind, known: Array, codec: Any, options: ColumnOptions) -> tuple[Any, Any]:
     if kind in ("categorical", "boolean"):
-        if name in wishes.bounds:
+        if name in options.bounds:
             raise ValueError(
                 f"bounds: {name!r} is {kind} and has none; forbid levels by a constraint such as \"{name} != 'x'\", or "
                 "make it ordinal"
             )
         return None, None
-    if wishes.within_data and len(known):
+    if options.within_data and len(known):
         return float(known.min()), float(known.max())
-    if name in wishes.bounds:
-        low, high = (_encoded_bound(name, kind, bound, codec) for bound in wishes.bounds[name])
+    if name in options.bounds:
+        low, high = (_encoded_bound(name, kind, bound, codec) for bound in options.bounds[name])
         if kind in ("ordinal", "datetime") and low is not None and high is not None and low > high:
-            raise ValueError(f"bounds of {name!r}: {wishes.bounds[name][0]!r} lies above {wishes.bounds[name][1]!r}")
+            raise ValueError(f"bounds of {name!r}: {options.bounds[name][0]!r} lies above {options.bounds[name][1]!r}")
         return low, high
     # a count that is never negative in the data stays so
     return (0.0 if kind == "integer" and len(known) and known.min() >= 0 else None), None

@@ -22,11 +22,11 @@ class Limits(NamedTuple):
     unordered: Array
     discrete: Array
     keeps: Array
-    may_go: Array
+    may_become_missing: Array
     fixed: Array
 
     @classmethod
-    def of(cls, features: Sequence[Feature], follows: Array) -> "Limits":
+    def of(cls, features: Sequence[Feature], computed: Array) -> "Limits":
         """Read off features; those that ``follow`` ``(d,)`` from others do not move by themselves."""
         low = [0.0 if f.unordered else -math.inf if f.low is None else f.low for f in features]
         high = [len(f.levels or ()) - 1.0 if f.unordered else math.inf if f.high is None else f.high for f in features]
@@ -38,8 +38,8 @@ class Limits(NamedTuple):
             unordered=np.array([f.unordered for f in features]),
             discrete=np.array([f.discrete for f in features]),
             keeps=np.array([f.missing not in ("leave", "any") for f in features]),
-            may_go=np.array([f.missing == "any" and f.mutable for f in features]) & ~follows,
-            fixed=np.array([not f.mutable for f in features]) | follows,
+            may_become_missing=np.array([f.missing == "any" and f.mutable for f in features]) & ~computed,
+            fixed=np.array([not f.mutable for f in features]) | computed,
         )
 
     def at(self, x0: Array) -> tuple[Array, Array]:

@@ -24,7 +24,7 @@ def projected(space: "Space", x: Array, x0: Array, toward: Array | None) -> Arra
     low, high = space.limits(x0)
     if space.plain:
         return space.completed(np.clip(x, low, high), x0)
-    placed = _settled(space, x, x0, low, high)
+    placed = _snap(space, x, x0, low, high)
     if not space.constraints and not space.computed:
         return placed
     toward = np.broadcast_to(x0 if toward is None else toward, x.shape)
@@ -32,9 +32,9 @@ def projected(space: "Space", x: Array, x0: Array, toward: Array | None) -> Arra
     if len(bad) and space.unordered.any():
         # levels that break a constraint even where no number moves: they go back, the numbers need not
         levels = np.where(space.unordered, placed[bad], toward[bad])
-        stuck = bad[~space.admissible(_settled(space, levels, x0, low, high), x0)]
+        stuck = bad[~space.admissible(_snap(space, levels, x0, low, high), x0)]
         back = np.where(space.unordered, toward[stuck], placed[stuck])
-        placed[stuck] = _settled(space, back, x0, low, high)
+        placed[stuck] = _snap(space, back, x0, low, high)
         bad = np.setdiff1d(bad, stuck[space.admissible(placed[stuck], x0)])
     for share in _WAY_BACK:
         if len(bad) == 0:
@@ -43,7 +43,7 @@ def projected(space: "Space", x: Array, x0: Array, toward: Array | None) -> Arra
             way = toward[bad] + share * (placed[bad] - toward[bad])
         levels = space.unordered | np.isnan(way)
         way = np.where(levels, toward[bad] if share < 0.5 else placed[bad], way)
-        tried = _settled(space, way, x0, low, high) if share > 0 else toward[bad]
+        tried = _snap(space, way, x0, low, high) if share > 0 else toward[bad]
         good = space.admissible(tried, x0)
         good |= share == 0
         placed[bad[good]] = tried[good]
@@ -51,21 +51,21 @@ def projected(space: "Space", x: Array, x0: Array, toward: Array | None) -> Arra
     return placed
 
 
-def _settled(space: "Space", x: Array, x0: Array, low: Array, high: Array) -> Array:
+def _snap(space: "Space", x: Array, x0: Array, low: Array, high: Array) -> Array:
     """Cut, round and complete."""
     start = np.where(np.isnan(x0), 0.0, x0)
-    x = np.where(np.isnan(x) & ~space.may_go, x0, x)  # what is known stays known
+    x = np.where(np.isnan(x) & ~space.may_become_missing, x0, x)  # what is known stays known
     x = np.where(space.discrete, start + np.round(x - start), x)
     return space.completed(np.clip(x, low, high), x0)
 
 
 def completed(space: "Space", x: Array, x0: Array) -> Array:
     """Return points with what follows from the free features; see :meth:`gbce.Space.completed`."""
-    if not space.coarse and not space.computed:
+    if not space.low_precision and not space.computed:
         return x
     x = x.copy()
     low, high = space.limits(x0)
-    for j, kind in space.coarse:
+    for j, kind in space.low_precision:
         seen = x[:, j].astype(kind)
         seen = np.where(seen > high[j], np.nextafter(seen, kind.type(-np.inf)), seen)
         seen = np.where(seen < low[j], np.nextafter(seen, kind.type(np.inf)), seen)

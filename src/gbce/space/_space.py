@@ -20,7 +20,7 @@ from gbce.space._constraints import Computed, Constraint, as_computed, as_constr
 from gbce.space._embedding import embedded, nearest
 from gbce.space._feature import Feature, Kind
 from gbce.space._frames import Layout, as_pandas
-from gbce.space._infer import Wishes, codec_of, features_of
+from gbce.space._infer import ColumnOptions, codec_of, features_of
 from gbce.space._limits import Limits
 from gbce.space._places import Centre, Places
 from gbce.space._projection import admissible, coarse_of, completed, projected
@@ -163,7 +163,7 @@ class Space:
         """
         table = as_table(data, "data")
         _require_distinct([str(label) for label in table.columns], "data")
-        wishes = Wishes.of(
+        options = ColumnOptions.of(
             tuple(map(str, table.columns)),
             immutable=immutable,
             increase=increase,
@@ -176,7 +176,7 @@ class Space:
             one_hot=one_hot,
             computed=computed,
         )
-        features, codecs, constant = features_of(table, wishes)
+        features, codecs, constant = features_of(table, options)
         names = tuple(feature.name for feature in features)
         columns = tuple(table.columns) if _has_labels(data) else None
         if columns is None and any(isinstance(codec, OneHotCodec) for codec in codecs):
@@ -270,12 +270,12 @@ class Space:
         return self._limits.unordered
 
     @property
-    def may_go(self) -> Array:
+    def may_become_missing(self) -> Array:
         """Whether each feature may become missing, ``(d,)``."""
-        return self._limits.may_go
+        return self._limits.may_become_missing
 
     @cached_property
-    def follows(self) -> Array:
+    def is_computed(self) -> Array:
         """Whether each feature is computed from others, ``(d,)``."""
         computed = {one.name for one in self.computed}
         return np.array([name in computed for name in self.names])
@@ -297,17 +297,17 @@ class Space:
 
     @cached_property
     def _limits(self) -> Limits:
-        return Limits.of(self.features, self.follows)
+        return Limits.of(self.features, self.is_computed)
 
     @cached_property
-    def coarse(self) -> list[tuple[int, np.dtype[Any]]]:
+    def low_precision(self) -> list[tuple[int, np.dtype[Any]]]:
         """Positions and dtypes of real features that are kept with fewer digits than computed with."""
         return coarse_of(self.features, self.codecs)
 
     def free(self, x0: Array) -> Array:
         """Positions ``(m,)`` of the features that can move from ``x0``."""
         low, high = self.limits(x0)
-        return np.flatnonzero((high > low) | self._limits.may_go)
+        return np.flatnonzero((high > low) | self._limits.may_become_missing)
 
     def project(self, x: Array, x0: Array, toward: Array | None = None) -> Array:
         """Admissible points near ``x`` of shape ``(n, d)`` when the row is ``x0``.

@@ -29,7 +29,7 @@ from gbce.metrics import (
     under_noise,
 )
 from gbce.posterior import GibbsPosterior
-from gbce.search import Shelf, Steps, walk
+from gbce.search import Shelf, StepsFromRow, walk
 from gbce.stress._other_models import posterior_under, with_models
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ class FrontierSearch:
             said = self._judged(x, shifts[:_COPIES], budget)
             return said.reliability, said.loss
 
-        walk(judge, self._cost, Steps.of(space, x0, self.data), shelf)
+        walk(judge, self._cost, StepsFromRow.of(space, x0, self.data), shelf)
         found = shelf.filled
         try:
             found = found[: self._affordable(len(levels), len(shifts))]
@@ -297,14 +297,14 @@ class FrontierSearch:
         if self.own is not None and len(front):  # what counts is what the model in use decides, not its scores
             untimed = self.posterior.budget.untimed()  # a handful of rows, and the answer itself
             own = replace(self.own, budget=untimed)
-            front = front[own.evaluate(x[front], own_decision=True).reached[:, 0]]
+            front = front[own.evaluate(x[front], use_predict=True).reached[:, 0]]
         x = x[front]
         figures = {"distance": self._cost(x), "se": judged.se[front]}
         if self.unseen is not None:
             figures["unseen"] = np.full(len(x), np.nan)
             if len(x):
                 with suppress(BudgetSpentError):
-                    said = self.unseen.evaluate(x, own_decision=True)
+                    said = self.unseen.evaluate(x, use_predict=True)
                     figures["unseen"] = said.reached @ self.unseen.mixture.weights
         return frontier_table(self.explanation.space, x, judged.reliability[front], figures)
 

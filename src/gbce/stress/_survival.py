@@ -65,7 +65,7 @@ def survival(
     (['Mean', 'posterior'], [20, 20])
     """
     pool = require_explanation(explanation).draws.pool
-    others = OtherModels.of(models, explanation.space, pool.x[np.isfinite(pool.extra)])
+    others = OtherModels.of(models, explanation.space, pool.x[np.isfinite(pool.log_correction)])
     return _survived(explanation, others, budget_of(max_model_rows, time_budget))
 
 
@@ -97,7 +97,7 @@ def _survived(explanation: Explanation, others: OtherModels, budget: Budget) -> 
     decided = np.zeros((0, len(predictors)), dtype=bool)
     if decisions:
         x = np.array([decision.x for decision in decisions])
-        decided = reached(Panel(predictors, budget, own_decision=True).ask(x))
+        decided = reached(Panel(predictors, budget, use_predict=True).ask(x))
     # in a random order, so that those the budget allows are like the others
     where, drawn = draws.distinct[0], np.zeros((0, len(predictors)), dtype=bool)
     order = stream(explanation.seed, JUDGING).permutation(len(where)) if budget.limited else np.arange(len(where))
