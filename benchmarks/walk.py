@@ -48,19 +48,20 @@ def tiers() -> list[str]:
 
 
 def trace() -> dict[str, Any]:
-    """Explain one row and summarise it, and count calls between rooms, by the files that functions are written in."""
+    """Explain one row and summarise it; return calls between rooms, and functions in the order of their first calls."""
     root = str(Path(gbce.__file__).parent)
     data = np.random.default_rng(0).normal(size=(200, 3))
     explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, sampler=gbce.SMC(n_candidates=2_000, n_draws=400))
     explainer.explain(data[1], gbce.AtLeast(2.0), seed=0).summary()  # what is imported late is imported now
     edges: Counter[tuple[str, str]] = Counter()
-    functions, files = set(), set()
+    functions: dict[tuple[str, str], None] = {}  # in the order of their first calls
+    files = set()
 
     def look(frame: FrameType, event: str, arg: Any) -> None:
         code = frame.f_code
         if event != "call" or not code.co_filename.startswith(root):
             return
-        functions.add((code.co_filename, code.co_qualname))
+        functions.setdefault((str(Path(code.co_filename).relative_to(root)), code.co_qualname))
         files.add(code.co_filename)
         back = frame.f_back
         while back is not None and not back.f_code.co_filename.startswith(root):
@@ -76,7 +77,7 @@ def trace() -> dict[str, Any]:
         explainer.explain(data[0], gbce.AtLeast(2.0), seed=0).summary()
     finally:
         sys.setprofile(None)
-    return {"edges": edges, "functions": functions, "files": files}
+    return {"edges": edges, "functions": list(functions), "files": files}
 
 
 if __name__ == "__main__":

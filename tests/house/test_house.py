@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -93,7 +94,10 @@ def test_every_public_name_has_a_docstring_with_an_example_and_a_place_in_the_re
             assert ">>>" in thing.__doc__ or "Examples" in thing.__doc__, name
 
 
-DOCUMENTS = ["README.md", *(f"docs/{name}.md" for name in ("guide", "tables", "models", "trends", "uncertainty"))]
+DOCUMENTS = [
+    "README.md",
+    *(f"docs/{name}.md" for name in ("guide", "tables", "models", "trends", "uncertainty", "architecture")),
+]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -123,3 +127,21 @@ def test_version_is_the_one_of_the_package_and_of_the_changelog():
 
     assert version("gbce") == gbce.__version__
     assert f"## [{gbce.__version__}]" in (REPOSITORY / "CHANGELOG.md").read_text()
+
+
+def test_the_page_of_the_architecture_is_that_of_the_import_graph():
+    drawing = runpy.run_path(str(REPOSITORY / "docs" / "draw_architecture.py"))
+    text = (REPOSITORY / "docs" / "architecture.md").read_text()
+    assert drawing["with_generated"](text) == text, "run: python docs/draw_architecture.py"
+
+
+def test_a_row_goes_the_way_that_the_page_shows_and_never_up():
+    """A call goes to a room below, but for the method of Explanation that hands over to the report."""
+    drawing = runpy.run_path(str(REPOSITORY / "docs" / "draw_architecture.py"))
+    from benchmarks.walk import tiers, trace
+
+    walk = trace()
+    called = [walk["functions"].index((step.file, step.function)) for step in drawing["WAY_OF_A_ROW"]]
+    assert called == sorted(called)
+    place = {room: i for i, room in enumerate(tiers())}
+    assert {pair for pair in walk["edges"] if place[pair[0]] < place[pair[1]]} == {("explanation", "report")}
