@@ -73,6 +73,17 @@ def test_an_encoded_point_is_the_code_of_its_row(frame, seed, may):
         np.testing.assert_array_equal(space.encode(space.decode(x[fits])) if fits.any() else x[fits], x[fits])
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_a_century_apart_come_back_to_the_second(unit):
+    """Counted in nanoseconds, 150 years are beyond the whole numbers that a float64 has."""
+    times = pd.DatetimeIndex(["1980-01-01 00:00:00", "1980-01-01 00:00:00", "2059-12-11 23:57:12"]).as_unit(unit)
+    frame = pd.DataFrame({"a": [False, False, True], "t": times})
+    space = gbce.Space.infer(frame)
+    seconds = np.random.default_rng(0).integers(4_650_000_000, 8_800_000_000, size=200).astype(float)
+    x = np.column_stack([np.zeros(200), seconds])
+    np.testing.assert_array_equal(space.encode(space.decode(x)), x)
+
+
 def column_holds(column, x):
     """Whole numbers have a smallest and a largest one."""
     if column.dtype.kind not in "iu":

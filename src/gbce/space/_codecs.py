@@ -170,7 +170,8 @@ class Codec:
         missing = column.isna().to_numpy()
         known, x = column[~missing], np.full(len(column), np.nan)
         counts = counts_of(known, self.dtype, f"{what}: column {str(self.label)!r} holds")
-        x[~missing] = (counts - self.origin) / self.tick
+        whole, part = np.divmod(counts - self.origin, self.tick)
+        x[~missing] = whole + part / self.tick  # divided in two: in nanoseconds a century is no float64 any more
         off = self._counts(x[~missing]) != counts
         if off.any():
             raise too_fine(f"{what}: column {str(self.label)!r} holds", known, int(np.flatnonzero(off)[0]))
