@@ -21,7 +21,7 @@ from gbce.predictors import Panel, Predictor, some_of
 __all__ = ["Store", "described_run", "rows_to_describe"]
 
 _RUN = "run.json"
-_FORMAT = 2  # of its note: before, models and functions counted by their names
+_FORMAT = 3  # of its note: before, models and functions counted by their names
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Store:
         if before.get("format") != run["format"]:
             raise ValueError(
                 f"the store {folder} was begun by another version of gbce, which told runs apart otherwise. Use "
-                "another folder; gbce.load still reads its rows."
+                "another folder."
             )
         differs = [name for name, value in run.items() if not alike(before.get(name), value)]
         if seed is not None and seed_number(seed) != store.seed:
