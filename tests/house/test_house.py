@@ -7,8 +7,10 @@ import runpy
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gbce
@@ -145,3 +147,16 @@ def test_a_row_goes_the_way_that_the_page_shows_and_never_up():
     assert called == sorted(called)
     place = {room: i for i, room in enumerate(tiers())}
     assert {pair for pair in walk["edges"] if place[pair[0]] < place[pair[1]]} == {("explanation", "report")}
+
+
+def test_digests_are_those_of_the_bits_and_tell_a_changed_one():
+    from support import digest
+
+    assert len(digest.QUESTIONS) >= 25
+    explain = digest.QUESTIONS["target value"]
+    found = explain()
+    assert digest.digests(found) == digest.digests(explain())
+    changed = replace(found, draws=replace(found.draws, weights=np.nextafter(found.draws.weights, 1.0)))
+    assert {what for what, value in digest.digests(changed).items() if value != digest.digests(found)[what]} >= {
+        "draws"
+    }

@@ -21,7 +21,7 @@ from gbce.predictors import Panel, Predictor, some_of
 __all__ = ["Store", "described_run", "rows_to_describe"]
 
 _RUN = "run.json"
-_FORMAT = 3  # of its note: before, models and functions counted by their names
+_FORMAT = 3  # of its note; 3 since files of rows have format 6
 
 
 @dataclass(frozen=True)
