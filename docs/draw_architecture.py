@@ -14,7 +14,6 @@ import matplotlib
 
 matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "gbce"  # the same file from the same graph
-matplotlib.rcParams["svg.fonttype"] = "none"
 
 import grimp
 import matplotlib.pyplot as plt
