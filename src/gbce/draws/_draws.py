@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp, stdtrit
 
-from gbce._numerics import effective_sample_size, evenly, normalise
+from gbce._numerics import effective_sample_size, normalise, resample_evenly
 from gbce._numerics import resample as multinomial
 from gbce.base import Array
 from gbce.draws._info import SamplerInfo
@@ -132,7 +132,7 @@ class Draws:
         Each is picked by itself, as in Algorithm 1 of the paper, unless there are groups or draws are to be ``apart``:
         then systematically, which keeps as many different points as can be.
         """
-        pick = evenly if apart or self.groups is not None else multinomial
+        pick = resample_evenly if apart or self.groups is not None else multinomial
         return replace(self, index=pick(rng, self.pool_weights, n), weights=np.full(n, 1.0 / n), resampled=True)
 
     @property

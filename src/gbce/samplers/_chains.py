@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 from scipy.special import logsumexp
 
-from gbce._numerics import effective_sample_size, evenly, normalise
+from gbce._numerics import effective_sample_size, normalise, resample_evenly
 from gbce._validation import require_counts
 from gbce.base import Array, Sampler
 from gbce.budget import BudgetSpentError
@@ -288,7 +288,7 @@ def _from_pool(draws: Draws, rng: np.random.Generator, n_chains: int) -> _Start:
     picks = np.empty(n_chains, dtype=int)
     for part in range(parts):
         own, chains = np.flatnonzero(groups == part), chain_groups == part
-        picks[chains] = own[evenly(rng, weights[own], int(chains.sum()))]
+        picks[chains] = own[resample_evenly(rng, weights[own], int(chains.sum()))]
     mass = np.bincount(groups, weights=weights) / np.bincount(chain_groups)
     return _Start(draws, groups, draws.pool.take(picks), mass[chain_groups], chain_groups)
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from gbce._numerics import normalise, systematic
+from gbce._numerics import normalise, resample_systematically
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.draws import Points, SamplerInfo
@@ -169,7 +169,7 @@ def _resampled(before: Population, rng: np.random.Generator, increments: Array, 
             own = np.arange(len(increments))
         weights = normalise(increments[own])
         order = np.argsort(_along(before.points.z[own], weights), kind="stable")
-        picks.append(own[order[systematic(rng, weights[order], each)]])
+        picks.append(own[order[resample_systematically(rng, weights[order], each)]])
     points = before.points.take(np.concatenate(picks))
     return Population(points, np.repeat(np.arange(n_islands), each), level, before.carried(increments))
 

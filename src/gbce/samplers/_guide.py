@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from gbce._numerics import effective_sample_size, evenly, normalise
+from gbce._numerics import effective_sample_size, normalise, resample_evenly
 from gbce.base import Array
 from gbce.draws import Draws
 from gbce.posterior import Mixture
@@ -72,7 +72,7 @@ def guide_of(runs: Sequence[Draws], rng: np.random.Generator, mixture: Mixture, 
 def _fitted(run: Draws, rng: np.random.Generator) -> list[NormalLaw]:
     """Cluster a run's points, and refine the clusters by expectation and maximisation."""
     weights = _evened(run)
-    z = run.pool.z[evenly(rng, weights, _FITTED_TO)]
+    z = run.pool.z[resample_evenly(rng, weights, _FITTED_TO)]
     each = min(effective_sample_size(weights), _FITTED_TO) / _FITTED_TO  # independent points that one stands for
     part = _clustered(rng, z, int(np.clip(each * len(z) / _LEAST_POINTS, 1, _MOST)))
     for _ in range(_ITERATIONS):
