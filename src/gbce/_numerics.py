@@ -43,10 +43,7 @@ __all__ = [
 ENOUGH_ESS = 100.0  # effective draws: with fewer, the error of a share of one half is above 5%
 MAX_PARETO_K = 0.7  # Vehtari et al. (2024): beyond it, weighted averages are unreliable
 NORMAL_975 = 1.959964  # 97.5% quantile of N(0, 1): so many standard errors on either side cover 95%
-TINY, HUGE = (
-    1e-300,
-    1e300,
-)  # floor of divisors and logarithms, ceiling of sums: both well within doubles (1e-308, 1e308)
+TINY, HUGE = 1e-300, 1e300  # floor of divisors and logarithms, ceiling of sums; doubles end at 1e-308 and 1e308
 WIDEST = 1e15  # moves in units of scale: a double has some 16 digits, so the row is lost beside a wider one
 MATRIX_UP_TO = 128  # coordinates: a matrix of them takes about as long to handle as the vectors of forty steps
 

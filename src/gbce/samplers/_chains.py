@@ -146,7 +146,7 @@ class Chains:
             return _from_pool(self._starter.sample(half, rng), rng, self.n_chains)
         points = candidates(posterior, rng, self.n_chains)
         if posterior.goal is None:
-            draws = Draws.weighed(points, posterior.mixture, posterior.prior)
+            draws = Draws.weigh(points, posterior.mixture, posterior.prior)
         else:
             draws = self._starter.sample(half, rng)
         n = len(points)
@@ -185,7 +185,7 @@ class Chains:
         chosen = np.unique(np.linspace(0, len(states) - 1, min(most, len(states))).round().astype(int))
         pool, base, groups = _joined(begun, [states[i] for i in chosen], mixture)
         prior, rungs, evidence_inflation = posterior.prior, begun.draws.rungs, begun.draws.evidence_inflation
-        draws = Draws.weighed(
+        draws = Draws.weigh(
             pool,
             mixture,
             prior,
@@ -301,7 +301,7 @@ def _joined(begun: _Start, states: Sequence[Points], mixture: Mixture) -> tuple[
     1995; the two shares add up to one at every point). Where the posterior is dense the states count, and in the
     prior's far ends the start's points, so that no reweighting rests on the inverse of a density.
     """
-    draws, after = begun.draws, Points.joined(states)
+    draws, after = begun.draws, Points.join(states)
 
     def u(points: Points) -> Array:
         return mixture.potential(points.loss) + points.log_correction
@@ -318,7 +318,7 @@ def _joined(begun: _Start, states: Sequence[Points], mixture: Mixture) -> tuple[
         ]
     )
     groups = np.concatenate([begun.groups, np.tile(begun.chain_groups, len(states))])
-    return Points.joined([draws.pool, after]), base, groups
+    return Points.join([draws.pool, after]), base, groups
 
 
 def _with_mixing(info: ChainsInfo, states: Sequence[Points], mixture: Mixture) -> ChainsInfo:

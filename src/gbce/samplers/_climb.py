@@ -243,7 +243,7 @@ def _moved(rng: np.random.Generator, kernel: Kernel, start: Population, steps: S
         known = memory(start.points, now, kernel.u)
     if not accepted:
         return _Moves(start, steps, 0, float("nan"), known, broke)
-    everywhere = Population(Points.joined(passed), np.tile(start.island, len(passed)), start.level, start.log_z)
+    everywhere = Population(Points.join(passed), np.tile(start.island, len(passed)), start.level, start.log_z)
     return _Moves(everywhere, steps, len(accepted), float(np.mean(accepted)), known, broke)
 
 

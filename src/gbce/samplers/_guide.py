@@ -64,7 +64,7 @@ def guide_of(runs: Sequence[Draws], rng: np.random.Generator, mixture: Mixture, 
     fit need not be good: what is drawn from it is weighed by its density.
     """
     long = [run for run in runs if len(run.rungs) > 1]
-    half = [run.reweighed(replace(mixture, eta=run.rungs[len(run.rungs) // 2 - 1])) for run in long]
+    half = [run.reweigh(replace(mixture, eta=run.rungs[len(run.rungs) // 2 - 1])) for run in long]
     laws = [law.widened(_WIDER) for run in (*runs, *half) for law in _fitted(run, rng)]
     return Guide(tuple(laws), mass * _SHARE / (mass * _SHARE + 1 - _SHARE))
 

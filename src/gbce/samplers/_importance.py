@@ -52,10 +52,10 @@ class Importance:
         mixture = posterior.mixture
         info: SamplerInfo = ImportanceInfo(complete=len(pool) == self.n_candidates)
         if posterior.goal is not None:
-            flat = Draws.weighed(pool, replace(mixture, eta=0.0), posterior.prior)
+            flat = Draws.weigh(pool, replace(mixture, eta=0.0), posterior.prior)
             eta, met = solve_eta(flat, mixture, posterior.goal)
             mixture, info = replace(mixture, eta=eta), replace(info, goal_met=met)
-        return Draws.weighed(pool, mixture, posterior.prior, info=info).resample(rng, self.n_draws)
+        return Draws.weigh(pool, mixture, posterior.prior, info=info).resample(rng, self.n_draws)
 
 
 def candidates(posterior: GibbsPosterior, rng: np.random.Generator, n: int) -> Points:
@@ -64,7 +64,7 @@ def candidates(posterior: GibbsPosterior, rng: np.random.Generator, n: int) -> P
     parts: list[Points] = []
     try:
         for some in posterior.portions(n):
-            parts.append(Points.evaluated(posterior, z[some]))
+            parts.append(Points.evaluate(posterior, z[some]))
     except BudgetSpentError:  # time ran out earlier than was foreseen: what there is, is returned
         if not parts and posterior.budget.deadline is None:
             raise
@@ -72,11 +72,11 @@ def candidates(posterior: GibbsPosterior, rng: np.random.Generator, n: int) -> P
         parts = _at_least_some(posterior, z)
     if not parts:
         raise BudgetSpentError("the budget does not allow a single candidate: raise max_model_rows or time_budget")
-    return parts[0] if len(parts) == 1 else Points.joined(parts)
+    return parts[0] if len(parts) == 1 else Points.join(parts)
 
 
 def _at_least_some(posterior: GibbsPosterior, z: Array) -> list[Points]:
     """Ask about one batch in the time that is left in all: without candidates there is nothing to go on with."""
     whole = replace(posterior, budget=posterior.budget.outermost)
     size = min(posterior.budget.rows_left, len(z), whole.budget.batch(len(z), whole.panel.load))
-    return [Points.evaluated(whole, z[:size])] if whole.budget.time_left > 0 and size > 0 else []
+    return [Points.evaluate(whole, z[:size])] if whole.budget.time_left > 0 and size > 0 else []

@@ -123,14 +123,14 @@ def sample_jointly(sampler: Sampler, posterior: GibbsPosterior, rng: np.random.G
     which = which[np.linspace(0, len(which) - 1, min(len(which), max(most - _PRIOR_POINTS, most // 2))).astype(int)]
     blocks = found.groups if found.groups is not None else np.arange(len(found.pool)) % _BLOCKS
     fresh = posterior.prior.draw(rng, min(_PRIOR_POINTS, most - len(which)))
-    pool = Points.evaluated(posterior, np.vstack([found.pool.z[which, :-1], fresh]))
+    pool = Points.evaluate(posterior, np.vstack([found.pool.z[which, :-1], fresh]))
     groups = np.append(blocks[which], np.arange(len(fresh)) % (int(blocks.max()) + 1))
     # both sets of points as draws of one mixture, against the latent law that meets the constraints
     log_z = found.log_evidence + log_mean_exp(-pool.log_correction[len(which) :])
     drawn = np.log(len(which)) - mixture.potential(pool.loss) - pool.log_correction - log_z
     base = -logsumexp([drawn, np.full(len(pool), np.log(len(fresh)))], axis=0)
     info = replace(found.info, joint=True, model_evidence=tuple(_evidence_by_model(found, weights)))
-    draws = Draws.weighed(
+    draws = Draws.weigh(
         pool, mixture, posterior.prior, log_base_weights=base, groups=groups, rungs=found.rungs, info=info
     )
     draws = replace(

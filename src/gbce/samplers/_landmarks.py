@@ -85,7 +85,7 @@ def landmarks_of(posterior: GibbsPosterior, rng: np.random.Generator, n_candidat
         return posterior.mixture.potential(points.loss) + points.log_correction + 0.5 * np.square(points.z).sum(axis=1)
 
     some = known if tried == len(known) else known[rng.choice(len(known), tried, replace=False)]
-    points = Points.evaluated(posterior, posterior.prior.locate(some))
+    points = Points.evaluate(posterior, posterior.prior.locate(some))
     good = np.flatnonzero(points.reached.any(axis=1) & np.isfinite(height(points)))
     if len(good) == 0:
         return None
@@ -113,9 +113,9 @@ def _relaxed(
         # from many coordinates at once down to about one
         part = m ** -rng.uniform(0.0, 1.0, size=(_TRIALS * r, 1))
         trial = np.where(rng.random((_TRIALS * r, m)) < part, 0.0, np.tile(points.z, (_TRIALS, 1)))
-        tried = Points.evaluated(posterior, trial)
+        tried = Points.evaluate(posterior, trial)
         heights = height(tried).reshape(_TRIALS, r)
         winner = np.argmin(heights, axis=0)
         better = heights[winner, np.arange(r)] < height(points)
-        points = points.moved(tried.take(winner * r + np.arange(r)), better)
+        points = points.replace_where(tried.take(winner * r + np.arange(r)), better)
     return points

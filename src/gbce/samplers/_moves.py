@@ -168,11 +168,11 @@ class Kernel:
     def sweep(self, rng: np.random.Generator, points: Points, steps: StepSizes) -> tuple[Points, StepSizes]:
         """Move every point once."""
         proposal = self._propose(rng, points.z, steps)
-        proposed = Points.evaluated(self.posterior, proposal.z)
+        proposed = Points.evaluate(self.posterior, proposal.z)
         with np.errstate(invalid="ignore"):
             gain = self.u(points) - self.u(proposed) + proposal.correction
         accepted = np.log(rng.random(len(points))) < gain  # a comparison with NaN refuses
-        return points.moved(proposed, accepted), steps.adapted(accepted, proposal.kind, proposal.bold)
+        return points.replace_where(proposed, accepted), steps.adapted(accepted, proposal.kind, proposal.bold)
 
     def _propose(self, rng: np.random.Generator, z: Array, steps: StepSizes) -> Proposal:
         n, m = z.shape

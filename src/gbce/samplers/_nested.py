@@ -95,7 +95,7 @@ class Nested:
         info = NestedInfo(
             complete=run.complete, goal_met=met, n_live=self.n_live, n_effective=self.n_effective, n_shells=shells
         )
-        draws = Draws.weighed(run.pool, run.mixture, posterior.prior, log_base_weights=run.log_base_weights, info=info)
+        draws = Draws.weigh(run.pool, run.mixture, posterior.prior, log_base_weights=run.log_base_weights, info=info)
         return _with_evidence(draws, run, posterior.prior, rng).resample(rng, self.n_draws)
 
     def _seek(self, run: "_Run", goal: EtaGoal) -> bool:
@@ -165,7 +165,7 @@ class _Run:
     @property
     def pool(self) -> Points:
         """Every evaluated point."""
-        self.parts = [Points.joined(self.parts)]
+        self.parts = [Points.join(self.parts)]
         return self.parts[0]
 
     @property
@@ -271,7 +271,7 @@ class _Run:
 
         ladder = (self.mixture.eta or 1.0) * np.exp2(np.arange(4, -30, -1.0))
         self.top = next((float(eta) for eta in ladder if carried(eta)), 0.0)
-        draws = Draws.weighed(pool, self.mixture, self.posterior.prior, log_base_weights=base)
+        draws = Draws.weigh(pool, self.mixture, self.posterior.prior, log_base_weights=base)
         found = solve_eta(draws, self.mixture, goal, self.top)
         self.temper(found.eta)
         return found.met
@@ -281,7 +281,7 @@ class _Run:
 
     def _log_likelihood(self, u: Array) -> tuple[Array, Array]:
         seen = sum(map(len, self.parts))
-        points = Points.evaluated(self.posterior, _latent(u[:, : self.posterior.prior.dimension]))
+        points = Points.evaluate(self.posterior, _latent(u[:, : self.posterior.prior.dimension]))
         self.parts.append(points)
         value = self._value(points)
         self.weightless &= bool(value.max() <= _LOWEST)

@@ -85,7 +85,7 @@ class SMC:
         """Draw: one model call for all candidates, then one for each move of all points."""
         first = candidates(replace(posterior, budget=posterior.budget.share(0.5)), rng, self.n_candidates)
         if posterior.goal is None:
-            plain = Draws.weighed(first, posterior.mixture, posterior.prior)
+            plain = Draws.weigh(first, posterior.mixture, posterior.prior)
             if self._enough(plain, posterior):
                 info = SMCInfo(complete=len(first) == self.n_candidates)
                 return replace(plain, info=info).resample(rng, self.n_draws, apart=self._alike(plain))
@@ -108,13 +108,13 @@ class SMC:
         n = 0 if marks is None else posterior.affords(round(drawn * marks.share / (1 - marks.share)))
         if marks is None or n == 0:
             return []
-        around = Points.evaluated(posterior, marks.draw(rng, n))
+        around = Points.evaluate(posterior, marks.draw(rng, n))
         trusted = posterior.goal is None or self._agree(draws)  # an eta must not rest on a mode met by chance
         fade = _missed_at(posterior, marks, around, draws, trusted)
         if fade is None:
             return []
         bridge = Bridge(posterior.mixture, replace(marks, share=n / (n + drawn)), fade)
-        found = self._tempered(posterior, rng, bridge, Points.joined([first, _kept(around)]), n_moved)
+        found = self._tempered(posterior, rng, bridge, Points.join([first, _kept(around)]), n_moved)
         return [found] if found.info.complete else []
 
     def _guided(
@@ -193,7 +193,7 @@ class SMC:
         mixture, prior = replace(posterior.mixture, eta=max(climbed.top, 0.0)), posterior.prior
         rungs = tuple(rung.level for rung in climbed.rungs if rung.level > 0)
         info = climbed.info()
-        draws = Draws.weighed(
+        draws = Draws.weigh(
             pool,
             mixture,
             prior,
@@ -207,7 +207,7 @@ class SMC:
             eta, met = solve_eta(draws, mixture, posterior.goal, mixture.eta)
             # where the goal is missed, eta may lie far below the top: landmarks are looked for on all rungs up to there
             info = replace(info, goal_met=met, climbed=None if met else rungs)
-            draws = replace(draws, info=info).reweighed(replace(mixture, eta=eta))
+            draws = replace(draws, info=info).reweigh(replace(mixture, eta=eta))
         elif not rungs or rungs[-1] < mixture.eta:
             draws = replace(draws, rungs=(*rungs, mixture.eta))
         return draws
@@ -233,7 +233,7 @@ def _missed_at(posterior: GibbsPosterior, marks: Landmarks, around: Points, draw
     rungs = draws.rungs if climbed is None else climbed
     for eta in rungs if posterior.goal is not None else draws.rungs[-1:]:
         mixture = replace(posterior.mixture, eta=eta)
-        if eta > 0 and marks.missed(around, draws.reweighed(mixture), mixture, posterior.prior.mass, agreed):
+        if eta > 0 and marks.missed(around, draws.reweigh(mixture), mixture, posterior.prior.mass, agreed):
             return eta
     return None
 
@@ -254,11 +254,11 @@ def _started(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge
     # candidates that broke a constraint were drawn as well: they count for the share, only not for n
     share, mass = bridge.landmarks.share, posterior.prior.mass
     near = min(round(n * share / (share + mass * (1 - share))), n - 1)
-    around = _kept(Points.evaluated(posterior, bridge.landmarks.draw(rng, near)))
+    around = _kept(Points.evaluate(posterior, bridge.landmarks.draw(rng, near)))
     plain = candidates(posterior, rng, n - near) if posterior.affords(n - near) == n - near else None
     if plain is None or len(plain) < n - near:  # time ran out, and the share would not be right
         return None
-    return Points.joined([plain, around])
+    return Points.join([plain, around])
 
 
 def _kept(points: Points) -> Points:

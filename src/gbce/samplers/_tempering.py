@@ -102,7 +102,7 @@ class Population:
     def beside(self, other: "Population") -> "Population":
         """Return both populations of one level as one, each with its own islands."""
         island = np.concatenate([self.island, other.island + len(self.log_z)])
-        points = Points.joined([self.points, other.points])
+        points = Points.join([self.points, other.points])
         return Population(points, island, self.level, np.concatenate([self.log_z, other.log_z]))
 
     def kept(self, most: int) -> "Population":
@@ -161,7 +161,7 @@ def recycled(rungs: Sequence[Population], bridge: Bridge) -> tuple[Points, Array
     1995; for tempering, Nguyen, Septier, Peters and Delignon, 2016), so that the posterior at any eta up to the last
     one, and the prior itself, are reweightings of one pool.
     """
-    pool = Points.joined([rung.points for rung in rungs])
+    pool = Points.join([rung.points for rung in rungs])
     log_z, u = [log_mean_exp(rung.log_z) for rung in rungs], bridge.along(pool)
     densities = [np.log(len(rung.points)) - u(rung.level) - z for rung, z in zip(rungs, log_z, strict=True)]
     share = np.concatenate([(rung.log_z - z)[rung.island] for rung, z in zip(rungs, log_z, strict=True)])

@@ -46,7 +46,7 @@ def sparsity_path(scene: Scene, polish: bool, asked: int | None) -> Choice:
     marked = _marked(scene, found, asked)
     order = [marked, *(k for k in sorted(found) if k != marked)]
     names = tuple("" if k == marked else f"with {k} change{'s' * (k > 1)}" for k in order)
-    points = Points.joined([found[k] for k in order])
+    points = Points.join([found[k] for k in order])
     reached = bool(found[marked].reached[0, 0])
     why = (
         "as was asked for"
@@ -80,7 +80,7 @@ def _best_with(scene: Scene, k: int, changed: Array, denser: Points | None, refi
     candidates = [pool.take(own[:1]), pool.take(own[pool.reached[own, 0]][:1]), *refined]
     if scene.posterior is not None and denser is not None:
         candidates += _with_one_taken_back(scene, denser)
-    joined = Points.joined(candidates)
+    joined = Points.join(candidates)
     if len(joined) == 0:
         return None
     misses = (~joined.reached[:, 0]).astype(float)
