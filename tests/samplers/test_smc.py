@@ -122,7 +122,7 @@ def test_one_rung_is_algorithm_one_to_the_last_bit():
     ours, plain = sampled(gbce.SMC(), posterior), sampled(gbce.Importance(), posterior)
     assert ours.rungs == plain.rungs == (1.0,)
     assert ours.groups is None
-    for name in ("pool_weights", "weights", "index", "x", "base", "prior_change"):
+    for name in ("pool_weights", "weights", "index", "x", "log_base_weights", "prior_change"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(plain, name), err_msg=name)
     assert (ours.log_evidence, ours.log_evidence_se) == (plain.log_evidence, plain.log_evidence_se)
 
@@ -740,7 +740,7 @@ def test_moves_keep_a_skewed_law():
     learned = []
     for _ in range(2):
         other = draws_of_bent(rng, 300)
-        learned.append(Learned(NormalLaw.fitted(other, np.full(300, 1 / 300), 300.0), other))
+        learned.append(Learned(NormalLaw.fit(other, np.full(300, 1 / 300), 300.0), other))
     points = Points.evaluate(posterior, draws_of_bent(rng, 20_000))
     kernel = Kernel(posterior, lambda p: np.where(p.loss[:, 0] > 0, np.inf, 0.0), learned, np.arange(20_000) % 2)
     steps, before = StepSizes(), points
@@ -813,7 +813,7 @@ def unguided(sampler, posterior, seed):
     """Return a run before it is guided."""
     rng = np.random.default_rng(seed)
     first = candidates(posterior, rng, sampler.n_candidates)
-    return sampler._tempered(posterior, rng, Bridge(posterior.mixture), first, sampler.n_draws)
+    return sampler._temper(posterior, rng, Bridge(posterior.mixture), first, sampler.n_draws)
 
 
 def test_islands_that_disagree_are_joined_by_more():
@@ -909,7 +909,7 @@ def test_a_guide_obeys_the_budget(more):
 def test_a_guide_is_normalised():
     rng = np.random.default_rng(0)
     laws = [
-        NormalLaw.fitted(rng.normal(size=(500, 3)) * scale + centre, np.full(500, 1 / 500), 500.0)
+        NormalLaw.fit(rng.normal(size=(500, 3)) * scale + centre, np.full(500, 1 / 500), 500.0)
         for scale, centre in (([0.05, 0.1, 1.0], 2.0), (0.4, -1.0), (1.0, 0.0))
     ]
     guide = Guide(tuple(laws), 0.3)

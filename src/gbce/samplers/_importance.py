@@ -12,7 +12,9 @@ from gbce.draws import Draws, Points, SamplerInfo
 from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
 
-__all__ = ["Importance", "candidates"]
+__all__ = ["PRIOR_DRAWS", "Importance", "candidates"]
+
+PRIOR_DRAWS = 20_000  # for figures of the prior alone, where the pool has few points of it; they cost no model call
 
 
 @dataclass(frozen=True)
@@ -69,13 +71,13 @@ def candidates(posterior: GibbsPosterior, rng: np.random.Generator, n: int) -> P
         if not parts and posterior.budget.deadline is None:
             raise
     if not parts and posterior.budget.deadline is not None:
-        parts = _at_least_some(posterior, z)
+        parts = _ask_one_batch(posterior, z)
     if not parts:
         raise BudgetSpentError("the budget does not allow a single candidate: raise max_model_rows or time_budget")
     return parts[0] if len(parts) == 1 else Points.join(parts)
 
 
-def _at_least_some(posterior: GibbsPosterior, z: Array) -> list[Points]:
+def _ask_one_batch(posterior: GibbsPosterior, z: Array) -> list[Points]:
     """Ask about one batch in the time that is left in all: without candidates there is nothing to go on with."""
     whole = replace(posterior, budget=posterior.budget.outermost)
     size = min(posterior.budget.rows_left, len(z), whole.budget.batch(len(z), whole.panel.load))

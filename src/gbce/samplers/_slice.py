@@ -17,7 +17,7 @@ from gbce.samplers._moves import StepSizes
 
 __all__ = ["Slice"]
 
-_MAX_ASKED = 40  # angles in one sweep
+_MAX_ASKED = 40  # angles in one sweep; two to ten are usual, so that giving up is rare
 
 
 @dataclass(frozen=True)
