@@ -172,7 +172,7 @@ def _fit(start: LocatedPrior, law: Law) -> tuple[LocatedPrior, float]:
         placed = located.place(rng.standard_normal((_N_PILOT, located.dimension)))
         log_weights, factor = -placed.log_correction, located.parts[0].factor  # type: ignore[attr-defined]
         if not np.isfinite(log_weights).any():
-            factor, stale = 0.5 * factor, stale + 1
+            factor, stale = 0.5 * factor, stale + 1  # every point is excluded: look nearer to the row
         else:
             quality = effective_sample_size(normalise(log_weights))
             stale = 0 if quality > _BETTER * best[1] else stale + 1
@@ -226,7 +226,7 @@ class Gower:
     'attainable'
     """
 
-    strength: float = 10.0
+    strength: float = 10.0  # chosen by hand: a change of everything by its whole range costs ten
     width: Array | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:

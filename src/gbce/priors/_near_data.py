@@ -78,7 +78,7 @@ class NearData:
 
     base: Prior | None = None
     strength: float = 1.0
-    max_rows: int = 1_000
+    max_rows: int = 1_000  # the time of every density grows with it; chosen by hand
     density: Density | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:

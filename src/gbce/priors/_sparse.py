@@ -38,7 +38,7 @@ class Sparse:
     """
 
     base: Prior | None = None
-    change: float = 0.3
+    change: float = 0.3  # chosen by hand
 
     def __post_init__(self) -> None:
         if not isinstance(self.change, (int, float)) or not 0 < self.change < 1:

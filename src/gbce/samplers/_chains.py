@@ -18,7 +18,7 @@ from gbce.base import Array, Sampler
 from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points, SamplerInfo
 from gbce.posterior import GibbsPosterior, Mixture
-from gbce.samplers._importance import PRIOR_DRAWS, candidates
+from gbce.samplers._importance import N_DRAWS, PRIOR_DRAWS, candidates
 from gbce.samplers._moves import Kernel, StepSizes
 from gbce.samplers._slice import Slice
 from gbce.samplers._smc import SMC
@@ -77,13 +77,13 @@ class Chains:
     200
     """
 
-    n_chains: int = 200
+    n_chains: int = 200  # chosen by hand, as is the next: one model call per step, so that many chains cost little
     n_steps: int = 200
     _: KW_ONLY
     kernel: KernelName = "pcn"
     warmup: int | None = None
     start: Sampler | Literal["prior"] | None = None
-    n_draws: int = 2_000
+    n_draws: int = N_DRAWS
 
     def __post_init__(self) -> None:
         require_counts(self, "n_chains", "n_steps", "n_draws")

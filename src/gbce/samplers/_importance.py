@@ -12,8 +12,9 @@ from gbce.draws import Draws, Points, SamplerInfo
 from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
 
-__all__ = ["PRIOR_DRAWS", "Importance", "candidates"]
+__all__ = ["N_CANDIDATES", "N_DRAWS", "PRIOR_DRAWS", "Importance", "candidates"]
 
+N_CANDIDATES, N_DRAWS = 20_000, 2_000  # N_cand and N_samp of the paper's experiments in two dimensions
 PRIOR_DRAWS = 20_000  # for figures of the prior alone, where the pool has few points of it; they cost no model call
 
 
@@ -42,8 +43,8 @@ class Importance:
     Importance(n_candidates=500, n_draws=100)
     """
 
-    n_candidates: int = 20_000
-    n_draws: int = 2_000
+    n_candidates: int = N_CANDIDATES
+    n_draws: int = N_DRAWS
 
     def __post_init__(self) -> None:
         require_counts(self, "n_candidates", "n_draws")

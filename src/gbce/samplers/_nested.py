@@ -15,7 +15,7 @@ from gbce.draws import Draws, Points, SamplerInfo
 from gbce.eta import solve_eta
 from gbce.posterior import EtaGoal, GibbsPosterior, Mixture
 from gbce.priors import LocatedPrior
-from gbce.samplers._importance import PRIOR_DRAWS, candidates
+from gbce.samplers._importance import N_DRAWS, PRIOR_DRAWS, candidates
 
 __all__ = ["Nested"]
 
@@ -74,10 +74,10 @@ class Nested:
     (500, True, True)
     """
 
-    n_live: int = 1_000
-    n_effective: int = 2_000
-    n_draws: int = 2_000
-    n_networks: int = 4
+    n_live: int = 1_000  # half of nautilus' own default; chosen by hand
+    n_effective: int = N_DRAWS
+    n_draws: int = N_DRAWS
+    n_networks: int = 4  # nautilus' own default
     reuse: bool = False
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
 from gbce.samplers._climb import ENOUGH, Climb, SMCInfo, climb
 from gbce.samplers._guide import fit_guide
-from gbce.samplers._importance import candidates
+from gbce.samplers._importance import N_CANDIDATES, N_DRAWS, candidates
 from gbce.samplers._landmarks import Landmarks, find_landmarks
 from gbce.samplers._tempering import Bridge, Population, recycle
 
@@ -73,11 +73,11 @@ class SMC:
     8
     """
 
-    n_candidates: int = 20_000
-    n_draws: int = 2_000
-    n_islands: int = 8
-    max_sweeps: int = 50
-    max_rounds: int = 3
+    n_candidates: int = N_CANDIDATES
+    n_draws: int = N_DRAWS
+    n_islands: int = 8  # chosen by hand: fewer make errors between them vague, more leave each with few points
+    max_sweeps: int = 50  # against points that never forget where they were; chosen by hand
+    max_rounds: int = 3  # chosen by hand; then a better start is fitted
     landmarks: bool = True
 
     def __post_init__(self) -> None:

@@ -108,12 +108,12 @@ class Search:
     def ask_singly(self, ask: Callable[[Array], Array], here: Array, start: Array, feature: Array, to: Array) -> Array:
         """Ask about points ``(n, m)``: those of ``here`` at ``start``, each with one ``feature`` set ``to`` a value."""
 
-        def changed(start: Array, feature: Array, to: Array) -> Array:
+        def change_one(start: Array, feature: Array, to: Array) -> Array:
             trial = here[start]
             trial[np.arange(len(trial)), feature] = to
             return trial
 
-        return self.ask_in_blocks(ask, changed, start, feature, to)
+        return self.ask_in_blocks(ask, change_one, start, feature, to)
 
     def ask_in_blocks(self, ask: Callable[[Array], Array], points: Callable[..., Array], *given: Array) -> Array:
         """Ask about ``points(*given)``, in blocks: with many features all of them at once would not fit into memory."""
@@ -276,16 +276,16 @@ def _join_moves(search: Search, here: Array, f: Array, to: Array, least: Array) 
     better, count = least < f[:, None], np.arange(m)
     rank = np.argsort(np.argsort(least, axis=1, kind="stable"), axis=1)
 
-    def joined(start: Array, last: Array) -> Array:
+    def take_best(start: Array, last: Array) -> Array:
         return np.where(better[start] & (rank[start] <= last[:, None]), to[start], here[start])
 
     value = np.full((s, m), np.inf)
     value[:, 0] = least.min(axis=1)
     several = np.nonzero((count > 0) & (count < better.sum(axis=1)[:, None]))
-    value[several] = search.ask_in_blocks(search, joined, *several)
+    value[several] = search.ask_in_blocks(search, take_best, *several)
     pick = (np.arange(s), value.argmin(axis=1))
     won = value[pick] < f
-    return np.where(won[:, None], joined(*pick), here), np.where(won, value[pick], f)
+    return np.where(won[:, None], take_best(*pick), here), np.where(won, value[pick], f)
 
 
 # --- categories -------------------------------------------------------------------------------------------------
