@@ -15,7 +15,7 @@ from gbce.space import Space
 __all__ = ["Gaussian"]
 
 _SMALLEST_EIGENVALUE = 1e-12  # of a correlation matrix: less is zero up to rounding
-_ASYMMETRY = {"rtol": 1e-8, "atol": 1e-12}  # of a covariance: less is rounding
+_ASYMMETRY, _ASYMMETRY_NEAR_ZERO = 1e-8, 1e-12  # of a covariance, relative and absolute: less is rounding
 _SHRINKAGE = 0.05  # of correlations read off data towards none, which keeps the matrix invertible; chosen by hand
 
 
@@ -94,7 +94,7 @@ class Gaussian:
             raise ValueError(f"Gaussian: cov must be an array of numbers, not {self.cov!r}") from None
         if cov.shape != (d, d):
             raise ValueError(f"Gaussian: cov must have shape ({d}, {d}), one line per feature, not {cov.shape}")
-        if not np.isfinite(cov).all() or not np.allclose(cov, cov.T, **_ASYMMETRY):
+        if not np.isfinite(cov).all() or not np.allclose(cov, cov.T, rtol=_ASYMMETRY, atol=_ASYMMETRY_NEAR_ZERO):
             raise ValueError("Gaussian: cov must be finite and symmetric")
         sd = np.sqrt(np.maximum(np.diag(cov), 0.0))
         # judged on the correlations, whose eigenvalues do not depend on units; zero comes out as a rounding error
