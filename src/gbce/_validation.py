@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+    "distinguish",
     "is_count",
     "is_number",
     "is_whole",
@@ -13,8 +14,7 @@ __all__ = [
     "require_counts",
     "require_finite",
     "short",
-    "shown",
-    "told_apart",
+    "show",
 ]
 
 _EXACT_INTEGERS = 1e15  # below it every whole number is a double of its own, so all its digits are true
@@ -35,7 +35,7 @@ def is_count(value: Any, least: int = 1) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
 
 
-def shown(value: Any) -> str:
+def show(value: Any) -> str:
     """Return a value as a sentence shows it: a number of numpy's is a number."""
     return repr(value.item() if isinstance(value, np.generic) else value)
 
@@ -53,7 +53,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def told_apart(a: float, b: float) -> tuple[str, str]:
+def distinguish(a: float, b: float) -> tuple[str, str]:
     """Return two numbers as a sentence shows them: in short, unless that would make one of two."""
     short = f"{a:g}", f"{b:g}"
     return short if a == b or short[0] != short[1] else (repr(float(a)), repr(float(b)))
