@@ -11,31 +11,47 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
+from gbce._validation import is_count
 from gbce.base import Array
 
 __all__ = [
     "DECIDING",
     "ENOUGH_ESS",
+    "HUGE",
     "JUDGING",
+    "MATRIX_UP_TO",
     "MAX_PARETO_K",
+    "NORMAL_975",
     "REWEIGHTING",
     "SAMPLING",
+    "TINY",
+    "WIDEST",
     "effective_sample_size",
-    "evenly",
     "first_of_least",
     "log_mean_exp",
     "normalise",
     "pareto_k",
     "resample",
+    "resample_evenly",
+    "resample_systematically",
     "seed_number",
     "stream",
-    "systematic",
     "weighted_quantile",
 ]
 
 
-ENOUGH_ESS = 100.0  # effective draws below which a sample is a handful of points: a share's error is then above 5%
+ENOUGH_ESS = 100.0  # effective draws: with fewer, the error of a share of one half is above 5%
 MAX_PARETO_K = 0.7  # Vehtari et al. (2024): beyond it, weighted averages are unreliable
+NORMAL_975 = 1.959964  # 97.5% quantile of N(0, 1): so many standard errors on either side cover 95%
+TINY, HUGE = 1e-300, 1e300  # floor of divisors and logarithms, ceiling of sums; doubles end at 1e-308 and 1e308
+WIDEST = 1e15  # moves in units of scale: a double has some 16 digits, so the row is lost beside a wider one
+MATRIX_UP_TO = 128  # coordinates: a matrix of them takes about as long to handle as the vectors of forty steps
+
+_FEWEST_WEIGHTS = 25  # a fifth of them are five, the fewest that a Pareto tail is fitted to
+_TAIL_SHARE, _TAIL_ROOTS = 0.2, 3.0  # the tail is min(0.2 n, 3 sqrt(n)) of n weights (Vehtari et al., 2024)
+_ONE_POINT = 1.0 + 1e-9  # effective sample size of a single point, up to rounding
+_SAME_LOG_WEIGHT = 1e-12  # range of log weights that differ by rounding only
+_CUMULATIVE_ROUNDING = 1e-12  # keeps q = 0.9 of ten equal weights at the ninth value
 
 
 def log_mean_exp(log_values: Array) -> float:
@@ -66,17 +82,17 @@ def effective_sample_size(weights: Array) -> float:
 def pareto_k(log_weights: Array) -> float:
     """Shape of a generalised Pareto law fitted to the largest weights (Vehtari et al., 2024).
 
-    Above 0.7 a weighted average cannot be trusted at this sample size. Where the largest weights are all
+    Above ``MAX_PARETO_K`` a weighted average cannot be trusted at this sample size. Where the largest weights are all
     equal there is no tail to fit and the answer is ``-inf``: such an average behaves like a plain mean. One
     point that carries everything has an infinite tail, ``inf``.
     """
     finite = log_weights[np.isfinite(log_weights)]
-    if len(finite) < 25:
+    if len(finite) < _FEWEST_WEIGHTS:
         return math.inf
-    if effective_sample_size(normalise(finite)) < 1.0 + 1e-9:
+    if effective_sample_size(normalise(finite)) < _ONE_POINT:
         return math.inf
-    n_tail = math.floor(min(0.2 * len(finite), 3.0 * math.sqrt(len(finite))))
-    if np.ptp(np.partition(finite, len(finite) - n_tail)[-n_tail:]) < 1e-12:
+    n_tail = math.floor(min(_TAIL_SHARE * len(finite), _TAIL_ROOTS * math.sqrt(len(finite))))
+    if np.ptp(np.partition(finite, len(finite) - n_tail)[-n_tail:]) < _SAME_LOG_WEIGHT:
         return -math.inf
     from arviz_stats.base import array_stats  # type: ignore[attr-defined]  # slow to import, needed only here
 
@@ -89,8 +105,7 @@ def weighted_quantile(values: Array, weights: Array, q: float) -> float:
     """Smallest value ``t`` with ``P(value <= t) >= q`` under the weights (an inverse CDF, no interpolation)."""
     order = np.argsort(values, kind="stable")
     cumulative = np.cumsum(weights[order])
-    # the tolerance keeps q = 0.9 of ten equal weights at the ninth value in spite of rounding
-    position = np.searchsorted(cumulative, q * cumulative[-1] - 1e-12, side="left")
+    position = np.searchsorted(cumulative, q * cumulative[-1] - _CUMULATIVE_ROUNDING, side="left")
     return float(values[order[min(position, len(values) - 1)]])
 
 
@@ -101,21 +116,21 @@ def resample(rng: np.random.Generator, weights: Array, n: int) -> Array:
     return np.minimum(picks, len(weights) - 1)
 
 
-def systematic(rng: np.random.Generator, weights: Array, n: int) -> Array:
+def resample_systematically(rng: np.random.Generator, weights: Array, n: int) -> Array:
     """Draw ``n`` indices on a comb with one random offset: each point comes as often as its weight says, within one."""
     cumulative = np.cumsum(weights)
     picks = np.searchsorted(cumulative, (rng.random() + np.arange(n)) / n * cumulative[-1], side="right")
     return np.minimum(picks, len(weights) - 1)
 
 
-def evenly(rng: np.random.Generator, weights: Array, n: int) -> Array:
-    """Draw ``n`` indices on such a comb, the points in a random order.
+def resample_evenly(rng: np.random.Generator, weights: Array, n: int) -> Array:
+    """Draw ``n`` indices systematically, the points in a random order.
 
-    Points that lie in a pattern, as the places that many chains pass through in turn, could else meet the comb's teeth
-    in the same few chains again and again.
+    Points often lie in a pattern: the states of many chains, step by step, are one. In that order the comb's teeth
+    could fall on the same few chains again and again.
     """
     order = rng.permutation(len(weights))
-    return order[systematic(rng, weights[order], n)]
+    return order[resample_systematically(rng, weights[order], n)]
 
 
 def first_of_least(values: Array, *tie_breakers: Array) -> int:
@@ -123,7 +138,7 @@ def first_of_least(values: Array, *tie_breakers: Array) -> int:
     return int(np.lexsort((*reversed(tie_breakers), values))[0])
 
 
-SAMPLING, DECIDING, JUDGING, REWEIGHTING = 0, 1, 2, 3
+SAMPLING, DECIDING, JUDGING, REWEIGHTING = 0, 1, 2, 3  # purposes of streams; a seed means other bits if they change
 
 
 def seed_number(seed: Any) -> int:
@@ -134,7 +149,7 @@ def seed_number(seed: Any) -> int:
         return int(seed.integers(2**63))
     if isinstance(seed, np.random.SeedSequence):
         return int.from_bytes(seed.generate_state(4).tobytes(), "little")
-    if isinstance(seed, (int, np.integer)) and not isinstance(seed, bool) and seed >= 0:
+    if is_count(seed, least=0):
         return int(seed)
     raise ValueError(f"seed must be a whole number of at least 0, a Generator, a SeedSequence or None, not {seed!r}")
 

@@ -5,7 +5,19 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["is_number", "is_whole", "printable", "require_counts", "require_finite", "short", "shown", "told_apart"]
+__all__ = [
+    "distinguish",
+    "is_count",
+    "is_number",
+    "is_whole",
+    "printable",
+    "require_counts",
+    "require_finite",
+    "short",
+    "show",
+]
+
+_EXACT_INTEGERS = 1e15  # below it every whole number is a double of its own, so all its digits are true
 
 
 def is_number(value: Any) -> bool:
@@ -18,7 +30,12 @@ def is_whole(value: Any) -> bool:
     return is_number(value) and math.isfinite(value) and value == int(value)
 
 
-def shown(value: Any) -> str:
+def is_count(value: Any, least: int = 1) -> bool:
+    """Whether ``value`` has an integer type (a bool has not) and is at least ``least``."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
+
+
+def show(value: Any) -> str:
     """Return a value as a sentence shows it: a number of numpy's is a number."""
     return repr(value.item() if isinstance(value, np.generic) else value)
 
@@ -36,7 +53,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def told_apart(a: float, b: float) -> tuple[str, str]:
+def distinguish(a: float, b: float) -> tuple[str, str]:
     """Return two numbers as a sentence shows them: in short, unless that would make one of two."""
     short = f"{a:g}", f"{b:g}"
     return short if a == b or short[0] != short[1] else (repr(float(a)), repr(float(b)))
@@ -46,7 +63,7 @@ def require_counts(owner: Any, *names: str) -> None:
     """Require the named attributes of ``owner`` to be whole numbers of at least one."""
     for name in names:
         value = getattr(owner, name)
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        if not is_count(value):
             raise ValueError(f"{type(owner).__name__}: {name} must be a whole number of at least 1, not {value!r}")
 
 
@@ -61,4 +78,4 @@ def require_finite(owner: Any, *names: str) -> None:
 def short(value: float) -> str:
     """Return a number in few digits for a sentence; large ones without an exponent: ``300,000``, not ``3e+05``."""
     text = f"{value:.4g}"
-    return f"{value:,.0f}" if "e+" in text and abs(value) < 1e15 else text
+    return f"{value:,.0f}" if "e+" in text and abs(value) < _EXACT_INTEGERS else text

@@ -19,18 +19,20 @@ __all__ = ["Budget", "BudgetSpentError", "Load", "Pace", "budget_of", "deadline_
 
 Load = Sequence[tuple[int, float]]  # models by a number of theirs, and how many of its rows a point takes
 
-_ANY = 2**62
-_PLANNED = 0.8  # of the time that is left: a pace that was measured may be off, and there is work between calls
-_SLACK = 2  # times the time that is left: what was planned before the clock went on is not refused
-_LOOK = 0.25  # of the time that is left: so soon the clock is looked at again
-_BLINK = 0.05  # seconds that are not worth another look
-# up to so many rows, a batch may be twice as large as any before if it takes less than half of the time that is left:
-# where a call has its price, batches of one row would never tell what a row costs
-_SMALL, _MORE, _HALF = 64, 2, 0.5
+# The numbers below were chosen by hand: they trade a deadline that is kept for time that is used.
+_UNLIMITED = 2**62  # rows: more than anybody asks, and still a 64-bit integer
+_PLANNED_SHARE = 0.8  # of the time that is left: a measured pace may be off, and there is work between calls
+_SLACK = 2  # times the time that is left: what was planned a little earlier is not refused
+_BATCH_SHARE = 0.25  # of the time that is left that one batch may take: then the clock is looked at again
+_SHORTEST_BATCH = 0.05  # seconds: a shorter batch is not worth another look at the clock
 _GROWTH = 8  # how many times larger than any before a batch may be; the first is a single row
-_TRIAL = 100  # rows that may be planned before a pace is known; they are asked in batches, too
-_FADE = 0.8  # what a call counts after the next one: models slow down and speed up
-_LEAST_SLOPE = 0.1  # of the mean seconds of a row: rows are not for nothing because a call has a price
+# A small batch may double if it takes less than half of the time that is left: where a call has a price, batches of one
+# row would never tell what a row costs.
+_SMALL_BATCH, _SMALL_GROWTH, _SMALL_SHARE = 64, 2, 0.5
+_TRIAL_POINTS = 100  # that may be planned before a pace is known; they are asked about in batches, too
+_FADE = 0.8  # weight of a call after the next one: models slow down and speed up
+_LEAST_SLOPE = 0.1  # of the mean seconds per row: a price per call does not make rows free
+_SAME_SIZE = 1e-9  # relative spread of batch sizes below which a slope would be rounding
 
 
 class BudgetSpentError(RuntimeError):
@@ -59,9 +61,9 @@ class Pace:
 
     def add(self, rows: int, seconds: float) -> None:
         """Learn from a call."""
-        kept = 0.0 if self.calls == 1 else _FADE
+        fade = 0.0 if self.calls == 1 else _FADE
         new = (1.0 / rows, 1.0, float(rows), seconds / rows, seconds)
-        self.sums = tuple(kept * old + more for old, more in zip(self.sums, new, strict=True))
+        self.sums = tuple(fade * old + more for old, more in zip(self.sums, new, strict=True))
         self.calls, self.most = self.calls + 1, max(self.most, rows)
 
     @property
@@ -79,7 +81,7 @@ class Pace:
         inverse, calls, rows, rates, seconds = self.sums
         mean = seconds / rows
         spread = inverse * rows - calls * calls
-        if spread <= 1e-9 * calls * calls:  # all calls of one size
+        if spread <= _SAME_SIZE * calls * calls:  # all calls have one size
             return 0.0, mean
         slope = min(max((inverse * seconds - calls * rates) / spread, _LEAST_SLOPE * mean), mean)
         return (seconds - slope * rows) / calls, slope
@@ -124,7 +126,7 @@ class Budget:
     @property
     def rows_left(self) -> int:
         """Rows that may still be asked; without a limit, more than anybody asks."""
-        return _ANY if self.max_rows is None else self.max_rows - self.rows
+        return _UNLIMITED if self.max_rows is None else self.max_rows - self.rows
 
     @property
     def time_left(self) -> float:
@@ -140,18 +142,18 @@ class Budget:
         if self.max_rows is not None:
             rows = each or int(sum(rows for _, rows in load)) or 1
             n = min(n, self.rows_left // rows)
-        return max(min(n, self._in_time(load)), 0)
+        return max(min(n, self._points_in_time(load)), 0)
 
-    def _in_time(self, load: Load) -> int:
+    def _points_in_time(self, load: Load) -> int:
         """Points that can be expected to be answered before the deadline."""
         left = self.time_left
         if self.deadline is None or left <= 0:
-            return _ANY if left > 0 else 0
+            return _UNLIMITED if left > 0 else 0
         if self.unmeasured(load):
-            return _TRIAL
+            return _TRIAL_POINTS
         per_call, per_point = self._seconds(load)
-        seconds = _PLANNED * left - per_call
-        return int(min(seconds / per_point, _ANY)) if per_point > 0 else _ANY
+        seconds = _PLANNED_SHARE * left - per_call
+        return int(min(seconds / per_point, _UNLIMITED)) if per_point > 0 else _UNLIMITED
 
     def unmeasured(self, load: Load) -> bool:
         """Whether time matters, there is some, and how long a model takes is not known."""
@@ -190,8 +192,8 @@ class Budget:
         left, most = self.end - _now(), min(asked)
         size = _GROWTH * most
         if per_point > 0:
-            size = min(size, (max(_LOOK * left, _BLINK) - per_call) / per_point)
-            size = max(size, min(_MORE * most, _SMALL, (_HALF * left - per_call) / per_point))
+            size = min(size, (max(_BATCH_SHARE * left, _SHORTEST_BATCH) - per_call) / per_point)
+            size = max(size, min(_SMALL_GROWTH * most, _SMALL_BATCH, (_SMALL_SHARE * left - per_call) / per_point))
         return max(int(min(size, n)), min(n, 1))
 
     @contextmanager
@@ -217,7 +219,7 @@ class Budget:
             paces=self.paces,
         )
 
-    def untimed(self) -> "Budget":
+    def without_deadline(self) -> "Budget":
         """Return the same budget without its deadline, for the few rows without which nothing can be reported."""
         left = None if self.max_rows is None else self.max_rows - self.rows
         return Budget(left, whole=self, paces=self.paces)

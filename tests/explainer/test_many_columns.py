@@ -66,9 +66,9 @@ def test_principal_direction_of_many_coordinates_is_found_without_a_matrix(monke
     z = RNG.normal(size=(400, 30))
     z[:, 3] += 6.0 * RNG.choice([-1, 1], size=400)  # two modes
     weights = RNG.dirichlet(np.ones(400))
-    exact = _climb._along(z, weights)
-    monkeypatch.setattr(_climb, "_MATRIX_UP_TO", 10)
-    assert abs(np.corrcoef(exact, _climb._along(z, weights))[0, 1]) > 0.999
+    exact = _climb._principal_coordinates(z, weights)
+    monkeypatch.setattr(_climb, "MATRIX_UP_TO", 10)
+    assert abs(np.corrcoef(exact, _climb._principal_coordinates(z, weights))[0, 1]) > 0.999
 
 
 @pytest.mark.parametrize("cells", [10_000_000, 30_000])

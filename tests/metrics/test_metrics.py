@@ -54,7 +54,7 @@ def test_certain_success_of_few_effective_draws_is_not_certain():
     loss = np.r_[np.zeros(10), np.full(990, 50.0)][:, None]  # ten points carry everything
     prior = gbce.Gaussian().at(gbce.Space.real(1), np.zeros(1))
     pool = points(x, loss, prior)
-    draws = Draws.weighed(pool, Mixture(1.0, np.ones(1)), prior).resample(np.random.default_rng(0), 5000)
+    draws = Draws.weigh(pool, Mixture(1.0, np.ones(1)), prior).resample(np.random.default_rng(0), 5000)
     figure = success_probability(draws, loss[:, 0] == 0)
     assert figure.value == 1.0
     assert figure.se == pytest.approx(np.sqrt(2 * 12 / 14**3), rel=0.01)  # as of ten trials, not of 5,000

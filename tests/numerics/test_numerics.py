@@ -7,12 +7,12 @@ from scipy.stats import genpareto
 import gbce
 from gbce._numerics import (
     effective_sample_size,
-    evenly,
     log_mean_exp,
     normalise,
     pareto_k,
     resample,
-    systematic,
+    resample_evenly,
+    resample_systematically,
     weighted_quantile,
 )
 from support.exact import linear
@@ -55,12 +55,12 @@ def test_resampling_is_unbiased():
 def test_an_even_choice_is_unbiased_and_follows_no_pattern():
     rng = np.random.default_rng(0)
     weights = np.tile([0.5, 0.0, 0.2, 0.3], 50) / 50
-    counts = np.array([np.bincount(evenly(rng, weights, 77), minlength=200) for _ in range(4_000)])
+    counts = np.array([np.bincount(resample_evenly(rng, weights, 77), minlength=200) for _ in range(4_000)])
     assert (np.abs(counts - 77 * weights) < 1).all()  # as often as its weight says, within one
     np.testing.assert_allclose(counts.mean(axis=0), 77 * weights, atol=5 * np.sqrt(0.25 / 4_000))  # 200 of them
     chains = np.tile(np.arange(200), 25)  # 25 steps of 200 chains
-    assert len(np.unique(chains[evenly(rng, np.full(5_000, 1 / 5_000), 800)])) > 180
-    assert len(np.unique(chains[systematic(rng, np.full(5_000, 1 / 5_000), 800)])) == 32
+    assert len(np.unique(chains[resample_evenly(rng, np.full(5_000, 1 / 5_000), 800)])) > 180
+    assert len(np.unique(chains[resample_systematically(rng, np.full(5_000, 1 / 5_000), 800)])) == 32
 
 
 @pytest.mark.parametrize("k", [0.3, 0.9])

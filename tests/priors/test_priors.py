@@ -6,7 +6,7 @@ from scipy.stats import laplace, norm
 
 import gbce
 from gbce.priors._distance import _safe_laws
-from gbce.priors._laws import LAPLACE, NORMAL, STUDENT, log_mass, truncated
+from gbce.priors._laws import LAPLACE, NORMAL, STUDENT, log_mass, truncate
 
 SPACE = gbce.Space.real(2, scale=[0.5, 20.0])
 X0 = np.array([1.0, -3.0])
@@ -36,7 +36,7 @@ def test_spread_is_in_each_features_scale():
 @pytest.mark.parametrize(("low", "high"), [(8.0, 9.0), (-9.0, -8.0), (-1.0, np.inf), (-np.inf, 1.0)])
 def test_truncation_is_accurate_in_either_tail(low, high):
     z = np.array([-9.0, 0.0, 9.0])
-    x = truncated(NORMAL, z, np.array(low), np.array(high))
+    x = truncate(NORMAL, z, np.array(low), np.array(high))
     sign = -1.0 if low + high > 0 else 1.0  # work in the lower tail, where scipy is accurate
     a, b = sorted((sign * low, sign * high))
     share = norm.cdf(z if sign > 0 else -z)

@@ -97,7 +97,7 @@ def test_other_etas_are_reweightings_of_the_same_pool():
     case = linear(3, eta=4.0, seed=2)
     draws = Chains(100, 200, start=START).sample(posterior_linear(case), np.random.default_rng(1))
     for eta in (0.0, 0.5, 2.0, 4.0):
-        other, again = replace(case, eta=eta), draws.reweighed(Mixture(eta, np.ones(1)))
+        other, again = replace(case, eta=eta), draws.reweigh(Mixture(eta, np.ones(1)))
         agrees(again, again.pool.x, other.mean, f"mean at {eta}")
         if eta > 0:
             close(again.log_evidence, other.log_evidence, again.log_evidence_se, f"evidence at {eta}", again)
@@ -293,7 +293,7 @@ def one_dimensional(n, rng):
         return posterior.mixture.potential(points.loss) + points.log_correction
 
     z = np.interp(rng.random(n), np.cumsum(GRID.weights), GRID.x[:, 0])
-    return posterior, u, Points.evaluated(posterior, z[:, None])
+    return posterior, u, Points.evaluate(posterior, z[:, None])
 
 
 def moments(x):
@@ -322,7 +322,7 @@ def test_slices_forget_where_they_started():
     rng = np.random.default_rng(6)
     n = 20_000
     posterior, u, _ = one_dimensional(n, rng)
-    points, steps = Points.evaluated(posterior, np.full((n, 1), 2.5)), StepSizes()
+    points, steps = Points.evaluate(posterior, np.full((n, 1), 2.5)), StepSizes()
     for _ in range(25):
         points, steps = Slice(posterior, u).sweep(rng, points, steps)
     values = moments(points.z[:, 0])

@@ -91,7 +91,7 @@ def test_other_eta_is_a_reweighting():
     draws = drawn(posterior)
     for eta in (0.0, 0.5, 4.0):
         other = replace(case, eta=eta)
-        again = draws.reweighed(replace(posterior.mixture, eta=eta))
+        again = draws.reweigh(replace(posterior.mixture, eta=eta))
         mean = again.mean(again.pool.x)
         close(mean, other.mean, again.standard_error(again.pool.x - mean), f"mean at {eta}")
         if eta:

@@ -321,8 +321,8 @@ def test_polish_is_for_the_objective_only():
 
 
 def test_no_more_rows_than_the_limit(monkeypatch):
-    monkeypatch.setattr(_polish, "_ROWS", 0)
-    monkeypatch.setattr(_polish, "_ROWS_PER_FEATURE", 50)
+    monkeypatch.setattr(_polish, "_MOST_ROWS", 0)
+    monkeypatch.setattr(_polish, "_MOST_ROWS_PER_FEATURE", 50)
     question = Question(fitted(FOREST, 10), 10, value(3.0))
     _, objective, rows, _ = question.decide()
     assert 100 < rows <= 500

@@ -201,15 +201,15 @@ def test_exchanging_one_change_for_more_of_another():
     data[:, 2] /= 5  # c was seen up to one
     steps = StepsFromRow.of(space, np.zeros(4), data)
     x = np.array([[1.0, -2.0, 0.9, 0.0]])  # one unit of a and of b, 0.9 of c
-    found = steps.exchanged(x)
+    found = steps.exchange(x)
     assert len(found) == 6  # each of three changes for each of the two others
     for point in ([1.7, 0, 0.9, 0], [1.63, -2, 0, 0], [0, -3.4, 0.9, 0], [0, -2, steps.values[2][-1], 0]):
         assert np.isclose(found, point).all(axis=1).any()
     assert (np.abs(found) / space.scale).sum(axis=1).max() < 2.9
-    assert len(steps.exchanged(np.zeros((0, 4)))) == 0
-    assert len(steps.exchanged(x * [1, 0, 0, 0])) == 0  # nothing to exchange it for
+    assert len(steps.exchange(np.zeros((0, 4)))) == 0
+    assert len(steps.exchange(x * [1, 0, 0, 0])) == 0  # nothing to exchange it for
     many = StepsFromRow.of(gbce.Space.real(40), np.zeros(40), np.tile(np.linspace(-5, 5, 101)[:, None], 40))
-    assert len(many.exchanged(np.linspace(0.1, 1, 80).reshape(2, 40))) == 2 * 6 * 5  # the largest six of each
+    assert len(many.exchange(np.linspace(0.1, 1, 80).reshape(2, 40))) == 2 * 6 * 5  # the largest six of each
 
 
 def test_exchanges_in_a_mixed_table():
@@ -219,7 +219,7 @@ def test_exchanges_in_a_mixed_table():
     space = gbce.Space.infer(frame, scale={"n": 1, "r": 1, "s": 1}, constraints=["n + s <= 9"], missing={"r": "any"})
     steps = StepsFromRow.of(space, space.encode_row(frame.iloc[0]), space.encode(frame))
     x = space.encode(pd.DataFrame({"n": [4, 4], "c": ["v", "u"], "r": [0.0, np.nan], "s": [3.0, 3.0]}))
-    found = space.decode(steps.exchanged(x))
+    found = space.decode(steps.exchange(x))
     assert ((found["n"] + found["s"]) <= 9).all()
     assert (found["n"] == found["n"].round()).all()
     # a category, or a value that went missing, is given up for 0.7 units of another; n then rounds
@@ -257,7 +257,7 @@ def test_exchanges_never_take_what_drawing_back_needs(monkeypatch):
     for rows in (None, 30_000):
         found = explainer.frontier(explanation, models=models, max_model_rows=rows)
         with monkeypatch.context() as patch:
-            patch.setattr(StepsFromRow, "exchanged", lambda self, x: x[:0])
+            patch.setattr(StepsFromRow, "exchange", lambda self, x: x[:0])
             without = explainer.frontier(explanation, models=models, max_model_rows=rows)
         for level, price in without["distance"].items():
             assert found["distance"][found.index >= level - 1e-9].iloc[0] <= 1.01 * price
@@ -353,18 +353,18 @@ def test_walk_over_a_mixed_table(forests, mixed, reliability):
 def test_steps_stay_in_the_space(mixed):
     explainer, explanation = mixed
     steps = StepsFromRow.of(explainer.space, explanation.x0, explainer.data)
-    around = steps.around(explanation.x0)
+    around = steps.neighbours(explanation.x0)
     changed = explainer.space.changed(around, explanation.x0)
     assert (changed.sum(axis=1) == 1).all()
     assert not changed[:, 0].any()  # age
     assert changed[:, 1:].any(axis=0).all()
     assert explainer.space.admissible(around, explanation.x0).all()
-    two = steps.together(around[0], *_one_each(around[1:], changed[1:], around[0], explanation.x0))
+    two = steps.combine(around[0], *_one_each(around[1:], changed[1:], around[0], explanation.x0))
     assert (explainer.space.changed(two, explanation.x0).sum(axis=1) > 1).all()
-    back = steps.back(np.vstack([around, two]))
+    back = steps.draw_back(np.vstack([around, two]))
     assert explainer.space.admissible(back.x, explanation.x0).all()
     assert (explainer.space.changed(back.x, np.vstack([around, two])[back.parent]).sum(axis=1) == 1).all()
-    assert len(steps.back(explanation.row.x).x) == 0
+    assert len(steps.draw_back(explanation.row.x).x) == 0
 
 
 def _one_each(points, changed, x, x0):

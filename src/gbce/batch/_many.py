@@ -10,7 +10,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from gbce._numerics import seed_number
-from gbce._validation import shown
+from gbce._validation import show
 from gbce.base import Array, Rule, Target
 from gbce.batch._allowance import Allowance
 from gbce.batch._store import Store, described_run, rows_to_describe
@@ -175,9 +175,9 @@ def _explain_group(
 def _of_row(error: Exception, label: Any) -> Exception:
     """Return an error of the same kind that names its row."""
     try:
-        return type(error)(f"row {shown(label)}: {error}")
+        return type(error)(f"row {show(label)}: {error}")
     except Exception:  # a kind that takes more than a sentence
-        return RuntimeError(f"row {shown(label)}: {type(error).__name__}: {error}")
+        return RuntimeError(f"row {show(label)}: {type(error).__name__}: {error}")
 
 
 def _group_size(explainer: Explainer, d: int) -> int:

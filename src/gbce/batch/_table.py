@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._validation import shown
+from gbce._validation import show
 from gbce.explanation import Explanation, Status, point_table
 from gbce.space import Space
 
@@ -108,7 +108,7 @@ class ExplanationTable:
     def error_sentence(self) -> str:
         """Return how many rows could not be explained and why the first one could not."""
         label, error = next(self.errors.items())
-        return f"{len(self.errors)} of {len(self)} rows could not be explained, first row {shown(label)}: {error}"
+        return f"{len(self.errors)} of {len(self)} rows could not be explained, first row {show(label)}: {error}"
 
     def by_rule(self) -> pd.DataFrame:
         """Mean and standard deviation over rows of each rule's figures, and the share of rows it reaches."""

@@ -10,7 +10,7 @@ from gbce._numerics import first_of_least
 from gbce._validation import require_counts
 from gbce.base import Array, Choice, Rule
 from gbce.draws import Scene
-from gbce.search import has_spikes, polished, sparsity_path
+from gbce.search import has_spikes, polish_mode, sparsity_path
 from gbce.space import Places
 
 __all__ = ["MAP"]
@@ -33,7 +33,7 @@ class MAP(Rule):
         Neighbours for ``knn``.
     polish : bool
         Whether to refine by asking the model further, for ``objective`` only: a few thousand rows, by steps for smooth
-        models and steps for models that are flat in cells. Without a model at hand (``explanation.decide``,
+        models and steps for piecewise constant ones. Without a model at hand (``explanation.decide``,
         ``explanation.at``) the best evaluated point is taken.
     changes : int, optional
         Under a :class:`gbce.Sparse` prior: how many features the point called MAP changes. When left out, as few as
@@ -89,7 +89,7 @@ def _by_objective(scene: Scene, polish: bool) -> Choice:
     objective = scene.objective(pool)
     winner = first_of_least(objective, scene.distance(pool.x)) if np.isfinite(objective).any() else 0
     choice, least = scene.pick(np.array(winner)), objective[winner]
-    refined = polished(scene, scene.posterior)[:1] if polish and scene.posterior is not None else []
+    refined = polish_mode(scene, scene.posterior)[:1] if polish and scene.posterior is not None else []
     for point in refined:
         if scene.objective(point)[0] < least:
             choice, least = Choice(point.x, point), scene.objective(point)[0]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp, stdtrit
 
-from gbce._numerics import effective_sample_size, evenly, normalise
+from gbce._numerics import NORMAL_975, TINY, effective_sample_size, normalise, resample_evenly
 from gbce._numerics import resample as multinomial
 from gbce.base import Array
 from gbce.draws._info import SamplerInfo
@@ -17,7 +17,9 @@ from gbce.priors import LocatedPrior
 
 __all__ = ["Draws"]
 
-_COLUMNS = 16  # looked at together: what stays near the processor
+_COLUMNS = 16  # figures compared in one block, so that it stays in the processor's cache; results do not hang on it
+_PICKING_ONLY = 1e-9  # share of an error's variance below which the pool's own part is nothing but rounding
+_CONSTANT = 1e-12  # variance relative to the largest square: below it a figure does not vary but for rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +49,12 @@ class Draws:
         found it under the latent law, against how often it did. Zero for a pool from the prior's map.
     groups : int array of shape (N,), optional
         Which independent run each pool point belongs to. Errors are then those between runs; without groups the
-        pool's points are independent themselves.
+        points are independent of each other.
     info : SamplerInfo
-        What the sampler has to report beside.
+        What else the sampler reports.
     evidence_inflation : float
         Variance of the mean of the runs' evidences, against runs that know nothing of each other. Above one where they
-        learn their moves from each other, because their evidences are then a little alike.
+        learn their moves from each other, because their evidences are then correlated.
 
     Examples
     --------
@@ -74,7 +76,7 @@ class Draws:
     evidence_inflation: float = 1.0
 
     @classmethod
-    def weighed(
+    def weigh(
         cls,
         pool: Points,
         mixture: Mixture,
@@ -86,7 +88,7 @@ class Draws:
         info: SamplerInfo | None = None,
         evidence_inflation: float = 1.0,
     ) -> "Draws":
-        """Weigh a pool of points, which came from the prior's map unless ``log_base_weights`` says otherwise.
+        """Weigh a pool of points, drawn from the prior's map unless ``log_base_weights`` says otherwise.
 
         The draws are then the whole pool. The evidence is a ratio of two means over the map's law:
         ``E[exp(-potential - log_correction)] / E[exp(-log_correction)]``.
@@ -111,7 +113,7 @@ class Draws:
             evidence_inflation=evidence_inflation,
         )
 
-    def reweighed(self, mixture: Mixture) -> "Draws":
+    def reweigh(self, mixture: Mixture) -> "Draws":
         """Weigh the same pool anew: another eta, other weights of the models, another combination."""
         log_weights = self.log_base_weights - mixture.potential(self.pool.loss) - self.pool.log_correction
         weights = normalise(log_weights)
@@ -132,7 +134,7 @@ class Draws:
         Each is picked by itself, as in Algorithm 1 of the paper, unless there are groups or draws are to be ``apart``:
         then systematically, which keeps as many different points as can be.
         """
-        pick = evenly if apart or self.groups is not None else multinomial
+        pick = resample_evenly if apart or self.groups is not None else multinomial
         return replace(self, index=pick(rng, self.pool_weights, n), weights=np.full(n, 1.0 / n), resampled=True)
 
     @property
@@ -182,7 +184,7 @@ class Draws:
     def ess(self) -> float:
         """Effective sample size of the pool: of its weights, or less where independent runs show that it is less."""
         size = effective_sample_size(self.pool_weights)
-        return size if self.groups is None else min(size, 1.0 / max(float(np.mean(self._unrest)), 1e-300))
+        return size if self.groups is None else min(size, 1.0 / max(float(np.mean(self._relative_errors)), TINY))
 
     @cached_property
     def worst_ess(self) -> tuple[float, int]:
@@ -192,18 +194,20 @@ class Draws:
         """
         if self.groups is None:
             return self.ess, 0
-        worst = int(np.argmax(self._unrest))
-        return min(effective_sample_size(self.pool_weights), 1.0 / max(float(self._unrest[worst]), 1e-300)), worst
+        worst = int(np.argmax(self._relative_errors))
+        return min(
+            effective_sample_size(self.pool_weights), 1.0 / max(float(self._relative_errors[worst]), TINY)
+        ), worst
 
     @cached_property
-    def _unrest(self) -> Array:
+    def _relative_errors(self) -> Array:
         """Squared error between runs over the posterior variance, for coordinates, loss and distance."""
         counts, z = np.flatnonzero(self.pool_weights > 0), self.pool.z
         some = slice(None) if len(counts) == len(z) else counts
         groups = None if self.groups is None else self.groups[some]
         few = [z[:, j : j + _COLUMNS] for j in range(0, z.shape[1], _COLUMNS)]
         few[-1] = np.column_stack([few[-1], self.pool.loss[:, 0], self.pool.cost])
-        return np.concatenate([_unrest_of(columns[some], self.pool_weights[some], groups) for columns in few])
+        return np.concatenate([_relative_error_of(columns[some], self.pool_weights[some], groups) for columns in few])
 
     @cached_property
     def distinct(self) -> tuple[Array, Array]:
@@ -213,10 +217,10 @@ class Draws:
 
     def mean(self, values: Array) -> Array:
         """Weighted mean over the draws of ``values`` given for the pool, ``(N, ...)``."""
-        return np.tensordot(self.weights, values if self._whole else values[self.index], axes=1)
+        return np.tensordot(self.weights, values if self._is_pool else values[self.index], axes=1)
 
     @cached_property
-    def _whole(self) -> bool:
+    def _is_pool(self) -> bool:
         """Whether the draws are the pool as it is."""
         return np.array_equal(self.index, np.arange(len(self.pool)))
 
@@ -229,25 +233,25 @@ class Draws:
         weighted = self.pool_weights.reshape(-1, *[1] * (influence.ndim - 1)) * influence
         freedom = None if self.groups is None else int(self.groups.max())
         if not self.resampled or freedom == 0:
-            return _error(weighted, self.groups)
-        pool = np.square(_error(weighted, self.groups, widened=False))
+            return _error_of_sum(weighted, self.groups)
+        pool = np.square(_error_of_sum(weighted, self.groups, student=False))
         both = pool + np.tensordot(self.pool_weights, np.square(influence), axes=1) / len(self)
         if freedom is None:
             return np.sqrt(both)
         # Welch and Satterthwaite: the larger the share of picking, which is well known, the more degrees of freedom
-        more = np.square(both / np.maximum(pool, 1e-9 * both + 1e-300))
-        return np.sqrt(both) * _widening(freedom * more)
+        more = np.square(both / np.maximum(pool, _PICKING_ONLY * both + TINY))
+        return np.sqrt(both) * _student_factor(freedom * more)
 
 
 def _evidence_error(weights: Array, prior_weights: Array, groups: Array | None, evidence_inflation: float) -> float:
     """Return the error of the log evidence, by the delta method: ``log(a / b)`` has the influence ``w_i - v_i``."""
-    return float(_error(weights - prior_weights, groups) * np.sqrt(evidence_inflation))
+    return float(_error_of_sum(weights - prior_weights, groups) * np.sqrt(evidence_inflation))
 
 
-def _error(contributions: Array, groups: Array | None, *, widened: bool = True) -> Array:
+def _error_of_sum(contributions: Array, groups: Array | None, *, student: bool = True) -> Array:
     """Return the standard error of a sum of contributions ``(N, ...)`` whose expectation is zero.
 
-    Between a few runs it is widened as Student's law asks, so that 1.96 times the error still covers 95%.
+    Between a few runs it is enlarged as Student's law asks, so that 1.96 times the error still covers 95%.
     """
     if groups is None:
         return np.sqrt(np.square(contributions).sum(axis=0))
@@ -259,18 +263,19 @@ def _error(contributions: Array, groups: Array | None, *, widened: bool = True) 
     sums = np.ascontiguousarray(sums.T).reshape(n, *contributions.shape[1:])
     sums = sums - sums.mean(axis=0)
     spread = np.sqrt(np.square(sums).sum(axis=0) * n / (n - 1))
-    return spread * _widening(n - 1) if widened else spread
+    return spread * _student_factor(n - 1) if student else spread
 
 
-def _unrest_of(values: Array, weights: Array, groups: Array | None) -> Array:
+def _relative_error_of(values: Array, weights: Array, groups: Array | None) -> Array:
     """Squared error between runs over the variance, for columns ``(n, c)`` of points with weights ``(n,)``."""
     with np.errstate(over="ignore", invalid="ignore"):  # an infinite figure has no variance that could be compared
         offset = values - weights @ values
         variance = weights @ np.square(offset)
-        error = np.square(_error(weights[:, None] * offset, groups, widened=False))
-        return np.where(variance > 1e-12 * (1 + np.square(values).max(axis=0)), error / np.maximum(variance, 1e-300), 0)
+        error = np.square(_error_of_sum(weights[:, None] * offset, groups, student=False))
+        varies = variance > _CONSTANT * (1 + np.square(values).max(axis=0))
+        return np.where(varies, error / np.maximum(variance, TINY), 0)
 
 
-def _widening(freedom: Array | float) -> Array:
-    """Return by how much an error with so many degrees of freedom is too small for 1.96 of it to cover 95%."""
-    return stdtrit(freedom, 0.975) / 1.959964
+def _student_factor(freedom: Array | float) -> Array:
+    """Return what an error with so many degrees of freedom is multiplied by, so that 1.96 of it cover 95%."""
+    return stdtrit(freedom, 0.975) / NORMAL_975

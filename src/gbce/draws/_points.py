@@ -43,7 +43,7 @@ class Points:
         return len(self.x)
 
     @classmethod
-    def evaluated(cls, posterior: GibbsPosterior, z: Array) -> "Points":
+    def evaluate(cls, posterior: GibbsPosterior, z: Array) -> "Points":
         """Place latent points ``(n, m)`` and ask every model about them."""
         placed = posterior.prior.place(z)
         fits = np.isfinite(placed.log_correction)
@@ -51,11 +51,11 @@ class Points:
             said = posterior.evaluate(placed.x)
         else:  # rows that break a constraint are not shown to any model, and count for nothing
             some = posterior.evaluate(placed.x[fits])
-            said = Evaluated(*(_spread_out(values, fits) for values in some))
+            said = Evaluated(*(_fill(values, fits) for values in some))
         return cls(z, placed.x, *said, cost=placed.cost, log_correction=placed.log_correction)
 
     @classmethod
-    def joined(cls, parts: "Sequence[Points]") -> "Points":
+    def join(cls, parts: "Sequence[Points]") -> "Points":
         """Return all points one after the other."""
         return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
 
@@ -63,7 +63,7 @@ class Points:
         """Return the points at ``index``, positions or a mask."""
         return Points(*(getattr(self, f.name)[index] for f in fields(self)))
 
-    def moved(self, to: "Points", where: Array) -> "Points":
+    def replace_where(self, to: "Points", where: Array) -> "Points":
         """Return these points with those of ``to`` in the places of the mask ``where`` ``(n,)``."""
         arrays = {f.name: getattr(self, f.name).copy() for f in fields(self)}
         for name, array in arrays.items():
@@ -71,7 +71,7 @@ class Points:
         return Points(**arrays)
 
 
-def _spread_out(values: Array, where: Array) -> Array:
+def _fill(values: Array, where: Array) -> Array:
     """Put values ``(k, K)`` in the places of a mask ``(n,)``; the others get the largest, or zero."""
     filled = np.zeros((len(where), values.shape[1]), dtype=values.dtype)
     if len(values) and values.dtype != bool:

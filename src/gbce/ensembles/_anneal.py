@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import logsumexp
 
-from gbce._numerics import effective_sample_size, normalise, systematic
+from gbce._numerics import effective_sample_size, normalise, resample_systematically
 from gbce.base import Array
 from gbce.ensembles._hmc import hmc
 from gbce.ensembles._problem import Problem
@@ -23,7 +23,7 @@ def annealed(problem: Problem, n: int, rng: np.random.Generator) -> Array:
     for _ in range(_RUNGS):
         loss = problem.likelihood.loss(problem.net.outputs(theta, problem.X)).sum(axis=-1)
         beta, before = _next(loss, beta, problem.eta), beta
-        theta = theta[systematic(rng, normalise(-(beta - before) * loss), n)]
+        theta = theta[resample_systematically(rng, normalise(-(beta - before) * loss), n)]
         here = problem.at(beta)
         run = hmc(here.energy, theta, round_maps(here, theta[None]), _MOVES, _MOVES, _LEAPS, rng, step)
         theta, step = run.states[-1], run.step

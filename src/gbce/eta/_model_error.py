@@ -43,7 +43,7 @@ class ModelError:
     y: Any = None
     mse: float | None = None
     mae: float | None = None
-    cv: int = 5
+    cv: int = 5  # a convention
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class ModelError:
         """The rule in words."""
         return "ModelError"
 
-    def measured(self, model: Any, X: Any, target: Target, known: dict[str, Any] | None) -> dict[str, Any]:
+    def measure(self, model: Any, X: Any, target: Target, known: dict[str, Any] | None) -> dict[str, Any]:
         """Return the error that the target's loss needs, added to what is ``known``; folds are fitted once."""
         known = {} if known is None else known
         name = target.error
@@ -78,7 +78,7 @@ class ModelError:
             )
         if len(self.y) != len(X):
             raise ValueError(f"ModelError: y has {len(self.y)} outcomes, but the explainer's data have {len(X)} rows")
-        return {**known, name: _cross_validated(model, X, self.y, name, self.cv, self.seed), "folds": self.cv}
+        return {**known, name: _cross_validate(model, X, self.y, name, self.cv, self.seed), "folds": self.cv}
 
     def eta(self, target: Target, known: dict[str, Any]) -> float:
         """Return eta for a target whose scale is settled."""
@@ -120,10 +120,11 @@ def noise_scale(model: Any, X: Any, y: Any, *, cv: int = 5, seed: int = 0) -> fl
     >>> bool(abs(noise_scale(LinearRegression(), X, y) - 0.5 * 2**0.5) < 0.05)
     True
     """
-    return math.sqrt(2.0 * _cross_validated(model, X, y, "mse", cv, seed))
+    return math.sqrt(2.0 * _cross_validate(model, X, y, "mse", cv, seed))
 
 
-def _cross_validated(model: Any, X: Any, y: Any, error: str, cv: int, seed: int) -> float:
+def _cross_validate(model: Any, X: Any, y: Any, error: str, cv: int, seed: int) -> float:
+    """Return the mean error over folds, each predicted by a model that was fitted to the others."""
     from sklearn.base import clone
     from sklearn.model_selection import cross_val_score
 

@@ -14,13 +14,16 @@ from gbce.posterior import EtaGoal, Mixture
 
 __all__ = ["STEEPEST", "Solved", "solve_eta"]
 
-STEEPEST = 1e12  # an eta beyond which nothing is sought
-_HALVINGS = 60
-_PRECISION = 1e-4  # of eta
-_STEP = 0.1  # total variation between neighbours on the path
-_STRIDE, _SHORTEST = 16.0, 1.05  # ratio of neighbouring etas, at most and at least
-_AS_GOOD = 0.01  # of what is missing, or of what eta changes about it: no reason for a larger eta
-_NOTHING = 1e-9  # of what is missing: rounding
+STEEPEST = 1e12  # the largest eta that is sought; chosen by hand, far beyond what is of use
+_HALVINGS = 60  # of an interval: more than the 53 binary digits of a double
+_PRECISION = 1e-4  # relative, of eta; chosen by hand, well below its Monte Carlo error
+_STEP = 0.1  # total variation between neighbours on the path: no probability can change by more between them
+_SMALL_STEP = 0.25 * _STEP  # below it the next step may be longer
+_FIRST_RATIO = 2.0  # of the first two etas on the path; it adapts at once
+_STRIDE, _SHORTEST = 16.0, 1.05  # largest and smallest ratio of neighbouring etas: they bound the steps of a path
+_AS_GOOD = 0.01  # of what is missing, or of what eta changes about it: a smaller gain is no reason for a larger eta
+_NOTHING = 1e-9  # relative, of what is missing: a difference that is rounding
+_TIE = 1e-9  # relative, of a loss: points at the very limit of the target may be rounded to either side
 
 
 class Solved(NamedTuple):
@@ -50,16 +53,16 @@ def solve_eta(draws: Draws, mixture: Mixture, goal: EtaGoal, top: float | None =
     if missing(0.0) <= 0:
         return Solved(0.0, True)
     if top is None:
-        top = _carried(lambda eta: effective_sample_size(weights(eta)) >= ENOUGH_ESS)
+        top = _largest_carried(lambda eta: effective_sample_size(weights(eta)) >= ENOUGH_ESS)
     if _shrinks(pool, mixture):
-        return Solved(top, False) if missing(top) > 0 else Solved(_smallest(missing, 0.0, top), True)
+        return Solved(top, False) if missing(top) > 0 else Solved(_bisect(missing, 0.0, top), True)
     etas, seen = [0.0], [missing(0.0)]
-    for eta, there in _path(weights, top):
+    for eta, there in _walk_path(weights, top):
         etas.append(eta)
         seen.append(short(there))
         if seen[-1] <= 0:
-            return Solved(_smallest(missing, etas[-2], eta), True)
-    return _closest(missing, etas, seen)
+            return Solved(_bisect(missing, etas[-2], eta), True)
+    return _find_closest(missing, etas, seen)
 
 
 def _shrinks(pool: Points, mixture: Mixture) -> bool:
@@ -74,10 +77,10 @@ def _shrinks(pool: Points, mixture: Mixture) -> bool:
         return False
     loss, reached = pool.loss[:, 0], pool.reached[:, 0]
     worst, best = loss[reached].max(initial=-np.inf), loss[~reached].min(initial=np.inf)
-    return bool(worst <= best + 1e-9 * abs(best)) if np.isfinite(best) else True  # rounding at the very limit
+    return bool(worst <= best + _TIE * abs(best)) if np.isfinite(best) else True
 
 
-def _path(weights: Callable[[float], Array], top: float) -> Iterator[tuple[float, Array]]:
+def _walk_path(weights: Callable[[float], Array], top: float) -> Iterator[tuple[float, Array]]:
     """Go from zero to ``top`` in small steps: each eta with its weights.
 
     No probability differs by more between two laws than the laws do (in total variation): steps of that size leave
@@ -85,29 +88,29 @@ def _path(weights: Callable[[float], Array], top: float) -> Iterator[tuple[float
     """
     before, eta = weights(0.0), top
     now = weights(eta)
-    while eta > 0 and _apart(before, now) > _STEP:
+    while eta > 0 and _total_variation(before, now) > _STEP:
         eta /= _STRIDE
         now = weights(eta)
     yield eta, now
-    ratio = 2.0
+    ratio = _FIRST_RATIO
     while eta < top:
         further = min(ratio * eta, top)
         there = weights(further)
-        moved = _apart(now, there)
+        moved = _total_variation(now, there)
         if moved > _STEP and ratio > _SHORTEST:
             ratio = max(np.sqrt(ratio), _SHORTEST)
             continue
         eta, now = further, there
         yield eta, now
-        ratio = min(ratio**2, _STRIDE) if moved < 0.25 * _STEP else ratio
+        ratio = min(ratio**2, _STRIDE) if moved < _SMALL_STEP else ratio
 
 
-def _apart(a: Array, b: Array) -> float:
+def _total_variation(a: Array, b: Array) -> float:
     """Total variation between two laws on the same points."""
     return 0.5 * float(np.abs(a - b).sum())
 
 
-def _closest(missing: Callable[[float], float], etas: list[float], seen: list[float]) -> Solved:
+def _find_closest(missing: Callable[[float], float], etas: list[float], seen: list[float]) -> Solved:
     """Return the smallest eta at which as little is missing as anywhere, looking between those that were ``seen``."""
     least, most = min(seen), max(seen)
     if most - least <= _NOTHING * most:  # nothing that eta does brings the goal nearer
@@ -117,12 +120,12 @@ def _closest(missing: Callable[[float], float], etas: list[float], seen: list[fl
     low, high = etas[max(i - 1, 0)], etas[min(i + 1, len(etas) - 1)]
     found = minimize_scalar(missing, bounds=(low, high), method="bounded", options={"xatol": _PRECISION * high})
     if found.fun <= 0:
-        return Solved(_smallest(missing, low, float(found.x)), True)
+        return Solved(_bisect(missing, low, float(found.x)), True)
     return Solved(float(found.x) if found.fun < seen[i] - slack else etas[i], False)
 
 
-def _smallest(missing: Callable[[float], float], low: float, high: float) -> float:
-    """Halve the way from ``low``, where something is missing, to ``high``, where nothing is."""
+def _bisect(missing: Callable[[float], float], low: float, high: float) -> float:
+    """Return the smallest eta between ``low``, where something is missing, and ``high``, at which nothing is."""
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if missing(middle) > 0 else (low, middle)
@@ -131,8 +134,8 @@ def _smallest(missing: Callable[[float], float], low: float, high: float) -> flo
     return high
 
 
-def _carried(enough: Callable[[float], bool]) -> float:
-    """Return an eta, as large as can be, at which there are draws enough."""
+def _largest_carried(enough: Callable[[float], bool]) -> float:
+    """Return the largest eta at which there are enough effective draws."""
     low, high = 0.0, 1.0
     while high < STEEPEST and enough(high):
         low, high = high, 2.0 * high

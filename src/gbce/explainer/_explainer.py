@@ -425,7 +425,7 @@ class Explainer:
         """Return the posterior of a row, at the eta that was given or with the goal that it is to meet."""
         mixture, rule = self.mixture, self.eta_rule
         if isinstance(rule, ModelError):
-            self._model_error = rule.measured(self._models[0], self.space.decode(self.data), target, self._model_error)
+            self._model_error = rule.measure(self._models[0], self.space.decode(self.data), target, self._model_error)
             mixture, rule = replace(mixture, eta=rule.eta(target, self._model_error)), None
         prior = self.prior.at(self.space, x0)
         return GibbsPosterior(prior, predictors, target, mixture, rule, self._reference.rows, budget)

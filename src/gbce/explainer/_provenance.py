@@ -44,7 +44,7 @@ def _known_points(explanation: Explanation) -> Points:
     """Return the row and some points that every model was asked about."""
     pool = explanation.draws.pool
     asked = np.flatnonzero(np.isfinite(pool.log_correction))
-    return Points.joined([explanation.row, pool.take(asked[some_of(len(asked))])])
+    return Points.join([explanation.row, pool.take(asked[some_of(len(asked))])])
 
 
 def _output(outputs: Outputs, target: Target) -> Array | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gbce._numerics import REWEIGHTING, evenly, normalise, stream
+from gbce._numerics import REWEIGHTING, normalise, resample_evenly, stream
 from gbce.base import Array
 from gbce.explanation._explanation import Explanation
 
@@ -48,7 +48,7 @@ def _chains(explanation: Explanation) -> Array:
     runs = [np.flatnonzero((draws.groups == j) & (draws.pool_weights > 0)) for j in range(int(draws.groups.max()) + 1)]
     runs = [own for own in runs if len(own)]
     each = max(len(draws) // len(runs), 4)
-    picked = [own[evenly(rng, normalise(np.log(draws.pool_weights[own])), each)] for own in runs]
+    picked = [own[resample_evenly(rng, normalise(np.log(draws.pool_weights[own])), each)] for own in runs]
     # points that are picked twice come in turn; a chain should not look as if it had stayed
     return np.array([rng.permutation(one) for one in picked])
 

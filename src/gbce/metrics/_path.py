@@ -25,7 +25,7 @@ def eta_path(
     if etas is None:
         etas = np.array([0.0, *np.geomspace(_LEAST, 1.0, _POINTS) * mixture.eta]) if mixture.eta > 0 else np.zeros(1)
     measured = Measured.of(draws.pool, space, x0)
-    lines = [_line(draws.reweighed(replace(mixture, eta=float(eta))), measured, alpha) for eta in etas]
+    lines = [_line(draws.reweigh(replace(mixture, eta=float(eta))), measured, alpha) for eta in etas]
     return pd.DataFrame(lines, index=pd.Index(etas, name="eta", dtype=float))
 
 

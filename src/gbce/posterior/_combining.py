@@ -13,7 +13,7 @@ from gbce.base import Array
 __all__ = ["NAMED", "Combine", "Entropic", "entropic", "require_combine"]
 
 NAMED = ("any", "all", "average")
-_SMALL = 0.5  # of t times a loss's distance from the mean: below it the sum of differences is the exact one
+_NEAR_MEAN = 0.5  # t times a loss's distance from the mean: below it, differences from the mean keep more digits
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def entropic(loss: Array, weights: Array, t: float) -> Array:
     near = np.flatnonzero(np.isfinite(mean))
     with np.errstate(over="ignore"):
         gaps = -t * (loss[near] - mean[near, None])
-    small = np.abs(gaps).max(axis=1, initial=0.0) < _SMALL
+    small = np.abs(gaps).max(axis=1, initial=0.0) < _NEAR_MEAN
     near, gaps = near[small], gaps[small]
     value[near] = mean[near] - np.log1p(np.expm1(gaps) @ weights) / t
     return value

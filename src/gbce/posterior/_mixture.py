@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from gbce._numerics import HUGE
 from gbce._validation import is_number
 from gbce.base import Array
 from gbce.posterior._combining import Combine, Entropic, entropic, require_combine
 
 __all__ = ["Mixture", "as_weights", "weights_from_risk"]
-
-_LARGE = 1e300  # a weight whose sum with others may not be a number any more
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,5 +110,5 @@ def as_weights(weights: Any, n_models: int) -> Array:
         raise ValueError(f"weights must have one number per model: {n_models} models, but weights {array.tolist()}")
     if not np.isfinite(array).all() or (array < 0).any() or not array.any():
         raise ValueError(f"weights must be zero or more and not all zero, not {array.tolist()}")
-    array = array / array.max() if array.max() > _LARGE else array  # so that their sum is a number
+    array = array / array.max() if array.max() > HUGE else array  # so that their sum does not overflow
     return array / array.sum()

@@ -10,6 +10,8 @@ from gbce.priors._parts import Part
 
 __all__ = ["Blank", "Spiked"]
 
+_BELOW_ONE = 1 - 1e-16  # the largest double below one: at one itself the noise would be infinite
+
 
 @dataclass(frozen=True)
 class _Around:
@@ -94,7 +96,7 @@ class Blank(_Around):
             further = np.sign(z) * -ndtri(np.minimum(ndtr(-np.abs(z)) / self.move, 0.5))
         else:
             gone = ndtr(-z) < self.move
-            further = ndtri(np.minimum(ndtr(z) / (1 - self.move), 1 - 1e-16))
+            further = ndtri(np.minimum(ndtr(z) / (1 - self.move), _BELOW_ONE))
         values = np.where(gone, np.nan, self.inner.draw(further)[0])
         return values, -self.cost(values)
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gbce.base import Array
-from gbce.priors._laws import Law, log_mass, truncated, untruncated
-from gbce.priors._parts import standardised
+from gbce.priors._laws import Law, log_mass, truncate, untruncate
+from gbce.priors._parts import standardise
 
 __all__ = ["Chained"]
 
 _INSIDE = 1e-12  # relative: how far inside a condition a value stays, so that rounding does not break it
+_WHOLE_ROUNDING = 1e-9  # of a step: a limit that rounding puts just short of a whole number is that number
 
 
 @dataclass(frozen=True)
@@ -54,18 +55,18 @@ class Chained:
 
     def draw(self, z: Array) -> tuple[Array, Array]:
         """Return values and their log density; minus infinity where there is no room left."""
-        x, log_q, _ = self._walked(z, None)
+        x, log_q, _ = self._go_through(z, None)
         return x, log_q
 
     def invert(self, x: Array) -> Array:
         """Return noise for values."""
-        return self._walked(np.zeros_like(x), x)[2]
+        return self._go_through(np.zeros_like(x), x)[2]
 
     def cost(self, x: Array) -> Array:
         """Return minus the log density."""
-        return self.law.cost(standardised(x - self.origin, self.factor)).sum(axis=1)
+        return self.law.cost(standardise(x - self.origin, self.factor)).sum(axis=1)
 
-    def _walked(self, z: Array, given: Array | None) -> tuple[Array, Array, Array]:
+    def _go_through(self, z: Array, given: Array | None) -> tuple[Array, Array, Array]:
         """Go through the features; values are drawn, or those nearest to ``given`` are taken and their noise found."""
         (n, k), lower = z.shape, self._lower
         x, e, noise = np.empty((n, k)), np.empty((n, k)), np.array(z)
@@ -80,9 +81,9 @@ class Chained:
             edges = (low - half - shift) / scale, (high + half - shift) / scale
             if given is not None:
                 value = np.clip(given[:, j], low, high)
-                noise[:, j] = untruncated(self.law, (value - shift) / scale, *edges)
+                noise[:, j] = untruncate(self.law, (value - shift) / scale, *edges)
             else:
-                value = shift + scale * truncated(self.law, z[:, j], *edges)
+                value = shift + scale * truncate(self.law, z[:, j], *edges)
                 value = self.origin[j] + np.round(value - self.origin[j]) if self.whole[j] else value
                 value = np.clip(value, low, high)
             x[:, j], e[:, j] = value, (value - shift) / scale
@@ -107,8 +108,8 @@ class Chained:
             else:
                 low = np.maximum(low, bound + margin)
         if self.whole[j]:
-            low = self.origin[j] + np.ceil(low - self.origin[j] - 1e-9)
-            high = self.origin[j] + np.floor(high - self.origin[j] + 1e-9)
+            low = self.origin[j] + np.ceil(low - self.origin[j] - _WHOLE_ROUNDING)
+            high = self.origin[j] + np.floor(high - self.origin[j] + _WHOLE_ROUNDING)
         return low, high
 
 

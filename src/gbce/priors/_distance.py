@@ -20,10 +20,20 @@ __all__ = ["DistancePrior", "Gower"]
 
 Distance = Callable[[Array, Array], Array]
 
-_PILOT_SEED = 20_000  # the proposal is part of the prior: the same for every seed the user gives
-_N_PILOT = 2_000
-_LEAST_STEP, _LEAST_MOVE = 0.3, 1e-3  # deviations of a proposal: of a whole step, and of the first guess
-_PATIENCE = 4  # rounds without a better fit before it is taken
+_PILOT_SEED = 20_000  # any number, but fixed: the proposal is part of the prior, whatever seed the user gives
+_N_PILOT = 2_000  # points of a round of fitting; they cost no model call
+_LAPLACE_GROWTH, _NORMAL_GROWTH = 0.95, 1.95  # powers of one and two, less an allowance: growth is measured, not known
+_DOUBLINGS = 30.0  # of a feature's scale, up and down: moves from a billionth to a billion times of it are tried
+_DEAREST_LEVEL = 50.0  # cost of a level, which leaves it a probability of about 2e-22 instead of none
+# Spread of each law: the standard deviation of a normal and a Laplace law; for Student's, whose own is 1.41, the scale
+# that fits a normal law best.
+_SPREAD = {"normal": 1.0, "laplace": np.sqrt(2.0), "student": 1.3}
+# The following were chosen by hand. A poor fit costs effective draws, never correctness: weights make up for it.
+_LEAST_STEP, _LEAST_MOVE = 0.3, 1e-3  # least deviation of a proposal: in whole steps, or against the first guess
+_BETTER = 1.05  # times the best effective sample size so far: a smaller gain is noise
+_PATIENCE = 4  # rounds without a better fit before the best one is taken
+_COUNTING, _WEAKER, _WEAKEST = 0.2, 0.8, 1e-6  # share of points that must count; factor and least power to get there
+_SHRINKAGE = 0.05  # of fitted correlations towards none, as for those read off data
 
 
 @dataclass(frozen=True)
@@ -73,7 +83,7 @@ class DistancePrior:
             )
 
         def cost(x: Array) -> Array:
-            return self._measured(x, x0, space)
+            return self._measure(x, x0, space)
 
         if not np.isfinite(cost(x0[None, :])[0]):
             raise ValueError("DistancePrior: the distance of the row to itself must be finite")
@@ -90,10 +100,10 @@ class DistancePrior:
         if len(where) == 0:
             return LocatedPrior(space, x0, levels, cost)
         start = _numbers(space, x0, STUDENT, where, _reach(cost, x0, where, low, high, unit), low, high)
-        fits = [_fitted(LocatedPrior(space, x0, (start, *levels), cost), law) for law in _safe_laws(growth)]
+        fits = [_fit(LocatedPrior(space, x0, (start, *levels), cost), law) for law in _safe_laws(growth)]
         return max(fits, key=lambda fit: fit[1])[0]
 
-    def _measured(self, x: Array, x0: Array, space: Space) -> Array:
+    def _measure(self, x: Array, x0: Array, space: Space) -> Array:
         with np.errstate(over="ignore"):
             measured = self.distance(x.copy(), x0.copy())  # it may write into what it gets
         try:
@@ -114,12 +124,12 @@ class DistancePrior:
 
 def _safe_laws(growth: float) -> list[Law]:
     """Laws whose tails are not lighter than ``exp(-r**growth)``."""
-    return [STUDENT] + [LAPLACE] * (growth >= 0.95) + [NORMAL] * (growth >= 1.95)
+    return [STUDENT] + [LAPLACE] * (growth >= _LAPLACE_GROWTH) + [NORMAL] * (growth >= _NORMAL_GROWTH)
 
 
 def _reach(cost: Callable[[Array], Array], x0: Array, free: Array, low: Array, high: Array, unit: Array) -> Array:
     """How far each feature alone can move before the distance rises by one: a first guess of its scale."""
-    steps = 2.0 ** np.arange(-30.0, 31.0)
+    steps = 2.0 ** np.arange(-_DOUBLINGS, _DOUBLINGS + 1)
     x = np.tile(x0, (len(free), 2, len(steps), 1))
     for j, feature in enumerate(free):
         for side, sign in enumerate((1.0, -1.0)):
@@ -147,13 +157,13 @@ def _levels(cost: Callable[[Array], Array], x0: Array, space: Space, j: int) -> 
     codes = np.arange(len(space.features[j].levels or ()), dtype=float)
     x = np.tile(x0, (len(codes), 1))
     x[:, j] = codes
-    return WholeSteps(np.array([j]), codes, np.minimum(cost(x), 50.0), 1.0)
+    return WholeSteps(np.array([j]), codes, np.minimum(cost(x), _DEAREST_LEVEL), 1.0)
 
 
-def _fitted(start: LocatedPrior, law: Law) -> tuple[LocatedPrior, float]:
+def _fit(start: LocatedPrior, law: Law) -> tuple[LocatedPrior, float]:
     """Match the map's second moments about the row to the prior's, by importance sampling that tempers itself."""
     rng = np.random.default_rng(_PILOT_SEED)
-    spread = {"normal": 1.0, "laplace": np.sqrt(2.0), "student": 1.3}[law.name]  # SD, or best scale for a normal
+    spread = _SPREAD[law.name]
     numbers: Any = start.parts[0]
     correlated = isinstance(numbers, Reals) and not np.isfinite([numbers.low, numbers.high]).any()
     located, best = replace(start, parts=(replace(numbers, law=law), *start.parts[1:])), (start, -1.0)
@@ -162,13 +172,13 @@ def _fitted(start: LocatedPrior, law: Law) -> tuple[LocatedPrior, float]:
         placed = located.place(rng.standard_normal((_N_PILOT, located.dimension)))
         log_weights, factor = -placed.log_correction, located.parts[0].factor  # type: ignore[attr-defined]
         if not np.isfinite(log_weights).any():
-            factor, stale = 0.5 * factor, stale + 1
+            factor, stale = 0.5 * factor, stale + 1  # every point is excluded: look nearer to the row
         else:
             quality = effective_sample_size(normalise(log_weights))
-            stale = 0 if quality > 1.05 * best[1] else stale + 1
+            stale = 0 if quality > _BETTER * best[1] else stale + 1
             if quality > best[1]:
                 best = (located, quality)
-            weights = normalise(_tempered(log_weights))
+            weights = normalise(_flatten(log_weights))
             offset = placed.x[:, numbers.where] - numbers.origin
             factor = _factor(offset, weights, correlated=correlated) / spread
             if factor.ndim == 1:  # few points may not have moved a feature at all
@@ -178,11 +188,11 @@ def _fitted(start: LocatedPrior, law: Law) -> tuple[LocatedPrior, float]:
     return best
 
 
-def _tempered(log_weights: Array) -> Array:
+def _flatten(log_weights: Array) -> Array:
     """Flatten weights until a fifth of the points count, so that a bad first guess still points the right way."""
     power = 1.0
-    while power > 1e-6 and effective_sample_size(normalise(power * log_weights)) < 0.2 * len(log_weights):
-        power *= 0.8
+    while power > _WEAKEST and effective_sample_size(normalise(power * log_weights)) < _COUNTING * len(log_weights):
+        power *= _WEAKER
     return power * log_weights
 
 
@@ -192,7 +202,7 @@ def _factor(offset: Array, weights: Array, *, correlated: bool) -> Array:
     if not correlated or len(scale) == 1:
         return scale
     shrunk = moments / np.outer(scale, scale)
-    shrunk = 0.95 * shrunk + 0.05 * np.eye(len(scale))
+    shrunk = (1 - _SHRINKAGE) * shrunk + _SHRINKAGE * np.eye(len(scale))
     return scale[:, None] * np.linalg.cholesky(shrunk)
 
 
@@ -216,7 +226,7 @@ class Gower:
     'attainable'
     """
 
-    strength: float = 10.0
+    strength: float = 10.0  # chosen by hand: a change of everything by its whole range costs ten
     width: Array | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:

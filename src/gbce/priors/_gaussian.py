@@ -7,15 +7,16 @@ from typing import Literal
 import numpy as np
 
 from gbce.base import Array
-from gbce.priors._assembled import Categories, assembled
+from gbce.priors._assemble import Categories, assemble
 from gbce.priors._laws import NORMAL
 from gbce.priors._located import LocatedPrior, per_feature, require_width
 from gbce.space import Space
 
 __all__ = ["Gaussian"]
 
-_SMALLEST_EIGENVALUE = 1e-12
-_SHRINKAGE = 0.05  # of correlations read off data towards none
+_SMALLEST_EIGENVALUE = 1e-12  # of a correlation matrix: less is zero up to rounding
+_ASYMMETRY, _ASYMMETRY_NEAR_ZERO = 1e-8, 1e-12  # of a covariance, relative and absolute: less is rounding
+_SHRINKAGE = 0.05  # of correlations read off data towards none, which keeps the matrix invertible; chosen by hand
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,9 @@ class Gaussian:
         """Place the law at the row ``x0``."""
         if self.cov is None:
             sigma = per_feature(self.sigma, space, "Gaussian: sigma")
-            return assembled(space, x0, NORMAL, sigma, categories=self.categories)
+            return assemble(space, x0, NORMAL, sigma, categories=self.categories)
         factor = np.linalg.cholesky(self._covariance(space))
-        return assembled(space, x0, NORMAL, np.ones(len(space)), categories=self.categories, factor=factor)
+        return assemble(space, x0, NORMAL, np.ones(len(space)), categories=self.categories, factor=factor)
 
     def learned(self, space: Space, data: Array) -> "Gaussian":
         """Return this prior with the correlations of data ``(n, d)``, if they were asked for."""
@@ -93,7 +94,7 @@ class Gaussian:
             raise ValueError(f"Gaussian: cov must be an array of numbers, not {self.cov!r}") from None
         if cov.shape != (d, d):
             raise ValueError(f"Gaussian: cov must have shape ({d}, {d}), one line per feature, not {cov.shape}")
-        if not np.isfinite(cov).all() or not np.allclose(cov, cov.T, rtol=1e-8, atol=1e-12):
+        if not np.isfinite(cov).all() or not np.allclose(cov, cov.T, rtol=_ASYMMETRY, atol=_ASYMMETRY_NEAR_ZERO):
             raise ValueError("Gaussian: cov must be finite and symmetric")
         sd = np.sqrt(np.maximum(np.diag(cov), 0.0))
         # judged on the correlations, whose eigenvalues do not depend on units; zero comes out as a rounding error

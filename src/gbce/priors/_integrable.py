@@ -8,10 +8,13 @@ from gbce.base import Array
 
 __all__ = ["require_integrable"]
 
-_SEED = 20_000
-_N_RAYS = 64
-_N_REFINED = 4
-_FAR = 2.0 ** np.arange(10, 46)  # where growth is judged, in units of each feature's scale
+_SEED = 20_000  # any number, but fixed: whether a distance is refused must not depend on the user's seed
+_N_RAYS = 64  # random directions beside the axes; chosen by hand
+_N_REFINED = 4  # of these, those that grow least, turned to grow still less
+_FAR = 2.0 ** np.arange(10, 46)  # where growth is judged, in units of each feature's scale: a thousand to 4e13
+_FAR_END, _LONG_WAY = 4, 10  # doublings at the far end, and those of a thousandfold way
+_FIRST_TURN, _LEAST_TURN = 0.5, 1e-14  # of a ray of length one: the last is near its rounding error
+_SHORTEST_RAY = 0.1  # a turned ray that is shorter has lost its direction
 
 
 def require_integrable(
@@ -40,7 +43,7 @@ def require_integrable(
 
     rays = _rays(up, down)
     flattest = rays[np.argsort(along(rays, _FAR[:1])[:, 0], kind="stable")[:_N_REFINED]]
-    rays = np.vstack([rays, *(_flatter(ray, up, down, lambda r: along(r, _FAR[:1])[:, 0]) for ray in flattest)])
+    rays = np.vstack([rays, *(_turn_flatter(ray, up, down, lambda r: along(r, _FAR[:1])[:, 0]) for ray in flattest)])
     d = along(rays, _FAR)
     with np.errstate(invalid="ignore", divide="ignore"):
         slope = np.diff(d, axis=1) / np.log(2.0)
@@ -48,17 +51,18 @@ def require_integrable(
     # an infinite distance is as far as can be
     slope, power = np.where(np.isinf(d[:, 1:]), np.inf, slope), np.where(np.isinf(d[:, 1:]), np.inf, power)
     # flat at the far end, or, for a direction found by search and so not quite exact, over a thousandfold way
-    slow = (slope[:, -4:].min(axis=1) <= m) | (slope[:, :10].max(axis=1) <= m)
+    slow = (slope[:, -_FAR_END:].min(axis=1) <= m) | (slope[:, :_LONG_WAY].max(axis=1) <= m)
     if slow.any():
         first = int(np.flatnonzero(slow)[0])
         moving = [names[free[j]] for j in np.flatnonzero(rays[first])]
         where = f"Along {moving[0]!r}" if len(moving) == 1 else "In a direction without bounds"
         raise ValueError(
             f"DistancePrior: exp(-distance) cannot be integrated. {where} the distance reaches only "
-            f"{d[first, 10]:.4g} however far one goes (it must outgrow {m} x log of the way), so the prior would have "
-            "infinite mass there. Use a distance that grows, such as a norm, or bound those features in the Space."
+            f"{d[first, _LONG_WAY]:.4g} however far one goes (it must outgrow {m} x log of the way), so the prior "
+            "would have infinite mass there. Use a distance that grows, such as a norm, or bound those features in the "
+            "Space."
         )
-    return float(power[:, -4:].min())
+    return float(power[:, -_FAR_END:].min())
 
 
 def _rays(up: Array, down: Array) -> Array:
@@ -71,14 +75,14 @@ def _rays(up: Array, down: Array) -> Array:
     return rays / np.linalg.norm(rays, axis=1, keepdims=True)
 
 
-def _flatter(ray: Array, up: Array, down: Array, distance: Callable[[Array], Array]) -> Array:
+def _turn_flatter(ray: Array, up: Array, down: Array, distance: Callable[[Array], Array]) -> Array:
     """Turn a ray, one coordinate at a time and in ever smaller steps, to where the distance grows least."""
-    best, step = float(distance(ray[None, :])[0]), 0.5
+    best, step = float(distance(ray[None, :])[0]), _FIRST_TURN
     turns = np.vstack([np.diag((up | down).astype(float)), -np.diag((up | down).astype(float))])
-    while step > 1e-14 and best > 0:
+    while step > _LEAST_TURN and best > 0:
         tried = np.clip(ray + step * turns, np.where(down, -np.inf, 0.0), np.where(up, np.inf, 0.0))
         size = np.linalg.norm(tried, axis=1)
-        tried = tried[size > 0.1] / size[size > 0.1, None]
+        tried = tried[size > _SHORTEST_RAY] / size[size > _SHORTEST_RAY, None]
         d = distance(tried)
         if d.min() < best:
             best, ray = float(d.min()), tried[int(np.argmin(d))]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gbce.base import Array
-from gbce.priors._assembled import Categories, assembled
+from gbce.priors._assemble import Categories, assemble
 from gbce.priors._gaussian import require_categories
 from gbce.priors._laws import LAPLACE
 from gbce.priors._located import LocatedPrior, per_feature
@@ -40,4 +40,4 @@ class Laplace:
 
     def at(self, space: Space, x0: Array) -> LocatedPrior:
         """Place the law at the row ``x0``."""
-        return assembled(space, x0, LAPLACE, per_feature(self.b, space, "Laplace: b"), categories=self.categories)
+        return assemble(space, x0, LAPLACE, per_feature(self.b, space, "Laplace: b"), categories=self.categories)

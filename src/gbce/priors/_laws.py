@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri, stdtr
 
+from gbce._numerics import TINY
 from gbce.base import Array
 
-__all__ = ["LAPLACE", "NORMAL", "STUDENT", "Law", "log_mass", "truncated", "untruncated"]
+__all__ = ["LAPLACE", "NORMAL", "STUDENT", "Law", "log_mass", "truncate", "untruncate"]
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,8 @@ class Law:
     """A law symmetric about zero: ``cdf`` must be accurate in the lower tail; the upper one follows by symmetry.
 
     ``from_normal`` maps standard normal noise to the law when there are no bounds. ``cost`` is minus the log density,
-    zero at zero; ``reach`` is how far out it is not yet negligible.
+    zero at zero; ``reach`` is how far out it is not yet negligible: there the cost is 40 or a little more, and the
+    density some 1e-18 of its peak.
     """
 
     name: str
@@ -50,7 +52,7 @@ def _laplace_from_normal(z: Array) -> Array:
 def _student_quantile(u: Array) -> Array:
     """Quantile of Student's law with four degrees of freedom, in closed form."""
     tail = np.minimum(u, 1.0 - u)
-    root = np.sqrt(np.maximum(4.0 * tail * (1.0 - tail), 1e-300))
+    root = np.sqrt(np.maximum(4.0 * tail * (1.0 - tail), TINY))
     size = 2.0 * np.sqrt(np.maximum(np.cos(np.arccos(np.minimum(root, 1.0)) / 3.0) / root - 1.0, 0.0))
     return np.where(u < 0.5, -size, size)
 
@@ -73,6 +75,7 @@ LAPLACE = Law(
     cost=np.abs,
     reach=40.0,
 )
+# four degrees of freedom: heavy tails, a finite variance, and a quantile in closed form
 STUDENT = Law(
     "student",
     lambda t: stdtr(4.0, t),
@@ -84,7 +87,7 @@ STUDENT = Law(
 )
 
 
-def truncated(law: Law, z: Array, low: Array, high: Array) -> Array:
+def truncate(law: Law, z: Array, low: Array, high: Array) -> Array:
     """Map standard normal noise ``z`` to the law restricted to ``[low, high]`` by its inverse CDF.
 
     Works from whichever tail is nearer, so that nothing is lost where the other CDF is close to one.
@@ -95,8 +98,8 @@ def truncated(law: Law, z: Array, low: Array, high: Array) -> Array:
     return np.clip(value, low, high)
 
 
-def untruncated(law: Law, value: Array, low: Array, high: Array) -> Array:
-    """Return the noise that :func:`truncated` maps to ``value``; infinite at the limits."""
+def untruncate(law: Law, value: Array, low: Array, high: Array) -> Array:
+    """Return the noise that :func:`truncate` maps to ``value``; infinite at the limits."""
     with np.errstate(invalid="ignore", divide="ignore"):  # no room between the limits has no noise: NaN
         below = (law.cdf(value) - law.cdf(low)) / (law.cdf(high) - law.cdf(low))
         above = (law.cdf(-value) - law.cdf(-high)) / (law.cdf(-low) - law.cdf(-high))

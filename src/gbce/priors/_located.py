@@ -14,17 +14,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gbce._numerics import WIDEST
 from gbce.base import Array
 from gbce.priors._parts import Part
 from gbce.space import Space
 
 __all__ = ["LocatedPrior", "Placed", "free_features", "per_feature", "require_width"]
 
-WIDEST = 1e15  # units of scale: a double has some 16 digits, so that the row would be lost beside a wider move
-_FARTHEST = 6.0  # latent deviations: at a limit there is no finite one
-_PILOT_SEED, _N_PILOT = 20_001, 20_000
-_MOST_TRIED = 2_000_000  # latent points looked at before constraints are called impossible to meet
-_MOST_IN_VAIN = 500_000  # of these, if none of them meets the constraints
+_FARTHEST = 6.0  # latent deviations that stand for a value at a limit, which has no finite ones: a chance of 1e-9
+_PILOT_SEED = 20_001  # any number, but fixed: the mass of a prior must not depend on the user's seed
+_N_PILOT = 20_000  # points: their error of a share is 0.4% at most; they cost no model call
+_RARE = 0.5 / _N_PILOT  # share of admissible points where the pilot met none
+# How many latent points are tried at a time: a fifth more than are likely to be needed, within these limits; by hand.
+_SPARE, _FEWEST_TRIED, _MOST_AT_ONCE = 1.2, 1_000, 100_000
+# Tried in all before constraints are called impossible to meet; fewer if none was met at all. Both chosen by hand.
+_MOST_TRIED, _MOST_IN_VAIN = 2_000_000, 500_000
 
 Term = Callable[[Array], Array]
 
@@ -111,7 +115,7 @@ class LocatedPrior:
         base = self._base_cost(x)
         if self.distance is not None:
             log_correction = log_q + base
-        more = self._more(x)
+        more = self._term_cost(x)
         if more is not None:
             base, log_correction = base + more, log_correction + more
         if self.conditional:
@@ -120,7 +124,7 @@ class LocatedPrior:
 
     def cost(self, x: Array) -> Array:
         """Return the paper's ``d(row, x)``, ``(n, d)`` to ``(n,)``: minus the log density up to a constant."""
-        base, more = self._base_cost(x), self._more(x)
+        base, more = self._base_cost(x), self._term_cost(x)
         return base if more is None else base + more
 
     def _base_cost(self, x: Array) -> Array:
@@ -130,7 +134,7 @@ class LocatedPrior:
             return self.parts[0].cost(x[:, self.parts[0].where])
         return np.sum([part.cost(x[:, part.where]) for part in self.parts], axis=0)
 
-    def _more(self, x: Array) -> Array | None:
+    def _term_cost(self, x: Array) -> Array | None:
         return np.sum([term(x) for term in self.terms], axis=0) if self.terms else None
 
     def change(self, x: Array) -> Array:
@@ -155,7 +159,8 @@ class LocatedPrior:
         found: list[Array] = []
         have = tried = 0
         while have < n:
-            size = min(max(round(1.2 * (n - have) * (tried + 1) / (have + 1)), 1_000), 100_000)
+            needed = round(_SPARE * (n - have) * (tried + 1) / (have + 1))
+            size = min(max(needed, _FEWEST_TRIED), _MOST_AT_ONCE)
             z = rng.standard_normal((size, self.dimension))
             z = z[self._admissible(z)]
             found.append(z)
@@ -170,7 +175,7 @@ class LocatedPrior:
         if not self.conditional:
             return 1.0
         z = np.random.default_rng(_PILOT_SEED).standard_normal((_N_PILOT, self.dimension))
-        return max(float(self._admissible(z).mean()), 0.5 / _N_PILOT)
+        return max(float(self._admissible(z).mean()), _RARE)
 
     def _admissible(self, z: Array) -> Array:
         """Whether the rows of latent points ``(n, m)`` meet the constraints, without what they would pay: ``(n,)``."""

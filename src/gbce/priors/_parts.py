@@ -12,9 +12,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from gbce.base import Array
-from gbce.priors._laws import Law, truncated, untruncated
+from gbce.priors._laws import Law, truncate, untruncate
 
-__all__ = ["Part", "Reals", "WholeSteps", "standardised"]
+__all__ = ["Part", "Reals", "WholeSteps", "standardise"]
 
 
 class Part(Protocol):
@@ -89,21 +89,21 @@ class Reals:
         if len(cut):
             low, high = self._standard_limits(cut)
             e = np.array(e)
-            e[:, cut] = truncated(self.law, z[:, cut], low, high)
+            e[:, cut] = truncate(self.law, z[:, cut], low, high)
         values = np.clip(self.origin + self.factor * e, self.low, self.high)
         return values, self.law.log_pdf(e).sum(axis=1)
 
     def invert(self, x: Array) -> Array:
         """Return noise for values."""
         if self.factor.ndim == 2:
-            e = standardised(x - self.origin, self.factor)
-            return untruncated(self.law, e, np.full(1, -np.inf), np.full(1, np.inf))
+            e = standardise(x - self.origin, self.factor)
+            return untruncate(self.law, e, np.full(1, -np.inf), np.full(1, np.inf))
         e = (np.clip(x, self.low, self.high) - self.origin) / self.factor
-        return untruncated(self.law, e, *self._standard_limits(np.arange(len(self.where))))
+        return untruncate(self.law, e, *self._standard_limits(np.arange(len(self.where))))
 
     def cost(self, x: Array) -> Array:
         """Return minus the log density."""
-        return self.law.cost(standardised(x - self.origin, self.factor)).sum(axis=1)
+        return self.law.cost(standardise(x - self.origin, self.factor)).sum(axis=1)
 
     def _standard_limits(self, which: Array) -> tuple[Array, Array]:
         return tuple((side - self.origin)[which] / self.factor[which] for side in (self.low, self.high))  # type: ignore[return-value]
@@ -175,6 +175,6 @@ class _Layout(NamedTuple):
         return np.searchsorted(0.5 * (self.values[1:] + self.values[:-1]), x, side="left")
 
 
-def standardised(offset: Array, factor: Array) -> Array:
+def standardise(offset: Array, factor: Array) -> Array:
     """Return ``e`` ``(n, k)`` with ``offset = L e``; by one small inverse: solving for many rows waits for threads."""
     return offset / factor if factor.ndim == 1 else offset @ np.linalg.inv(factor).T

@@ -38,7 +38,7 @@ class Sparse:
     """
 
     base: Prior | None = None
-    change: float = 0.3
+    change: float = 0.3  # chosen by hand
 
     def __post_init__(self) -> None:
         if not isinstance(self.change, (int, float)) or not 0 < self.change < 1:
@@ -49,13 +49,13 @@ class Sparse:
     def at(self, space: Space, x0: Array) -> LocatedPrior:
         """Place the law at the row ``x0``."""
         base = Gaussian() if self.base is None else self.base
-        # conditions between columns are then met by looking: most features stay, so that most candidates meet them
-        located = base.at(_unconditional(space), x0)
+        # conditions are checked on every candidate instead: most features stay, so that most candidates meet them
+        located = base.at(_without_conditions(space), x0)
         if located.distance is not None or located.terms or located.spikes or not _independent(located):
             raise ValueError(
                 "Sparse: base must move each feature by itself: a gbce.Gaussian without cov, or a gbce.Laplace"
             )
-        parts = tuple(_spiked(part, x0[part.where], self.change) for part in located.parts)
+        parts = tuple(_add_spike(part, x0[part.where], self.change) for part in located.parts)
         return LocatedPrior(space, x0, parts, spikes=True)
 
     def learned(self, space: Space, data: Array) -> "Sparse":
@@ -64,7 +64,7 @@ class Sparse:
         return self if learn is None else replace(self, base=learn(space, data))
 
 
-def _unconditional(space: Space) -> Space:
+def _without_conditions(space: Space) -> Space:
     """Return the space without its conditions; what is computed stays as it is."""
     computed = {one.name for one in space.computed}
     features = tuple(replace(f, mutable=False) if f.name in computed else f for f in space.features)
@@ -75,7 +75,7 @@ def _independent(located: LocatedPrior) -> bool:
     return all(getattr(part, "factor", np.zeros(1)).ndim == 1 for part in located.parts)
 
 
-def _spiked(part: Part, origin: Array, change: float) -> Part:
+def _add_spike(part: Part, origin: Array, change: float) -> Part:
     """Return the part with the row's own value given the probability ``1 - change``."""
     if isinstance(part, WholeSteps):
         own = part.values == origin[0]

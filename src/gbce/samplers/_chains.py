@@ -2,7 +2,7 @@
 
 Chains are exact in the limit whatever they start from, so they check other samplers. They know nothing of the
 evidence, nor of how much mass lies in a mode that they never leave; both come from the run that they start from. Its
-points and the chains' states are weighed as one pool, see :func:`_joined`.
+points and the chains' states are weighed as one pool, see :func:`_join`.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 from scipy.special import logsumexp
 
-from gbce._numerics import effective_sample_size, evenly, normalise
-from gbce._validation import require_counts
+from gbce._numerics import HUGE, effective_sample_size, normalise, resample_evenly
+from gbce._validation import is_count, require_counts
 from gbce.base import Array, Sampler
 from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points, SamplerInfo
 from gbce.posterior import GibbsPosterior, Mixture
-from gbce.samplers._importance import candidates
+from gbce.samplers._importance import N_DRAWS, PRIOR_DRAWS, candidates
 from gbce.samplers._moves import Kernel, StepSizes
 from gbce.samplers._slice import Slice
 from gbce.samplers._smc import SMC
@@ -27,13 +27,15 @@ __all__ = ["Chains"]
 
 KernelName = Literal["pcn", "elliptical"]
 
-_MOST_STATES = 20_000  # of all chains together, in the pool
-_MOST_COORDINATES = 100  # that are looked at for convergence
-_LEAST_STATES = 4  # of a chain, for a convergence figure
-_LEAST_BLOCKS = 8  # independent parts of a start without groups
-_BLOCK_ESS = 10.0  # effective points in each part, where there are more
-_PRIOR_DRAWS = 20_000  # for the prior's own mean change; they cost no model call
-_WORST = 1e3  # R-hat of chains that do not move at all
+_LEAST_CHAINS, _LEAST_STEPS = 4, 10  # to compare chains, and their halves, at all (a convention)
+_LEAST_STATES = 4  # of a chain, for a convergence figure: two for each half of it
+_START_SHARE = 0.5  # of the budget; the other half is for the steps
+_MOST_STATES = 20_000  # of all chains together, in the pool: as many as candidates, so that memory is bounded
+_MOST_COORDINATES = 100  # that are looked at for convergence: bounds the time it takes
+_LEAST_BLOCKS = 8  # independent parts of a start without groups: as many as SMC has islands
+_BLOCK_ESS = 10.0  # effective points in each part, where there are more; chosen by hand
+_TAIL = 0.05  # probability in each tail whose effective sample size is given (a convention)
+_WORST_R_HAT = 1e3  # of chains that do not move at all, where it is infinite
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,12 @@ class Chains:
     n_chains : int
         Chains, at least 4.
     n_steps : int
-        StepSizes of each, at least 10, warm-up included.
+        Steps of each, at least 10, warm-up included.
     kernel : {"pcn", "elliptical"}
         Preconditioned Crank-Nicolson proposals, one row of the model per chain and step, or elliptical slice
         sampling, which needs no step size but asks about two to ten rows.
     warmup : int, optional
-        StepSizes that are thrown away, in which pCN's step is adapted to an acceptance of a quarter; it is fixed after
+        Steps that are thrown away, in which pCN's step is adapted to an acceptance of a quarter; it is fixed after
         them. Half of the steps when left out.
     start : Sampler or "prior", optional
         What the chains start from; ``SMC()`` when left out. With ``"prior"`` they start from draws of the prior and
@@ -75,26 +77,28 @@ class Chains:
     200
     """
 
-    n_chains: int = 200
+    n_chains: int = 200  # chosen by hand, as is the next: one model call per step, so that many chains cost little
     n_steps: int = 200
     _: KW_ONLY
     kernel: KernelName = "pcn"
     warmup: int | None = None
     start: Sampler | Literal["prior"] | None = None
-    n_draws: int = 2_000
+    n_draws: int = N_DRAWS
 
     def __post_init__(self) -> None:
         require_counts(self, "n_chains", "n_steps", "n_draws")
-        if self.n_chains < 4:
-            raise ValueError(f"Chains: n_chains must be at least 4, not {self.n_chains}: chains are compared")
-        if self.n_steps < 10:
-            raise ValueError(f"Chains: n_steps must be at least 10, not {self.n_steps}")
+        if self.n_chains < _LEAST_CHAINS:
+            raise ValueError(
+                f"Chains: n_chains must be at least {_LEAST_CHAINS}, not {self.n_chains}: chains are compared"
+            )
+        if self.n_steps < _LEAST_STEPS:
+            raise ValueError(f"Chains: n_steps must be at least {_LEAST_STEPS}, not {self.n_steps}")
         if self.kernel not in get_args(KernelName):
             raise ValueError(f"Chains: kernel must be one of {get_args(KernelName)}, not {self.kernel!r}")
-        whole = isinstance(self.warmup, (int, np.integer)) and not isinstance(self.warmup, bool)
-        if self.warmup is not None and not (whole and 0 <= self.warmup <= self.n_steps - _LEAST_STATES):
+        most = self.n_steps - _LEAST_STATES
+        if self.warmup is not None and not (is_count(self.warmup, least=0) and self.warmup <= most):
             raise ValueError(
-                f"Chains: warmup must be a whole number from 0 to {self.n_steps - _LEAST_STATES}, so that "
+                f"Chains: warmup must be a whole number from 0 to {most}, so that "
                 f"{_LEAST_STATES} of {self.n_steps} steps are kept, not {self.warmup!r}"
             )
         known = self.start is None or (isinstance(self.start, str) and self.start == "prior")
@@ -108,30 +112,30 @@ class Chains:
 
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
         """Draw: the start's model calls, then one for each step of all chains (several with slices)."""
-        begun = self._begun(posterior, rng)
-        # the start has settled eta where it was open, and knows how far it came where the budget was short
-        mixture = replace(posterior.mixture, eta=begun.draws.rungs[-1])
+        start = self._begin(posterior, rng)
+        # the start has found eta where it was open, and knows how far it came where the budget was short
+        mixture = replace(posterior.mixture, eta=start.draws.rungs[-1])
 
         def u(points: Points) -> Array:
             return mixture.potential(points.loss) + points.log_correction
 
-        walk = self._walk(Kernel(posterior, u) if self.kernel == "pcn" else Slice(posterior, u), rng, begun.points)
-        info = self._info(begun, walk)
+        walk = self._walk(Kernel(posterior, u) if self.kernel == "pcn" else Slice(posterior, u), rng, start.points)
+        info = self._info(start, walk)
         if not walk.states:
-            return replace(begun.draws, info=info).resample(rng, self.n_draws)
+            return replace(start.draws, info=info).resample(rng, self.n_draws)
         info = replace(info, acceptance=walk.acceptance, step=walk.step)
-        info = _with_mixing(info, walk.states, mixture)
-        return self._weighed(posterior, rng, begun, walk.states, mixture, info).resample(rng, self.n_draws)
+        info = _add_mixing(info, walk.states, mixture)
+        return self._weigh(posterior, rng, start, walk.states, mixture, info).resample(rng, self.n_draws)
 
-    def _info(self, begun: "_Start", walk: "_Walk") -> "ChainsInfo":
-        before = begun.draws.info
-        done = len(walk.states) == self.kept and len(begun.points) == self.n_chains
+    def _info(self, start: "_Start", walk: "_Walk") -> "ChainsInfo":
+        before = start.draws.info
+        done = len(walk.states) == self.kept and len(start.points) == self.n_chains
         return ChainsInfo(
             complete=done and before.complete,
             goal_met=before.goal_met,
             start="prior" if self.start == "prior" else type(self._starter).__name__,
             kernel=self.kernel,
-            n_chains=len(begun.points),
+            n_chains=len(start.points),
             n_steps=walk.n_steps,
             own_evidence=self.start != "prior",
         )
@@ -140,13 +144,14 @@ class Chains:
     def _starter(self) -> Sampler:
         return SMC() if self.start is None or self.start == "prior" else self.start
 
-    def _begun(self, posterior: GibbsPosterior, rng: np.random.Generator) -> "_Start":
-        half = replace(posterior, budget=posterior.budget.share(0.5))
+    def _begin(self, posterior: GibbsPosterior, rng: np.random.Generator) -> "_Start":
+        """Run the sampler that chains start from, or draw their starts from the prior."""
+        half = replace(posterior, budget=posterior.budget.share(_START_SHARE))
         if self.start != "prior":
-            return _from_pool(self._starter.sample(half, rng), rng, self.n_chains)
+            return _start_from_pool(self._starter.sample(half, rng), rng, self.n_chains)
         points = candidates(posterior, rng, self.n_chains)
         if posterior.goal is None:
-            draws = Draws.weighed(points, posterior.mixture, posterior.prior)
+            draws = Draws.weigh(points, posterior.mixture, posterior.prior)
         else:
             draws = self._starter.sample(half, rng)
         n = len(points)
@@ -172,20 +177,21 @@ class Chains:
         step = steps.plain if self.kernel == "pcn" or not went else float(np.mean([one.plain for one in went]))
         return _Walk(states, step, accepted, len(tried) + len(states))
 
-    def _weighed(
+    def _weigh(
         self,
         posterior: GibbsPosterior,
         rng: np.random.Generator,
-        begun: "_Start",
+        start: "_Start",
         states: Sequence[Points],
         mixture: Mixture,
         info: "ChainsInfo",
     ) -> Draws:
-        most = max(_MOST_STATES // len(begun.points), 1)
+        """Weigh the start's points and some of the states together."""
+        most = max(_MOST_STATES // len(start.points), 1)
         chosen = np.unique(np.linspace(0, len(states) - 1, min(most, len(states))).round().astype(int))
-        pool, base, groups = _joined(begun, [states[i] for i in chosen], mixture)
-        prior, rungs, evidence_inflation = posterior.prior, begun.draws.rungs, begun.draws.evidence_inflation
-        draws = Draws.weighed(
+        pool, base, groups = _join(start, [states[i] for i in chosen], mixture)
+        prior, rungs, evidence_inflation = posterior.prior, start.draws.rungs, start.draws.evidence_inflation
+        draws = Draws.weigh(
             pool,
             mixture,
             prior,
@@ -198,11 +204,11 @@ class Chains:
         if self.start != "prior":
             return draws
         # chains that count equally say nothing of the evidence's error, and few prior draws little of the prior
-        placed = prior.place(rng.standard_normal((_PRIOR_DRAWS, prior.dimension)))
+        placed = prior.place(rng.standard_normal((PRIOR_DRAWS, prior.dimension)))
         return replace(
             draws,
-            log_evidence=begun.draws.log_evidence,
-            log_evidence_se=begun.draws.log_evidence_se,
+            log_evidence=start.draws.log_evidence,
+            log_evidence_se=start.draws.log_evidence_se,
             prior_change=normalise(-placed.log_correction) @ prior.change(placed.x),
         )
 
@@ -270,7 +276,7 @@ class _Walk(NamedTuple):
     n_steps: int
 
 
-def _from_pool(draws: Draws, rng: np.random.Generator, n_chains: int) -> _Start:
+def _start_from_pool(draws: Draws, rng: np.random.Generator, n_chains: int) -> _Start:
     """Start chains in every independent part of a pool, with the mass that this part found.
 
     Before they are divided by their sum, the masses times any average over such a chain's states have the right
@@ -288,12 +294,12 @@ def _from_pool(draws: Draws, rng: np.random.Generator, n_chains: int) -> _Start:
     picks = np.empty(n_chains, dtype=int)
     for part in range(parts):
         own, chains = np.flatnonzero(groups == part), chain_groups == part
-        picks[chains] = own[evenly(rng, weights[own], int(chains.sum()))]
+        picks[chains] = own[resample_evenly(rng, weights[own], int(chains.sum()))]
     mass = np.bincount(groups, weights=weights) / np.bincount(chain_groups)
     return _Start(draws, groups, draws.pool.take(picks), mass[chain_groups], chain_groups)
 
 
-def _joined(begun: _Start, states: Sequence[Points], mixture: Mixture) -> tuple[Points, Array, Array]:
+def _join(start: _Start, states: Sequence[Points], mixture: Mixture) -> tuple[Points, Array, Array]:
     """Return the start's points and the chains' states as one pool, the log weight ``base`` of each, and its group.
 
     The start's pool stands for the latent law and the states for the posterior. A point's weight in either is shared
@@ -301,7 +307,7 @@ def _joined(begun: _Start, states: Sequence[Points], mixture: Mixture) -> tuple[
     1995; the two shares add up to one at every point). Where the posterior is dense the states count, and in the
     prior's far ends the start's points, so that no reweighting rests on the inverse of a density.
     """
-    draws, after = begun.draws, Points.joined(states)
+    draws, after = start.draws, Points.join(states)
 
     def u(points: Points) -> Array:
         return mixture.potential(points.loss) + points.log_correction
@@ -310,18 +316,18 @@ def _joined(begun: _Start, states: Sequence[Points], mixture: Mixture) -> tuple[
     log_z = logsumexp(log_weights) - logsumexp(draws.log_base_weights)
     log_ratio = np.log(len(after) / effective_sample_size(normalise(draws.log_base_weights))) - log_z
     with np.errstate(divide="ignore"):  # a part of the start that found nothing has no mass
-        mass = np.log(np.tile(begun.mass, len(states))) - np.log(len(states))
+        mass = np.log(np.tile(start.mass, len(states))) - np.log(len(states))
     base = np.concatenate(
         [
             draws.log_base_weights - logsumexp(log_weights) - np.logaddexp(0.0, log_ratio - u(draws.pool)),
             mass + log_ratio - np.logaddexp(0.0, log_ratio - u(after)),
         ]
     )
-    groups = np.concatenate([begun.groups, np.tile(begun.chain_groups, len(states))])
-    return Points.joined([draws.pool, after]), base, groups
+    groups = np.concatenate([start.groups, np.tile(start.chain_groups, len(states))])
+    return Points.join([draws.pool, after]), base, groups
 
 
-def _with_mixing(info: ChainsInfo, states: Sequence[Points], mixture: Mixture) -> ChainsInfo:
+def _add_mixing(info: ChainsInfo, states: Sequence[Points], mixture: Mixture) -> ChainsInfo:
     """Add R-hat and effective sample sizes of the worst figure, as far as there are states enough."""
     if len(states) < _LEAST_STATES:
         return info
@@ -331,7 +337,7 @@ def _with_mixing(info: ChainsInfo, states: Sequence[Points], mixture: Mixture) -
     some = np.arange(m) if m <= _MOST_COORDINATES else np.linspace(0, m - 1, _MOST_COORDINATES).astype(int)
     watched = np.array(
         [
-            np.column_stack([p.z[:, some], np.square(p.z).sum(axis=1), np.minimum(mixture.potential(p.loss), 1e300)])
+            np.column_stack([p.z[:, some], np.square(p.z).sum(axis=1), np.minimum(mixture.potential(p.loss), HUGE)])
             for p in states
         ]
     ).transpose(2, 1, 0)  # (figure, chain, step)
@@ -340,10 +346,10 @@ def _with_mixing(info: ChainsInfo, states: Sequence[Points], mixture: Mixture) -
         return info
     with np.errstate(all="ignore"):
         r_hat = array_stats.rhat(watched)
-        bulk, tail = array_stats.ess(watched, method="bulk"), array_stats.ess(watched, method="tail", prob=0.05)
+        bulk, tail = array_stats.ess(watched, method="bulk"), array_stats.ess(watched, method="tail", prob=_TAIL)
     return replace(
         info,
-        r_hat=float(np.minimum(np.nan_to_num(r_hat, nan=_WORST), _WORST).max()),
+        r_hat=float(np.minimum(np.nan_to_num(r_hat, nan=_WORST_R_HAT), _WORST_R_HAT).max()),
         ess_bulk=float(np.nan_to_num(bulk, nan=0.0).min()),
         ess_tail=float(np.nan_to_num(tail, nan=0.0).min()),
     )

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from gbce._numerics import normalise, systematic
+from gbce._numerics import MATRIX_UP_TO, TINY, normalise, resample_systematically
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.draws import Points, SamplerInfo
@@ -18,14 +18,16 @@ from gbce.samplers._tempering import Bridge, Population, next_level
 
 __all__ = ["ENOUGH", "Climb", "SMCInfo", "climb"]
 
-ENOUGH = 0.5  # of the points that are moved: the effective sample size that every rung keeps
-_FORGOTTEN = 0.25  # correlation with its start at which a population has moved on
-_LAST = 4  # times as many points of the last rung are kept as of the others
-_PATIENCE = 6  # rungs without progress before a goal is given up
-_MAX_RUNGS = 500
+ENOUGH = 0.5  # of the points that are moved: the effective sample size that every rung keeps (a convention)
+_FORGOTTEN = 0.25  # correlation with its start at which a population has moved on; chosen by hand
+_LAST_RUNG = 4  # times as many points of the last rung are kept as of the others: the posterior rests on it most
+_MAX_RUNGS = 500  # against a climb without end
 _MOST_CELLS = 10_000_000  # numbers in the places of one rung that are kept: 80 MB; up to 100 coordinates that is all
-_MATRIX_UP_TO = 128  # coordinates whose principal direction is found exactly; any direction would do
-_POWERS = 15  # of a matrix: a direction that stands out is found by then
+_POWERS = 15  # of a matrix: a direction that stands out is found by then, and any direction would do
+_LEAST_WORTH = 10.0  # independent points that a fitted law is said to rest on, however few there are
+# A goal is given up after so many rungs that came no closer by this share of what was missing at first, and on which
+# the loss did not fall to this share of what it was. Chosen by hand.
+_PATIENCE, _CLOSER, _LOWER = 6, 0.01, 0.9
 
 
 @dataclass
@@ -40,14 +42,14 @@ class Climb:
     memory: list[float] = field(default_factory=list)
     rounds: int = 1
 
-    def joined(self, other: "Climb") -> "Climb":
+    def join(self, other: "Climb") -> "Climb":
         """Return this climb with the islands of another one up the same levels beside its own."""
 
         def larger(mine: list[Any], theirs: list[Any]) -> list[Any]:
             return [max(pair) for pair in zip(mine, theirs, strict=True)]
 
         return Climb(
-            [mine.beside(theirs) for mine, theirs in zip(self.rungs, other.rungs, strict=True)],
+            [mine.join(theirs) for mine, theirs in zip(self.rungs, other.rungs, strict=True)],
             self.top,
             self.complete,
             larger(self.sweeps, other.sweeps),
@@ -137,12 +139,12 @@ def climb(
         else:
             level, increments = next_level(now, bridge, ENOUGH * states * min(n, len(now.points)), end)
         done.top = level
-        moving = _resampled(now, rng, increments, level, n)
+        moving = _resample(now, rng, increments, level, n)
         kernel = _kernel(posterior, bridge, now, moving, increments, states)
-        moves = _moved(rng, kernel, moving, steps, max_sweeps)
+        moves = _move(rng, kernel, moving, steps, max_sweeps)
         if moves.sweeps:
             now, steps = moves.population, moves.steps
-            done.rungs.append(now.kept(n))
+            done.rungs.append(now.thin(n))
             done.sweeps.append(moves.sweeps)
             done.acceptance.append(moves.acceptance)
             done.memory.append(moves.memory)
@@ -151,11 +153,11 @@ def climb(
             break
         history.add(now, bridge)
     if len(done.rungs) > 1:
-        done.rungs[-1] = now.kept(_LAST * n)
+        done.rungs[-1] = now.thin(_LAST_RUNG * n)
     return done
 
 
-def _resampled(before: Population, rng: np.random.Generator, increments: Array, level: float, n: int) -> Population:
+def _resample(before: Population, rng: np.random.Generator, increments: Array, level: float, n: int) -> Population:
     """Carry each island to a level and pick its points there, as many from each.
 
     They are picked in order along the direction in which they differ most: so a mode keeps its share.
@@ -168,21 +170,21 @@ def _resampled(before: Population, rng: np.random.Generator, increments: Array, 
         if not np.isfinite(increments[own]).any():  # it found nothing and counts for nothing, but goes on
             own = np.arange(len(increments))
         weights = normalise(increments[own])
-        order = np.argsort(_along(before.points.z[own], weights), kind="stable")
-        picks.append(own[order[systematic(rng, weights[order], each)]])
+        order = np.argsort(_principal_coordinates(before.points.z[own], weights), kind="stable")
+        picks.append(own[order[resample_systematically(rng, weights[order], each)]])
     points = before.points.take(np.concatenate(picks))
-    return Population(points, np.repeat(np.arange(n_islands), each), level, before.carried(increments))
+    return Population(points, np.repeat(np.arange(n_islands), each), level, before.log_z_after(increments))
 
 
-def _along(z: Array, weights: Array) -> Array:
+def _principal_coordinates(z: Array, weights: Array) -> Array:
     """Coordinates ``(n,)`` of weighted points ``(n, m)`` along their first principal direction, or about along it."""
     offset = z - weights @ z
-    if z.shape[1] <= _MATRIX_UP_TO:
+    if z.shape[1] <= MATRIX_UP_TO:
         return offset @ np.linalg.eigh((offset * weights[:, None]).T @ offset)[1][:, -1]
     direction = np.eye(z.shape[1])[np.argmax(weights @ np.square(offset))]
     for _ in range(_POWERS):
         direction = (weights * (offset @ direction)) @ offset
-        direction /= max(float(np.linalg.norm(direction)), 1e-300)
+        direction /= max(float(np.linalg.norm(direction)), TINY)
     return offset @ direction
 
 
@@ -201,8 +203,8 @@ def _kernel(
         if not np.isfinite(increments[other]).any():  # that half found nothing: then all is known from this one
             other = np.ones(len(increments), dtype=bool)
         weights = normalise(increments[other])
-        worth = max(1.0 / float(np.square(weights).sum()) / states, 10.0)
-        law = NormalLaw.fitted(before.points.z[other], weights, worth)
+        worth = max(1.0 / float(np.square(weights).sum()) / states, _LEAST_WORTH)
+        law = NormalLaw.fit(before.points.z[other], weights, worth)
         learned.append(Learned(law, moving.points.z[moving.island % 2 != half]))
     jumps = bridge.landmarks if isinstance(bridge.landmarks, Guide) else None
     return Kernel(posterior, lambda points: bridge.u(points, moving.level), learned, moving.island % 2, jumps)
@@ -217,7 +219,7 @@ class _Moves(NamedTuple):
     broke: bool
 
 
-def _moved(rng: np.random.Generator, kernel: Kernel, start: Population, steps: StepSizes, max_sweeps: int) -> _Moves:
+def _move(rng: np.random.Generator, kernel: Kernel, start: Population, steps: StepSizes, max_sweeps: int) -> _Moves:
     """Move until the points have forgotten their start; every place they pass through is kept (Dau and Chopin, 2022).
 
     All places are draws from the rung's law, since the start was one; those that were paid for are not thrown away.
@@ -243,7 +245,7 @@ def _moved(rng: np.random.Generator, kernel: Kernel, start: Population, steps: S
         known = memory(start.points, now, kernel.u)
     if not accepted:
         return _Moves(start, steps, 0, float("nan"), known, broke)
-    everywhere = Population(Points.joined(passed), np.tile(start.island, len(passed)), start.level, start.log_z)
+    everywhere = Population(Points.join(passed), np.tile(start.island, len(passed)), start.level, start.log_z)
     return _Moves(everywhere, steps, len(accepted), float(np.mean(accepted)), known, broke)
 
 
@@ -273,6 +275,6 @@ class _History:
             return True
         if len(self.missing) <= _PATIENCE:
             return False
-        closer = self.missing[-1 - _PATIENCE] - self.missing[-1] > 0.01 * abs(self.missing[0])
-        lower = self.loss[-1] < 0.9 * self.loss[-1 - _PATIENCE]
+        closer = self.missing[-1 - _PATIENCE] - self.missing[-1] > _CLOSER * abs(self.missing[0])
+        lower = self.loss[-1] < _LOWER * self.loss[-1 - _PATIENCE]
         return not (closer or lower)

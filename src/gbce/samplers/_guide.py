@@ -6,22 +6,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from gbce._numerics import effective_sample_size, evenly, normalise
+from gbce._numerics import TINY, effective_sample_size, normalise, resample_evenly
 from gbce.base import Array
 from gbce.draws import Draws
 from gbce.posterior import Mixture
 from gbce.samplers._moves import NormalLaw
 
-__all__ = ["Guide", "guide_of"]
+__all__ = ["Guide", "fit_guide"]
 
+# Chosen by hand: a guide that fits badly costs effective draws, but its density is in the weights.
 _SHARE = 0.5  # of the points that a run starts from
-_FITTED_TO = 4_000  # points
-_MOST = 24  # laws
-_LEAST_POINTS = 40  # of a law
-_WIDER = 1.5  # variances, because a mode that was met by chance is wider than what was seen of it
-_ITERATIONS = 30
-_AT_ONCE = 4_096  # points
-_TRIMMED = 0.5  # power of an island's evidence: how much mass a mode has is not known yet where islands disagree
+_FITTED_POINTS = 4_000  # that laws are fitted to
+_MOST_LAWS = 24  # for one run
+_LEAST_POINTS = 40  # independent ones, of a law
+_WIDER = 1.5  # times the fitted variances, because a mode that was met by chance is wider than what was seen of it
+_ITERATIONS = 30  # of expectation and maximisation, at most
+_BLOCK_POINTS = 4_096  # whose densities are computed together: bounds memory
+_EVENING = 0.5  # power of an island's evidence taken away: where islands disagree, a mode's mass is not known yet
 
 
 @dataclass(frozen=True)
@@ -57,29 +58,31 @@ class Guide:
         return np.logaddexp(np.log1p(-self.share), np.log(self.share) + self.near(z))
 
 
-def guide_of(runs: Sequence[Draws], rng: np.random.Generator, mixture: Mixture, mass: float = 1.0) -> Guide:
+def fit_guide(runs: Sequence[Draws], rng: np.random.Generator, mixture: Mixture, mass: float = 1.0) -> Guide:
     """Fit normal laws to the points of all islands of some runs; ``mass`` of the latent law meets the constraints.
 
     Each is looked at twice, at its eta and half-way up to it, where islands still have modes that most lose later. The
     fit need not be good: what is drawn from it is weighed by its density.
     """
     long = [run for run in runs if len(run.rungs) > 1]
-    half = [run.reweighed(replace(mixture, eta=run.rungs[len(run.rungs) // 2 - 1])) for run in long]
-    laws = [law.widened(_WIDER) for run in (*runs, *half) for law in _fitted(run, rng)]
+    half = [run.reweigh(replace(mixture, eta=run.rungs[len(run.rungs) // 2 - 1])) for run in long]
+    laws = [law.widen(_WIDER) for run in (*runs, *half) for law in _fit_laws(run, rng)]
     return Guide(tuple(laws), mass * _SHARE / (mass * _SHARE + 1 - _SHARE))
 
 
-def _fitted(run: Draws, rng: np.random.Generator) -> list[NormalLaw]:
+def _fit_laws(run: Draws, rng: np.random.Generator) -> list[NormalLaw]:
     """Cluster a run's points, and refine the clusters by expectation and maximisation."""
-    weights = _evened(run)
-    z = run.pool.z[evenly(rng, weights, _FITTED_TO)]
-    each = min(effective_sample_size(weights), _FITTED_TO) / _FITTED_TO  # independent points that one stands for
-    part = _clustered(rng, z, int(np.clip(each * len(z) / _LEAST_POINTS, 1, _MOST)))
+    weights = _even_out(run)
+    z = run.pool.z[resample_evenly(rng, weights, _FITTED_POINTS)]
+    each = (
+        min(effective_sample_size(weights), _FITTED_POINTS) / _FITTED_POINTS
+    )  # independent points that one stands for
+    part = _cluster(rng, z, int(np.clip(each * len(z) / _LEAST_POINTS, 1, _MOST_LAWS)))
     for _ in range(_ITERATIONS):
         large = each * part.sum(axis=0) >= _LEAST_POINTS
         part = part[:, large] if large.any() else np.ones((len(z), 1))
         size = part.sum(axis=0)
-        laws = [NormalLaw.fitted(z, column / total, each * total) for column, total in zip(part.T, size, strict=True)]
+        laws = [NormalLaw.fit(z, column / total, each * total) for column, total in zip(part.T, size, strict=True)]
         log_part = _log_densities(laws, z) + np.log(size)
         before, part = part, np.exp(log_part - logsumexp(log_part, axis=1, keepdims=True))
         if np.array_equal(before, part):  # every further round would be the same
@@ -87,12 +90,12 @@ def _fitted(run: Draws, rng: np.random.Generator) -> list[NormalLaw]:
     return laws
 
 
-def _evened(draws: Draws) -> Array:
-    """Weights ``(N,)`` of the pool's points with islands nearer to each other than their evidence is."""
+def _even_out(draws: Draws) -> Array:
+    """Return weights ``(N,)`` of the pool's points under which islands differ less than their evidences do."""
     groups = np.zeros(len(draws.pool), dtype=int) if draws.groups is None else draws.groups
     island = np.bincount(groups, weights=draws.pool_weights)[groups]
     with np.errstate(divide="ignore"):
-        return normalise(np.log(draws.pool_weights) - _TRIMMED * np.log(np.maximum(island, 1e-300)))
+        return normalise(np.log(draws.pool_weights) - _EVENING * np.log(np.maximum(island, TINY)))
 
 
 def _log_densities(laws: Sequence[NormalLaw], z: Array) -> Array:
@@ -105,14 +108,14 @@ def _log_densities(laws: Sequence[NormalLaw], z: Array) -> Array:
     narrower = np.zeros((len(whose), len(laws)))
     narrower[np.arange(len(whose)), whose] = np.concatenate([1 / law.variance - 1 for law in laws])
     densities = z @ mean + level
-    for start in range(0, len(z), _AT_ONCE):
-        some = slice(start, start + _AT_ONCE)
+    for start in range(0, len(z), _BLOCK_POINTS):
+        some = slice(start, start + _BLOCK_POINTS)
         densities[some] -= 0.5 * np.square(z[some] @ directions - centre) @ narrower
     return densities
 
 
-def _clustered(rng: np.random.Generator, z: Array, k: int) -> Array:
-    """Whose of ``k`` clusters each point ``(n, m)`` is, as a table ``(n, k)`` of zeros and ones.
+def _cluster(rng: np.random.Generator, z: Array, k: int) -> Array:
+    """Return the cluster membership of points ``(n, m)``: a table ``(n, k)`` of zeros and ones.
 
     Centres are points far from each other (Arthur and Vassilvitskii, 2007), clusters what lies nearest to each.
     """

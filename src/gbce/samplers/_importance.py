@@ -12,7 +12,10 @@ from gbce.draws import Draws, Points, SamplerInfo
 from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
 
-__all__ = ["Importance", "candidates"]
+__all__ = ["N_CANDIDATES", "N_DRAWS", "PRIOR_DRAWS", "Importance", "candidates"]
+
+N_CANDIDATES, N_DRAWS = 20_000, 2_000  # N_cand and N_samp of the paper's experiments in two dimensions
+PRIOR_DRAWS = 20_000  # for figures of the prior alone, where the pool has few points of it; they cost no model call
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,8 @@ class Importance:
     Importance(n_candidates=500, n_draws=100)
     """
 
-    n_candidates: int = 20_000
-    n_draws: int = 2_000
+    n_candidates: int = N_CANDIDATES
+    n_draws: int = N_DRAWS
 
     def __post_init__(self) -> None:
         require_counts(self, "n_candidates", "n_draws")
@@ -52,10 +55,10 @@ class Importance:
         mixture = posterior.mixture
         info: SamplerInfo = ImportanceInfo(complete=len(pool) == self.n_candidates)
         if posterior.goal is not None:
-            flat = Draws.weighed(pool, replace(mixture, eta=0.0), posterior.prior)
+            flat = Draws.weigh(pool, replace(mixture, eta=0.0), posterior.prior)
             eta, met = solve_eta(flat, mixture, posterior.goal)
             mixture, info = replace(mixture, eta=eta), replace(info, goal_met=met)
-        return Draws.weighed(pool, mixture, posterior.prior, info=info).resample(rng, self.n_draws)
+        return Draws.weigh(pool, mixture, posterior.prior, info=info).resample(rng, self.n_draws)
 
 
 def candidates(posterior: GibbsPosterior, rng: np.random.Generator, n: int) -> Points:
@@ -64,19 +67,19 @@ def candidates(posterior: GibbsPosterior, rng: np.random.Generator, n: int) -> P
     parts: list[Points] = []
     try:
         for some in posterior.portions(n):
-            parts.append(Points.evaluated(posterior, z[some]))
+            parts.append(Points.evaluate(posterior, z[some]))
     except BudgetSpentError:  # time ran out earlier than was foreseen: what there is, is returned
         if not parts and posterior.budget.deadline is None:
             raise
     if not parts and posterior.budget.deadline is not None:
-        parts = _at_least_some(posterior, z)
+        parts = _ask_one_batch(posterior, z)
     if not parts:
         raise BudgetSpentError("the budget does not allow a single candidate: raise max_model_rows or time_budget")
-    return parts[0] if len(parts) == 1 else Points.joined(parts)
+    return parts[0] if len(parts) == 1 else Points.join(parts)
 
 
-def _at_least_some(posterior: GibbsPosterior, z: Array) -> list[Points]:
+def _ask_one_batch(posterior: GibbsPosterior, z: Array) -> list[Points]:
     """Ask about one batch in the time that is left in all: without candidates there is nothing to go on with."""
     whole = replace(posterior, budget=posterior.budget.outermost)
     size = min(posterior.budget.rows_left, len(z), whole.budget.batch(len(z), whole.panel.load))
-    return [Points.evaluated(whole, z[:size])] if whole.budget.time_left > 0 and size > 0 else []
+    return [Points.evaluate(whole, z[:size])] if whole.budget.time_left > 0 and size > 0 else []

@@ -22,9 +22,11 @@ from gbce.priors._located import Placed
 
 __all__ = ["MANY_MODELS", "sample_jointly"]
 
-MANY_MODELS = 20  # from which on points carry an index, unless the user says otherwise
-_PRIOR_POINTS = 500  # shown to every model beside the draws, for what concerns the prior and smaller etas
-_BLOCKS = 20  # into which independent candidates are cut, for errors between them
+MANY_MODELS = 20  # from which on points carry an index, unless the user says otherwise; chosen by hand
+_PRIOR_POINTS = 500  # shown to every model beside the draws, for what concerns the prior and smaller etas; by hand
+_BLOCKS = 20  # into which independent candidates are cut, for errors between them; Student's factor is then 1.07
+_SAMPLING_SHARE = 0.7  # of the budget; the rest is for showing draws to every model (chosen by hand)
+_INSIDE = 1e-12  # from zero and one: a model without weight has no stretch of the axis, and its middle may be an end
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class _JointPrior(LocatedPrior):
 
     @property
     def _cuts(self) -> Array:
+        """Cut the axis of the last coordinate into one stretch for each model, as probable as its weight."""
         return ndtri(np.minimum(np.cumsum(self.weights)[:-1], 1.0))
 
     def place(self, z: Array) -> Placed:
@@ -52,7 +55,7 @@ class _JointPrior(LocatedPrior):
         """Return latent points of rows ``(n, d)``, with models in turn."""
         edges = np.append(0.0, np.cumsum(self.weights))
         turn = np.arange(len(x)) % len(self.weights)
-        middle = ndtri(np.clip(0.5 * (edges[turn] + edges[turn + 1]), 1e-12, 1 - 1e-12))
+        middle = ndtri(np.clip(0.5 * (edges[turn] + edges[turn + 1]), _INSIDE, 1 - _INSIDE))
         return np.column_stack([super().locate(x), middle])
 
     def change(self, x: Array) -> Array:
@@ -103,6 +106,8 @@ class _JointPosterior(GibbsPosterior):
 def sample_jointly(sampler: Sampler, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
     """Draw from the mixture of many models with one model asked about each point."""
     weights = posterior.mixture.weights
+    # The law of (x, k) is w_k exp(-eta loss_k(x)) p(x), whose marginal in x is the mixture. The weights are in the
+    # prior of k, so that the potential is that of a single model: the sampler need not know that there are several.
     options = {f.name: getattr(posterior.prior, f.name) for f in fields(LocatedPrior)}
     joint = _JointPosterior(
         _JointPrior(**options, weights=weights),
@@ -110,10 +115,12 @@ def sample_jointly(sampler: Sampler, posterior: GibbsPosterior, rng: np.random.G
         posterior.target,
         Mixture(posterior.mixture.eta, np.ones(1)),
         landmarks=posterior.landmarks,
-        budget=posterior.budget.share(0.7),
+        budget=posterior.budget.share(_SAMPLING_SHARE),
     )
     found = sampler.sample(joint, rng)
     mixture = replace(posterior.mixture, eta=found.rungs[-1])
+    # Draws of x are now draws of the mixture, but each has one model's loss. As many of them as can be afforded, evenly
+    # spread, are shown to all models, and so are fresh points of the prior, which the draws need not cover.
     which = found.index
     most = posterior.affords(len(which) + _PRIOR_POINTS)
     if most < 2:
@@ -123,16 +130,19 @@ def sample_jointly(sampler: Sampler, posterior: GibbsPosterior, rng: np.random.G
     which = which[np.linspace(0, len(which) - 1, min(len(which), max(most - _PRIOR_POINTS, most // 2))).astype(int)]
     blocks = found.groups if found.groups is not None else np.arange(len(found.pool)) % _BLOCKS
     fresh = posterior.prior.draw(rng, min(_PRIOR_POINTS, most - len(which)))
-    pool = Points.evaluated(posterior, np.vstack([found.pool.z[which, :-1], fresh]))
+    pool = Points.evaluate(posterior, np.vstack([found.pool.z[which, :-1], fresh]))
     groups = np.append(blocks[which], np.arange(len(fresh)) % (int(blocks.max()) + 1))
-    # both sets of points as draws of one mixture, against the latent law that meets the constraints
+    # Both sets are weighed as draws of one mixture of the posterior and the latent law that meets the constraints (the
+    # balance heuristic of Veach and Guibas, 1995): n_1 exp(-potential - log_correction) / Z + n_2, against the latent
+    # law. So the weights are bounded at every smaller eta, and any other weights or combination is a reweighting.
     log_z = found.log_evidence + log_mean_exp(-pool.log_correction[len(which) :])
     drawn = np.log(len(which)) - mixture.potential(pool.loss) - pool.log_correction - log_z
     base = -logsumexp([drawn, np.full(len(pool), np.log(len(fresh)))], axis=0)
     info = replace(found.info, joint=True, model_evidence=tuple(_evidence_by_model(found, weights)))
-    draws = Draws.weighed(
+    draws = Draws.weigh(
         pool, mixture, posterior.prior, log_base_weights=base, groups=groups, rungs=found.rungs, info=info
     )
+    # figures of the run itself rest on all of its points, and are better known than from the few shown to every model
     draws = replace(
         draws,
         log_evidence=found.log_evidence,

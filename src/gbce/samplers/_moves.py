@@ -24,14 +24,23 @@ from gbce.posterior import GibbsPosterior
 __all__ = ["Kernel", "Learned", "NormalLaw", "StepSizes", "memory"]
 
 _PLAIN, _PARTIAL, _FITTED, _HOP = 0, 1, 2, 3
+# The numbers of this file change how fast points move, never what they are draws of. They were chosen by hand, except
+# where a reference is given.
 _SHARES = (0.05, 0.15, 0.6, 0.2)  # fitted moves go farthest; the others are for places that no normal law fits
-_BOLD = 0.5  # of the fitted proposals: drawn afresh, however seldom that is accepted
-_JUMPING = 0.5  # of the bold proposals, where there is a law to jump to
+_BOLD_SHARE = 0.5  # of the fitted proposals: drawn afresh, however seldom that is accepted
+_JUMP_SHARE = 0.5  # of the bold proposals, where there is a law to jump to
 _MAX_HOP = 8  # directions of one hop
+_BY_LAW_SHARE, _FULL_SHARE = 0.5, 0.5  # of the hops: along fitted directions, and by the whole difference
+_HOP_SCALE = 2.38  # over the root of twice the directions: that of a random walk (ter Braak and Vrugt, 2008)
 _BLUR = 0.01  # so that hops reach every place
-_ACCEPTANCE = 0.25  # to which steps are adapted
-_GAIN = 2.0  # of the adaptation, on the log scale
+_ACCEPTANCE = 0.25  # to which steps are adapted; for random walks 0.234 is best (Roberts, Gelman and Gilks, 1997)
+_ADAPTATION = 2.0  # change of a log step for each unit of acceptance in excess
+_SMALLEST_STEP = 1e-4  # that adaptation may come to
+_FIRST_STEPS = {"plain": 0.5, "partial": 0.9, "fitted": 0.9}  # they adapt within a few sweeps
 _JITTER = 0.4  # of each point's own step, on the log scale: no one scale fits all places
+_MOST_PER_POINT = 0.9  # coordinates for each independent point: beyond one, the correction of the spread breaks down
+_LEAST_VARIANCE = 1e-8  # of a fitted direction: with none, points could not leave a plane
+_MEAN_ERRORS = 2.0  # standard errors below which a coordinate of a fitted mean is taken as zero, the latent law's
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,7 @@ class NormalLaw:
     variance: Array
 
     @classmethod
-    def fitted(cls, z: Array, weights: Array, n: float) -> "NormalLaw":
+    def fit(cls, z: Array, weights: Array, n: float) -> "NormalLaw":
         """Fit to weighted points ``(N, m)`` that are worth ``n`` independent ones.
 
         Eigenvalues within the spread that sampling alone gives ``n`` points of variance one are taken as one; those
@@ -65,16 +74,16 @@ class NormalLaw:
         mean = weights @ z
         offset = z - mean
         value, vector = np.linalg.eigh((offset * weights[:, None]).T @ offset)
-        ratio = min(z.shape[1] / n, 0.9)
+        ratio = min(z.shape[1] / n, _MOST_PER_POINT)
         beyond = (value > (1 + np.sqrt(ratio)) ** 2) | (value < (1 - np.sqrt(ratio)) ** 2)
-        seen = np.maximum(value[beyond], 1e-8)
+        seen = np.maximum(value[beyond], _LEAST_VARIANCE)
         moment = seen + 1 - ratio
         root = np.sqrt(np.maximum(np.square(moment) - 4 * seen, 0.0))
         variance = 0.5 * (moment + np.where(seen > 1, root, -root))
-        mean = np.where(np.abs(mean) > 2 / np.sqrt(n), mean, 0.0)
-        return cls(mean, vector[:, beyond], np.maximum(variance, 1e-8))
+        mean = np.where(np.abs(mean) > _MEAN_ERRORS / np.sqrt(n), mean, 0.0)
+        return cls(mean, vector[:, beyond], np.maximum(variance, _LEAST_VARIANCE))
 
-    def widened(self, by: float) -> "NormalLaw":
+    def widen(self, by: float) -> "NormalLaw":
         """Return the law with ``by`` times the variance in every direction that was learned."""
         return replace(self, variance=by * self.variance)
 
@@ -111,18 +120,19 @@ class Jumps(Protocol):
 class StepSizes(NamedTuple):
     """How far proposals go, in (0, 1] of each law's own spread, and how many were accepted last."""
 
-    plain: float = 0.5
-    partial: float = 0.9
-    fitted: float = 0.9
+    plain: float = _FIRST_STEPS["plain"]
+    partial: float = _FIRST_STEPS["partial"]
+    fitted: float = _FIRST_STEPS["fitted"]
     acceptance: float = float("nan")
 
-    def adapted(self, accepted: Array, kind: Array, bold: Array) -> "StepSizes":
+    def adapt(self, accepted: Array, kind: Array, bold: Array) -> "StepSizes":
         """Return steps a little longer where more than a quarter was accepted, shorter where less."""
 
         def adapt(step: float, which: Array) -> float:
             if not which.any():
                 return step
-            return float(np.clip(step * np.exp(_GAIN * (accepted[which].mean() - _ACCEPTANCE)), 1e-4, 1.0))
+            excess = accepted[which].mean() - _ACCEPTANCE
+            return float(np.clip(step * np.exp(_ADAPTATION * excess), _SMALLEST_STEP, 1.0))
 
         return StepSizes(
             adapt(self.plain, kind == _PLAIN),
@@ -168,42 +178,53 @@ class Kernel:
     def sweep(self, rng: np.random.Generator, points: Points, steps: StepSizes) -> tuple[Points, StepSizes]:
         """Move every point once."""
         proposal = self._propose(rng, points.z, steps)
-        proposed = Points.evaluated(self.posterior, proposal.z)
+        proposed = Points.evaluate(self.posterior, proposal.z)
         with np.errstate(invalid="ignore"):
             gain = self.u(points) - self.u(proposed) + proposal.correction
         accepted = np.log(rng.random(len(points))) < gain  # a comparison with NaN refuses
-        return points.moved(proposed, accepted), steps.adapted(accepted, proposal.kind, proposal.bold)
+        return points.replace_where(proposed, accepted), steps.adapt(accepted, proposal.kind, proposal.bold)
 
     def _propose(self, rng: np.random.Generator, z: Array, steps: StepSizes) -> Proposal:
+        """Propose a place for every point ``(n, m)``: each draws a kind of proposal of its own."""
         n, m = z.shape
+        # What each point does, and how far it goes. A bold one goes all the way: it forgets where it is. Kinds and
+        # steps do not depend on places, so that the way back is as likely to be chosen.
         noise = rng.standard_normal(z.shape)
         kind: Array = rng.choice(4, size=n, p=_SHARES) if self.learned else np.full(n, _PLAIN)  # type: ignore[assignment]
-        bold: Array = np.logical_and(kind == _FITTED, rng.random(n) < _BOLD)
+        bold: Array = np.logical_and(kind == _FITTED, rng.random(n) < _BOLD_SHARE)
         own = np.array([steps.plain, steps.partial, steps.fitted, 1.0])[kind] * np.exp(_JITTER * rng.standard_normal(n))
         step = np.where(bold, 1.0, np.minimum(own, 1.0))[:, None]
         keep = np.sqrt(1 - np.square(step))
+        # pCN keeps N(0, I), whatever the step (Cotter et al., 2013): no correction. A partial move keeps the other
+        # coordinates as they are, and with them the law.
         to = keep * z + step * noise
         part: Array = np.equal(kind, _PARTIAL)
         size = np.ceil(m ** rng.random(int(part.sum())))  # from one coordinate to all, few as likely as many
-        to[part] = np.where(_some(rng, size, m), to[part], z[part])
+        to[part] = np.where(_choose_coordinates(rng, size, m), to[part], z[part])
         correction = np.zeros(n)
+        # Moves of one half of the islands know a law and points of the other half only: seen from the point that moves
+        # they are fixed, so that adapting them does not bias anything.
         for number, learned in enumerate(self.learned):
             law = learned.law
+            # pCN around the fitted law keeps that law instead of N(0, I); the ratio of both densities, here and
+            # there, is the Hastings correction (Rudolf and Sprungk, 2018)
             fit = (kind == _FITTED) & (self.half == number)
             to[fit] = law.mean + keep[fit] * (z[fit] - law.mean) + step[fit] * law.noise(noise[fit])
             correction[fit] = law.excess(z[fit]) - law.excess(to[fit])
             hop = (kind == _HOP) & (self.half == number)
-            to[hop] = _hopped(rng, z[hop], learned)
-            # a symmetric proposal: what remains is the latent law itself
+            # a hop is as likely to be made back (ter Braak and Vrugt, 2008): what remains is the ratio of N(0, I)
+            to[hop] = _hop(rng, z[hop], learned)
             correction[hop] = 0.5 * (np.square(z[hop]).sum(axis=1) - np.square(to[hop]).sum(axis=1))
+        # Some of the bold ones go to a law that was known before any point moved, so that modes which the other half
+        # has lost can still be reached; an independence proposal, corrected by that law's density.
         if self.jumps is not None:
-            jump = bold & (rng.random(n) < _JUMPING)
+            jump = bold & (rng.random(n) < _JUMP_SHARE)
             to[jump] = self.jumps.draw(rng, int(jump.sum()))
             correction[jump] = self.jumps.near(z[jump]) - self.jumps.near(to[jump])
         return Proposal(to, correction, kind, bold)
 
 
-def _hopped(rng: np.random.Generator, z: Array, learned: Learned) -> Array:
+def _hop(rng: np.random.Generator, z: Array, learned: Learned) -> Array:
     """Move by the difference of two other points, in full or at the scale of a random walk, in a few directions.
 
     These are coordinates, or, for half of the points, directions in which the fitted law differs from the latent one:
@@ -213,25 +234,25 @@ def _hopped(rng: np.random.Generator, z: Array, learned: Learned) -> Array:
     a, b = learned.points[rng.integers(len(learned.points), size=(2, n))]
     shift = a - b
     special = learned.law.directions
-    by_law: Array = np.less(rng.random(n), 0.5 if special.shape[1] else 0.0)
-    full: Array = np.less(rng.random(n), 0.5)
+    by_law: Array = np.less(rng.random(n), _BY_LAW_SHARE if special.shape[1] else 0.0)
+    full: Array = np.less(rng.random(n), _FULL_SHARE)
     for which, basis in ((~by_law, np.eye(m)), (by_law, special)):
         k = basis.shape[1]
         size = rng.integers(1, min(k, _MAX_HOP) + 1, size=int(which.sum())) if k else np.zeros(0, dtype=int)
-        chosen = _some(rng, size, k)
-        scale = np.where(full[which], 1.0, 2.38 / np.sqrt(2 * np.maximum(size, 1)))
+        chosen = _choose_coordinates(rng, size, k)
+        scale = np.where(full[which], 1.0, _HOP_SCALE / np.sqrt(2 * np.maximum(size, 1)))
         along = shift[which] @ basis + _BLUR * rng.standard_normal((len(size), k))
         shift[which] = scale[:, None] * np.where(chosen, along, 0.0) @ basis.T
     return z + shift
 
 
-def _some(rng: np.random.Generator, size: Array, m: int) -> Array:
+def _choose_coordinates(rng: np.random.Generator, size: Array, m: int) -> Array:
     """Choose ``size`` of ``m`` coordinates for each point: a mask ``(n, m)``."""
     return rng.random((len(size), m)).argsort(axis=1).argsort(axis=1) < size[:, None]
 
 
 def memory(before: Points, now: Points, u: Callable[[Points], Array]) -> float:
-    """How much a population still knows of where it was: the correlation of its places, or of its heights if larger."""
+    """Return how much a population remembers of its start: the correlation of places, or of heights if larger."""
     place = _correlation(before.z, now.z).mean()
     with np.errstate(invalid="ignore"):
         height = _correlation(u(before)[:, None], u(now)[:, None])[0]
@@ -240,12 +261,12 @@ def memory(before: Points, now: Points, u: Callable[[Points], Array]) -> float:
 
 def _correlation(a: Array, b: Array) -> Array:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # infinite heights have no correlation: NaN, 0
-        a, b = _near_one(a - a.mean(axis=0)), _near_one(b - b.mean(axis=0))
+        a, b = _rescale(a - a.mean(axis=0)), _rescale(b - b.mean(axis=0))
         scale = np.sqrt(np.square(a).sum(axis=0) * np.square(b).sum(axis=0))
         return np.where(scale > 0, (a * b).sum(axis=0) / scale, 0.0)
 
 
-def _near_one(values: Array) -> Array:
-    """Divide columns ``(n, c)`` by powers of two, which changes no digit, so that their squares are numbers."""
+def _rescale(values: Array) -> Array:
+    """Divide columns ``(n, c)`` by powers of two, which changes no digit, so that their squares do not overflow."""
     peak = np.abs(values).max(axis=0)
     return np.ldexp(values, -np.frexp(np.where(np.isfinite(peak), peak, 1.0))[1])

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
-from gbce._numerics import effective_sample_size, log_mean_exp, normalise
+from gbce._numerics import ENOUGH_ESS, HUGE, effective_sample_size, log_mean_exp, normalise
 from gbce._validation import require_counts
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
@@ -15,21 +15,24 @@ from gbce.draws import Draws, Points, SamplerInfo
 from gbce.eta import solve_eta
 from gbce.posterior import EtaGoal, GibbsPosterior, Mixture
 from gbce.priors import LocatedPrior
-from gbce.samplers._importance import candidates
+from gbce.samplers._importance import N_DRAWS, PRIOR_DRAWS, candidates
 
 __all__ = ["Nested"]
 
-_BATCH = 100  # points shown to the models at a time
-_LEAST_LIVE = 50
-_LEFT = 0.01  # of the evidence among the live points: then exploring is over
-_EVEN = 0.25  # range of the live points' log likelihood that is as good as none
-_ROOM = 1.5  # along each dimension around the points of a shell: with less, corners of the cube get lost
-_LOWEST = -1e300  # stands for a log likelihood of minus infinity, which nautilus would turn into NaN
-_PRIOR_DRAWS = 20_000  # for what the prior says by itself, which no model is asked for
-_CARRIED = 100.0  # effective draws without which an eta is not believed
+_BATCH = 100  # points shown to the models at a time (chosen by hand)
+_LEAST_LIVE = 50  # of n_live: with fewer, a shell is learned from next to nothing (chosen by hand)
+_LIVE_PER_DIMENSION = 4  # live points for each coordinate, at least (chosen by hand)
+_LEAST_DIMENSIONS = 2  # that nautilus works with
+_LIVE_EVIDENCE = 0.01  # of the evidence among the live points: then exploring is over, nautilus' own default
+_PLATEAU = 0.25  # range of the live points' log likelihood that is as good as none: weights within a factor of 1.3
+_ENLARGED = 1.5  # along each dimension around the points of a shell: with less, corners of the cube get lost
+_LOWEST = -HUGE  # stands for a log likelihood of minus infinity, which nautilus would turn into NaN
+_IN_VAIN = 10  # times the live points, none of which has any weight, after which exploring is given up
 _RAISES = 4  # of eta, at most, in search of one that achieves a goal
-_FARTHER = 10.0  # how much larger eta is each time
-_SILENT = r"(nautilus|sklearn\.neural_network|sklearn\.mixture)(\.|$)"
+_RAISE = 10.0  # how much larger eta is each time
+_LADDER = np.arange(4, -30, -1.0)  # powers of two times eta at which effective draws are counted, the largest first
+_INSIDE_CUBE = 2.0**-53  # as near to the faces of the unit cube as floats near one go
+_NOISY_MODULES = r"(nautilus|sklearn\.neural_network|sklearn\.mixture)(\.|$)"  # whose warnings concern no user
 
 
 @dataclass(frozen=True)
@@ -71,10 +74,10 @@ class Nested:
     (500, True, True)
     """
 
-    n_live: int = 1_000
-    n_effective: int = 2_000
-    n_draws: int = 2_000
-    n_networks: int = 4
+    n_live: int = 1_000  # half of nautilus' own default; chosen by hand
+    n_effective: int = N_DRAWS
+    n_draws: int = N_DRAWS
+    n_networks: int = 4  # nautilus' own default
     reuse: bool = False
 
     def __post_init__(self) -> None:
@@ -88,25 +91,25 @@ class Nested:
         """Draw; where the budget runs out, from what there is by then."""
         run = _Run(self, posterior, posterior.mixture, rng)
         met = None if posterior.goal is None else self._seek(run, posterior.goal)
-        run.until(self.n_effective)
+        run.run_until(self.n_effective)
         if posterior.goal is not None and met:
-            met = run.settle(posterior.goal)
+            met = run.solve(posterior.goal)
         shells = len(run.log_v)
         info = NestedInfo(
             complete=run.complete, goal_met=met, n_live=self.n_live, n_effective=self.n_effective, n_shells=shells
         )
-        draws = Draws.weighed(run.pool, run.mixture, posterior.prior, log_base_weights=run.log_base_weights, info=info)
-        return _with_evidence(draws, run, posterior.prior, rng).resample(rng, self.n_draws)
+        draws = Draws.weigh(run.pool, run.mixture, posterior.prior, log_base_weights=run.log_base_weights, info=info)
+        return _add_evidence(draws, run, posterior.prior, rng).resample(rng, self.n_draws)
 
     def _seek(self, run: "_Run", goal: EtaGoal) -> bool:
         """Raise eta, exploring further each time, until a smaller one is known to be enough; go back to that one."""
-        run.until(0)
+        run.run_until(0)
         for _ in range(_RAISES):
-            if run.settle(goal) or run.spent:
+            if run.solve(goal) or run.spent:
                 break
-            run.temper(_FARTHER * (run.top or 1.0))
-            run.until(0)
-        return run.settle(goal)
+            run.temper(_RAISE * (run.top or 1.0))
+            run.run_until(0)
+        return run.solve(goal)
 
 
 @dataclass(frozen=True)
@@ -152,10 +155,10 @@ class _Run:
         dimension = self.posterior.prior.dimension
         self.nautilus = _nautilus().Sampler(
             lambda u: u, self._log_likelihood,
-            n_dim=max(dimension, 2),  # nautilus needs two; the second one then means nothing
-            n_live=max(self.options.n_live, 4 * dimension),
-            n_networks=self.options.n_networks, enlarge_per_dim=_ROOM, n_batch=_BATCH, vectorized=True, blobs_dtype=int,
-            seed=int(self.rng.integers(2**63)),
+            n_dim=max(dimension, _LEAST_DIMENSIONS),  # the second one then means nothing
+            n_live=max(self.options.n_live, _LIVE_PER_DIMENSION * dimension),
+            n_networks=self.options.n_networks, enlarge_per_dim=_ENLARGED, n_batch=_BATCH, vectorized=True,
+            blobs_dtype=int, seed=int(self.rng.integers(2**63)),
         )  # fmt: skip
         self.log_v: Array = np.zeros(0)
         self.shares: Array = np.zeros(0)
@@ -165,7 +168,7 @@ class _Run:
     @property
     def pool(self) -> Points:
         """Every evaluated point."""
-        self.parts = [Points.joined(self.parts)]
+        self.parts = [Points.join(self.parts)]
         return self.parts[0]
 
     @property
@@ -191,7 +194,7 @@ class _Run:
                 total += float(weight.sum()) ** 2 * ((1.0 - p) / n + bound)
         return total
 
-    def until(self, wanted: int) -> None:
+    def run_until(self, wanted: int) -> None:
         """Learn shells until that is done, then sample them until there are ``wanted`` effective draws."""
         self.complete = False
         while not (self.complete or self.spent or self._hopeless()):
@@ -208,8 +211,8 @@ class _Run:
         """Let nautilus add one batch."""
         nautilus = self.nautilus
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module=_SILENT)
-            left = np.inf if self._explored() else _LEFT
+            warnings.filterwarnings("ignore", module=_NOISY_MODULES)
+            left = np.inf if self._explored() else _LIVE_EVIDENCE
             try:
                 done = nautilus.run(
                     f_live=left, n_shell=min(wanted, 1), n_eff=wanted, n_like_max=nautilus.n_like + 1,
@@ -234,8 +237,8 @@ class _Run:
         self.volumes = np.array([_volume_variance(bound) for bound in nautilus.bounds])
 
     def _hopeless(self) -> bool:
-        """Whether ten times the live points have been seen and none has any weight."""
-        return self.weightless and self.nautilus.n_like >= 10 * self.nautilus.n_live
+        """Whether many times the live points have been seen and none has any weight."""
+        return self.weightless and self.nautilus.n_like >= _IN_VAIN * self.nautilus.n_live
 
     def _explored(self) -> bool:
         """Whether there are enough effective draws already, or smaller shells would hardly be more even.
@@ -246,7 +249,7 @@ class _Run:
         if nautilus.explored or nautilus.n_like < nautilus.n_live:
             return False
         live = np.sort(np.concatenate(nautilus.log_l))[-nautilus.n_live :]
-        return bool(_LOWEST < live[0] >= live[-1] - _EVEN or nautilus.n_eff >= self.options.n_effective)
+        return bool(_LOWEST < live[0] >= live[-1] - _PLATEAU or nautilus.n_eff >= self.options.n_effective)
 
     def temper(self, eta: float) -> None:
         """Go to another eta, to explore on from there: shells are regions, losses are known, and no model is asked."""
@@ -261,17 +264,17 @@ class _Run:
         for s in range(len(nautilus.bounds)):
             nautilus.update_shell_info(s)
 
-    def settle(self, goal: EtaGoal) -> bool:
+    def solve(self, goal: EtaGoal) -> bool:
         """Go to the smallest eta that achieves the goal, or to the one that comes closest of all the points carry."""
         pool, base = self.pool, self.log_base_weights
 
-        def carried(eta: float) -> bool:
+        def enough(eta: float) -> bool:
             log_weights = base - replace(self.mixture, eta=eta).potential(pool.loss) - pool.log_correction
-            return effective_sample_size(normalise(log_weights)) >= _CARRIED
+            return effective_sample_size(normalise(log_weights)) >= ENOUGH_ESS
 
-        ladder = (self.mixture.eta or 1.0) * np.exp2(np.arange(4, -30, -1.0))
-        self.top = next((float(eta) for eta in ladder if carried(eta)), 0.0)
-        draws = Draws.weighed(pool, self.mixture, self.posterior.prior, log_base_weights=base)
+        ladder = (self.mixture.eta or 1.0) * np.exp2(_LADDER)
+        self.top = next((float(eta) for eta in ladder if enough(eta)), 0.0)
+        draws = Draws.weigh(pool, self.mixture, self.posterior.prior, log_base_weights=base)
         found = solve_eta(draws, self.mixture, goal, self.top)
         self.temper(found.eta)
         return found.met
@@ -281,7 +284,7 @@ class _Run:
 
     def _log_likelihood(self, u: Array) -> tuple[Array, Array]:
         seen = sum(map(len, self.parts))
-        points = Points.evaluated(self.posterior, _latent(u[:, : self.posterior.prior.dimension]))
+        points = Points.evaluate(self.posterior, _to_latent(u[:, : self.posterior.prior.dimension]))
         self.parts.append(points)
         value = self._value(points)
         self.weightless &= bool(value.max() <= _LOWEST)
@@ -295,21 +298,21 @@ def _volume_variance(bound: Any) -> float:
     return sum(part.n_reject / part.n_sample / max(part.n_sample - part.n_reject, 1) for part in parts)
 
 
-def _latent(u: Array) -> Array:
-    """Turn points of the unit cube into latent ones; its faces are as far out as floats near one go."""
-    return ndtri(np.clip(u, 2.0**-53, 1.0 - 2.0**-53))
+def _to_latent(u: Array) -> Array:
+    """Turn points of the unit cube into latent ones, finite at its faces as well."""
+    return ndtri(np.clip(u, _INSIDE_CUBE, 1.0 - _INSIDE_CUBE))
 
 
-def _with_evidence(draws: Draws, run: _Run, prior: LocatedPrior, rng: np.random.Generator) -> Draws:
+def _add_evidence(draws: Draws, run: _Run, prior: LocatedPrior, rng: np.random.Generator) -> Draws:
     """Read the evidence off the shells' volumes, and the prior's own figures off draws from its map.
 
     The shells' volumes are absolute, so the weights sum to ``E[exp(-potential - log_correction)]`` over the latent law.
     What concerns the prior alone needs no model, and points of the outer shells are too few for it.
     """
     log_weights = draws.log_base_weights - run.mixture.potential(draws.pool.loss) - draws.pool.log_correction
-    placed = prior.place(rng.standard_normal((_PRIOR_DRAWS, prior.dimension)))
+    placed = prior.place(rng.standard_normal((PRIOR_DRAWS, prior.dimension)))
     weights = normalise(-placed.log_correction)
-    variance = run.variance(log_weights) + 1.0 / effective_sample_size(weights) - 1.0 / _PRIOR_DRAWS
+    variance = run.variance(log_weights) + 1.0 / effective_sample_size(weights) - 1.0 / PRIOR_DRAWS
     return replace(
         draws,
         log_evidence=float(logsumexp(log_weights)) - log_mean_exp(-placed.log_correction),

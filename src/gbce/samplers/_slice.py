@@ -17,7 +17,7 @@ from gbce.samplers._moves import StepSizes
 
 __all__ = ["Slice"]
 
-_MAX_ASKED = 40  # angles in one sweep
+_MAX_ASKED = 40  # angles in one sweep; two to ten are usual, so that giving up is rare
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class Slice:
         looking = np.arange(n)
         for _ in range(self.max_asked):
             a = angle[looking][:, None]
-            asked = Points.evaluated(self.posterior, np.cos(a) * z[looking] + np.sin(a) * v[looking])
+            asked = Points.evaluate(self.posterior, np.cos(a) * z[looking] + np.sin(a) * v[looking])
             u = self.u(asked)
             found = (-u >= height[looking]) & (u < np.inf)  # a chain of density zero goes on looking
             places = np.arange(n)
             places[looking[found]] = n + np.flatnonzero(found)
-            points = Points.joined([points, asked]).take(places)
+            points = Points.join([points, asked]).take(places)
             looking = looking[~found]
             if len(looking) == 0:
                 break

@@ -6,32 +6,36 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gbce._numerics import pareto_k
+from gbce._numerics import MAX_PARETO_K, TINY, pareto_k
 from gbce._validation import require_counts
 from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points
 from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
 from gbce.samplers._climb import ENOUGH, Climb, SMCInfo, climb
-from gbce.samplers._guide import guide_of
-from gbce.samplers._importance import candidates
-from gbce.samplers._landmarks import Landmarks, landmarks_of
-from gbce.samplers._tempering import Bridge, Population, recycled
+from gbce.samplers._guide import fit_guide
+from gbce.samplers._importance import N_CANDIDATES, N_DRAWS, candidates
+from gbce.samplers._landmarks import Landmarks, find_landmarks
+from gbce.samplers._tempering import Bridge, Population, recycle
 
 __all__ = ["SMC"]
 
-_LEAST_ISLAND = 25  # points
-_FEWEST = 4  # candidates, two for each of two islands
-_MAX_PARETO_K = 0.7
-_DIFFERENT = 0.55  # of n_draws: with fewer different ones, candidates are picked evenly
-_AGREED, _AGREED_WORST = 0.22, 0.05  # of n_draws: effective draws over all figures, and for the worst of them
-_AGREED_EVIDENCE = 0.45  # error of the log evidence
-_MAX_GUIDES = 4  # runs from a start fitted to earlier ones
-_EVIDENCE_INFLATION = (
-    1.3  # variance of the mean evidence: islands learn moves from each other (measured, docs/benchmarks.md)
-)
-_FOR_LANDMARKS = 0.15  # of a budget
-_FORESEEN = 50  # sweeps: with fewer rows than these need, fewer points are moved
+_CANDIDATES_SHARE = 0.5  # of a budget; the other half is for moving points
+_LANDMARKS_SHARE = 0.15  # of what is left of it, for asking about training rows
+_LEAST_ISLANDS = 2  # to have an error between them
+_LEAST_ISLAND = 25  # points of an island: with fewer there is little to resample (chosen by hand)
+_FEWEST_CANDIDATES = 4  # to climb with: two for each of two islands
+_DIFFERENT = 0.55  # of n_draws: with fewer different candidates among the draws, they are picked evenly; by hand
+# When islands agree: effective draws over all figures, and for the worst of them, as shares of n_draws; and the error
+# of the log evidence. Chosen by hand: 0.22 of the default 2,000 draws is a little above the 400, and 0.45 a little
+# below the 0.5, at which the verdict on the draws asks for care.
+_AGREED, _AGREED_WORST, _AGREED_EVIDENCE = 0.22, 0.05, 0.45
+_MAX_GUIDES = 4  # runs from a start fitted to earlier ones (chosen by hand)
+# Variance of the mean evidence against independent islands, which learn moves from each other: 1.29 and 1.34 in two
+# cases over 500 seeds each (docs/benchmarks.md).
+_EVIDENCE_INFLATION = 1.3
+_FORESEEN = 50  # sweeps: with fewer rows than these need, fewer points are moved (chosen by hand)
+_LARGEST_WEIGHT = 1 - 1e-9  # so that the logarithm of what is left is finite
 
 
 @dataclass(frozen=True)
@@ -69,55 +73,64 @@ class SMC:
     8
     """
 
-    n_candidates: int = 20_000
-    n_draws: int = 2_000
-    n_islands: int = 8
-    max_sweeps: int = 50
-    max_rounds: int = 3
+    n_candidates: int = N_CANDIDATES
+    n_draws: int = N_DRAWS
+    n_islands: int = 8  # chosen by hand: fewer make errors between them vague, more leave each with few points
+    max_sweeps: int = 50  # against points that never forget where they were; chosen by hand
+    max_rounds: int = 3  # chosen by hand; then a better start is fitted
     landmarks: bool = True
 
     def __post_init__(self) -> None:
         require_counts(self, "n_candidates", "n_draws", "n_islands", "max_sweeps", "max_rounds")
-        if self.n_islands < 2:
+        if self.n_islands < _LEAST_ISLANDS:
             raise ValueError("SMC: n_islands must be at least 2, because errors are those between islands")
 
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
         """Draw: one model call for all candidates, then one for each move of all points."""
-        first = candidates(replace(posterior, budget=posterior.budget.share(0.5)), rng, self.n_candidates)
+        # First the candidates of Algorithm 1. Where enough of them count at eta they are the answer, with its weights.
+        # With a goal eta is not known yet, and is found on the climb.
+        share = replace(posterior, budget=posterior.budget.share(_CANDIDATES_SHARE))
+        first = candidates(share, rng, self.n_candidates)
         if posterior.goal is None:
-            plain = Draws.weighed(first, posterior.mixture, posterior.prior)
+            plain = Draws.weigh(first, posterior.mixture, posterior.prior)
             if self._enough(plain, posterior):
                 info = SMCInfo(complete=len(first) == self.n_candidates)
-                return replace(plain, info=info).resample(rng, self.n_draws, apart=self._alike(plain))
-        n_moved = self._affordable(posterior)
-        draws = self._tempered(posterior, rng, Bridge(posterior.mixture), first, n_moved)
+                return replace(plain, info=info).resample(rng, self.n_draws, apart=self._repeats(plain))
+        # Otherwise the same candidates are the first population of a climb from the prior to eta, in islands that share
+        # temperatures and no points. What it can miss are modes that none of its points has met.
+        n_moved = self._affordable_points(posterior)
+        draws = self._temper(posterior, rng, Bridge(posterior.mixture), first, n_moved)
+        # Training rows that reach the target show where such modes may lie. Only if there is mass that the climb has
+        # missed, a second one starts from the prior and from there.
         runs = [draws]
         if self.landmarks and draws.info.complete:
             with suppress(BudgetSpentError):  # time ran out earlier than was foreseen: what there was stands
                 runs += self._from_landmarks(posterior, rng, draws, first, n_moved)
-        return self._guided(posterior, rng, runs, len(first), n_moved).resample(rng, self.n_draws)
+        # Where the islands of a run disagreed, some met a mode and others did not: all go up once more, from a start
+        # that is fitted to what any of them has found.
+        return self._follow_guides(posterior, rng, runs, len(first), n_moved).resample(rng, self.n_draws)
 
     def _from_landmarks(
         self, posterior: GibbsPosterior, rng: np.random.Generator, draws: Draws, first: Points, n_moved: int
     ) -> list[Draws]:
         """Look around landmarks, and run again from there if the draws have missed something: one run, or none."""
-        known = replace(posterior, budget=posterior.budget.share(_FOR_LANDMARKS))
-        marks = landmarks_of(known, rng, len(first))
+        known = replace(posterior, budget=posterior.budget.share(_LANDMARKS_SHARE))
+        marks = find_landmarks(known, rng, len(first))
         # candidates that broke a constraint were drawn as well, only not kept
         drawn = len(first) / posterior.prior.mass
         n = 0 if marks is None else posterior.affords(round(drawn * marks.share / (1 - marks.share)))
         if marks is None or n == 0:
             return []
-        around = Points.evaluated(posterior, marks.draw(rng, n))
+        around = Points.evaluate(posterior, marks.draw(rng, n))
         trusted = posterior.goal is None or self._agree(draws)  # an eta must not rest on a mode met by chance
         fade = _missed_at(posterior, marks, around, draws, trusted)
         if fade is None:
             return []
         bridge = Bridge(posterior.mixture, replace(marks, share=n / (n + drawn)), fade)
-        found = self._tempered(posterior, rng, bridge, Points.joined([first, _kept(around)]), n_moved)
+        found = self._temper(posterior, rng, bridge, Points.join([first, _drop_inadmissible(around)]), n_moved)
         return [found] if found.info.complete else []
 
-    def _guided(
+    def _follow_guides(
         self, posterior: GibbsPosterior, rng: np.random.Generator, runs: Sequence[Draws], n: int, n_moved: int
     ) -> Draws:
         """Run again from a start fitted to what runs have found, unless the islands of each agreed at once.
@@ -133,32 +146,32 @@ class SMC:
                 break
             if posterior.budget.deadline is not None and posterior.affords(n) < n:
                 break  # before time goes into a guide that nobody can follow
-            guide = guide_of(runs, rng, posterior.mixture, posterior.prior.mass)
+            guide = fit_guide(runs, rng, posterior.mixture, posterior.prior.mass)
             bridge = Bridge(posterior.mixture, guide, fade)
-            first = _first(posterior, rng, bridge, n)
-            found = None if first is None else self._tempered(posterior, rng, bridge, first, n_moved)
+            first = _try_to_start(posterior, rng, bridge, n)
+            found = None if first is None else self._temper(posterior, rng, bridge, first, n_moved)
             if found is None or not found.info.complete:  # the budget ran out: what there was stands
                 break
             runs = [replace(found, info=replace(_info(found), guides=number + 1))]
         return runs[-1]
 
-    def _tempered(
+    def _temper(
         self, posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, first: Points, n_moved: int
     ) -> Draws:
         """Go up the bridge with all islands, and again while they disagree."""
-        n_islands = max(2, min(self.n_islands, n_moved // _LEAST_ISLAND, len(first) // 2))
-        climbed = climb(posterior, rng, bridge, _start(first, n_islands), n_moved, self.max_sweeps)
-        draws = self._weighed(posterior, bridge, climbed)
+        n_islands = max(_LEAST_ISLANDS, min(self.n_islands, n_moved // _LEAST_ISLAND, len(first) // 2))
+        climbed = climb(posterior, rng, bridge, _share_out(first, n_islands), n_moved, self.max_sweeps)
+        draws = self._weigh(posterior, bridge, climbed)
         levels = [rung.level for rung in climbed.rungs[1:]]
         while climbed.complete and climbed.rounds < self.max_rounds and not self._agree(draws):
-            again = _first(posterior, rng, bridge, len(first))
+            again = _try_to_start(posterior, rng, bridge, len(first))
             if again is None:
                 break
-            more = climb(posterior, rng, bridge, _start(again, n_islands), n_moved, self.max_sweeps, levels)
+            more = climb(posterior, rng, bridge, _share_out(again, n_islands), n_moved, self.max_sweeps, levels)
             if not more.complete:  # the budget ran out: what there was stands
                 break
-            climbed = climbed.joined(more)
-            draws = self._weighed(posterior, bridge, climbed)
+            climbed = climbed.join(more)
+            draws = self._weigh(posterior, bridge, climbed)
         return draws
 
     def _agree(self, draws: Draws) -> bool:
@@ -171,29 +184,29 @@ class SMC:
 
         A correction for a map that is not the prior has no upper bound: there the tail of the weights is looked at.
         """
-        if len(plain.pool) < _FEWEST:  # nothing to climb with
+        if len(plain.pool) < _FEWEST_CANDIDATES:  # nothing to climb with
             return True
         if plain.ess < ENOUGH * min(self.n_draws, len(plain.pool)):
             return False
-        return posterior.prior.exact or pareto_k(np.log(np.maximum(plain.pool_weights, 1e-300))) <= _MAX_PARETO_K
+        return posterior.prior.exact or pareto_k(np.log(np.maximum(plain.pool_weights, TINY))) <= MAX_PARETO_K
 
-    def _alike(self, plain: Draws) -> bool:
-        """Whether draws picked one by one could be expected to be the same few candidates."""
-        different = -np.expm1(self.n_draws * np.log1p(-np.minimum(plain.pool_weights, 1 - 1e-9))).sum()
+    def _repeats(self, plain: Draws) -> bool:
+        """Whether draws picked one by one are expected to repeat the same few candidates."""
+        different = -np.expm1(self.n_draws * np.log1p(-np.minimum(plain.pool_weights, _LARGEST_WEIGHT))).sum()
         return bool(different < _DIFFERENT * min(self.n_draws, len(plain.pool)))
 
-    def _affordable(self, posterior: GibbsPosterior) -> int:
+    def _affordable_points(self, posterior: GibbsPosterior) -> int:
         """Points to move: fewer than asked for where few rows are left, because eta must be reached first."""
         rows = posterior.affords(_FORESEEN * self.n_draws)
         return min(self.n_draws, max(rows // _FORESEEN, 2 * _LEAST_ISLAND))
 
-    def _weighed(self, posterior: GibbsPosterior, bridge: Bridge, climbed: Climb) -> Draws:
+    def _weigh(self, posterior: GibbsPosterior, bridge: Bridge, climbed: Climb) -> Draws:
         """Weigh the points of all rungs at the eta that was asked for, found or reached."""
-        pool, base, island = recycled(climbed.rungs, bridge)
+        pool, base, island = recycle(climbed.rungs, bridge)
         mixture, prior = replace(posterior.mixture, eta=max(climbed.top, 0.0)), posterior.prior
         rungs = tuple(rung.level for rung in climbed.rungs if rung.level > 0)
         info = climbed.info()
-        draws = Draws.weighed(
+        draws = Draws.weigh(
             pool,
             mixture,
             prior,
@@ -207,7 +220,7 @@ class SMC:
             eta, met = solve_eta(draws, mixture, posterior.goal, mixture.eta)
             # where the goal is missed, eta may lie far below the top: landmarks are looked for on all rungs up to there
             info = replace(info, goal_met=met, climbed=None if met else rungs)
-            draws = replace(draws, info=info).reweighed(replace(mixture, eta=eta))
+            draws = replace(draws, info=info).reweigh(replace(mixture, eta=eta))
         elif not rungs or rungs[-1] < mixture.eta:
             draws = replace(draws, rungs=(*rungs, mixture.eta))
         return draws
@@ -219,7 +232,7 @@ def _info(draws: Draws) -> SMCInfo:
     return draws.info
 
 
-def _start(first: Points, n_islands: int) -> Population:
+def _share_out(first: Points, n_islands: int) -> Population:
     """Return the first population, shared out to the islands."""
     return Population(first, np.arange(len(first)) % n_islands, -1.0, np.zeros(n_islands))
 
@@ -233,34 +246,35 @@ def _missed_at(posterior: GibbsPosterior, marks: Landmarks, around: Points, draw
     rungs = draws.rungs if climbed is None else climbed
     for eta in rungs if posterior.goal is not None else draws.rungs[-1:]:
         mixture = replace(posterior.mixture, eta=eta)
-        if eta > 0 and marks.missed(around, draws.reweighed(mixture), mixture, posterior.prior.mass, agreed):
+        if eta > 0 and marks.missed(around, draws.reweigh(mixture), mixture, posterior.prior.mass, agreed):
             return eta
     return None
 
 
-def _first(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, n: int) -> Points | None:
+def _try_to_start(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, n: int) -> Points | None:
     """Return ``n`` fresh points of the bridge's starting law, or nothing if they cannot be afforded."""
     if posterior.affords(n) < n:
         return None
     try:
-        return _started(posterior, rng, bridge, n)
+        return _draw_start(posterior, rng, bridge, n)
     except BudgetSpentError:  # time ran out earlier than was foreseen
         return None
 
 
-def _started(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, n: int) -> Points | None:
+def _draw_start(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, n: int) -> Points | None:
+    """Draw from the prior, or from the prior and around the landmarks in the shares of the starting law."""
     if bridge.landmarks is None:
         return candidates(posterior, rng, n)
     # candidates that broke a constraint were drawn as well: they count for the share, only not for n
     share, mass = bridge.landmarks.share, posterior.prior.mass
     near = min(round(n * share / (share + mass * (1 - share))), n - 1)
-    around = _kept(Points.evaluated(posterior, bridge.landmarks.draw(rng, near)))
+    around = _drop_inadmissible(Points.evaluate(posterior, bridge.landmarks.draw(rng, near)))
     plain = candidates(posterior, rng, n - near) if posterior.affords(n - near) == n - near else None
     if plain is None or len(plain) < n - near:  # time ran out, and the share would not be right
         return None
-    return Points.joined([plain, around])
+    return Points.join([plain, around])
 
 
-def _kept(points: Points) -> Points:
+def _drop_inadmissible(points: Points) -> Points:
     """Return the points that break no constraint."""
     return points.take(np.isfinite(points.log_correction))

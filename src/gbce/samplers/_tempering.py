@@ -19,9 +19,12 @@ from gbce.posterior import Mixture
 from gbce.samplers._guide import Guide
 from gbce.samplers._landmarks import Landmarks
 
-__all__ = ["Bridge", "Population", "next_level", "recycled"]
+__all__ = ["Bridge", "Population", "next_level", "recycle"]
 
-_HALVINGS = 200
+_HALVINGS = 200  # at most; near the prior a level may be tiny, and halving stops at the precision below
+_LEVEL_PRECISION = 1e-3  # relative, of a step: how many points count need not be met exactly
+_LEAST_STEP = 1e-12  # relative, of a level: a shorter step is rounding
+_FIRST_BETA = 1e-6  # from which doubling starts where eta has no end
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,9 @@ class Bridge:
     mixture : Mixture
         How losses become a potential; its own eta is not used.
     landmarks : Landmarks or Guide, optional
-        Around which a part of the first population was drawn. Their share of the starting law fades to nothing as
-        beta goes to ``fade``.
+        Around which a part of the first population was drawn. Their share of the starting law shrinks as beta grows.
     fade : float
-        See there.
+        The beta at which they have no share any more.
     """
 
     mixture: Mixture
@@ -48,7 +50,7 @@ class Bridge:
         return self.along(points)(level)
 
     def along(self, points: Points) -> Callable[[float], Array]:
-        """Return ``u`` of the points as a function of the level: how near they are to landmarks is found out once."""
+        """Return ``u`` of the points as a function of the level: how near they are to landmarks is computed once."""
         excess: Array | None = None
 
         def u(level: float) -> Array:
@@ -90,7 +92,7 @@ class Population:
         """Log weights ``(n,)`` that carry the points to another level, of another bridge if there is one."""
         return bridge.u(self.points, self.level) - (other or bridge).u(self.points, level)
 
-    def carried(self, increments: Array) -> Array:
+    def log_z_after(self, increments: Array) -> Array:
         """Return each island's log normaliser at the level the increments lead to."""
         return self.log_z + np.array([log_mean_exp(increments[self.island == j]) for j in range(len(self.log_z))])
 
@@ -99,13 +101,13 @@ class Population:
         plain = replace(bridge, landmarks=None)
         return normalise(self.log_z[self.island] + self.increments(bridge, self.level, plain))
 
-    def beside(self, other: "Population") -> "Population":
+    def join(self, other: "Population") -> "Population":
         """Return both populations of one level as one, each with its own islands."""
         island = np.concatenate([self.island, other.island + len(self.log_z)])
-        points = Points.joined([self.points, other.points])
+        points = Points.join([self.points, other.points])
         return Population(points, island, self.level, np.concatenate([self.log_z, other.log_z]))
 
-    def kept(self, most: int) -> "Population":
+    def thin(self, most: int) -> "Population":
         """Return at most ``most`` of the points, as many of each island, evenly spread over its own."""
         if len(self.points) <= most:
             return self
@@ -121,7 +123,7 @@ def next_level(population: Population, bridge: Bridge, least: float, end: float)
     here = u(population.level)
 
     def counts(level: float) -> bool:
-        return _counting(population, here - u(level)) >= least
+        return _effective_points(population, here - u(level)) >= least
 
     low, high = population.level, end
     if low < 0 and counts(0.0):
@@ -129,7 +131,7 @@ def next_level(population: Population, bridge: Bridge, least: float, end: float)
     elif low < 0:
         high = 0.0
     if not np.isfinite(high):
-        high = 2.0 * max(low, 1e-6)
+        high = 2.0 * max(low, _FIRST_BETA)
         while high < STEEPEST and counts(high):
             low, high = high, 2.0 * high
     if counts(high):
@@ -138,13 +140,13 @@ def next_level(population: Population, bridge: Bridge, least: float, end: float)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if counts(middle) else (low, middle)
-        if high - low <= 1e-3 * (high - start) or high - start <= 1e-12 * abs(high):
+        if high - low <= _LEVEL_PRECISION * (high - start) or high - start <= _LEAST_STEP * abs(high):
             break
     level = low if low > start else high  # the least step, where even that loses too many points
     return level, here - u(level)
 
 
-def _counting(population: Population, increments: Array) -> float:
+def _effective_points(population: Population, increments: Array) -> float:
     """Effective number of points, summed over islands."""
     total = 0.0
     for j in range(len(population.log_z)):
@@ -154,14 +156,14 @@ def _counting(population: Population, increments: Array) -> float:
     return total
 
 
-def recycled(rungs: Sequence[Population], bridge: Bridge) -> tuple[Points, Array, Array]:
+def recycle(rungs: Sequence[Population], bridge: Bridge) -> tuple[Points, Array, Array]:
     """Return the points of all rungs together, the log weight ``base`` of each, and whose island it is.
 
     Every rung's points are seen as draws from the mixture of all rungs (the deterministic mixture of Veach and Guibas,
     1995; for tempering, Nguyen, Septier, Peters and Delignon, 2016), so that the posterior at any eta up to the last
     one, and the prior itself, are reweightings of one pool.
     """
-    pool = Points.joined([rung.points for rung in rungs])
+    pool = Points.join([rung.points for rung in rungs])
     log_z, u = [log_mean_exp(rung.log_z) for rung in rungs], bridge.along(pool)
     densities = [np.log(len(rung.points)) - u(rung.level) - z for rung, z in zip(rungs, log_z, strict=True)]
     share = np.concatenate([(rung.log_z - z)[rung.island] for rung, z in zip(rungs, log_z, strict=True)])

@@ -8,12 +8,14 @@ from typing import Protocol
 
 import numpy as np
 
+from gbce._numerics import MATRIX_UP_TO
 from gbce.base import Array
 
 __all__ = ["Curvature", "curvature_of"]
 
-_FLATTEST = 0.05  # least curvature, that of the prior being about one
-_MATRIX_UP_TO = 128  # features: a matrix of them takes about as long to handle as the vectors of forty steps
+_FLATTEST = 0.05  # least curvature, that of the prior being about one: no step is longer than 20 slopes; by hand
+_LEAST_DOUBLE = 1e-12  # floor of twice a potential, so that nothing is divided by zero
+_UPDATE_GUARD = 1e-8  # cosine below which a rank one update is skipped (Nocedal and Wright, 2006, section 6.2)
 
 
 class Curvature(Protocol):
@@ -35,7 +37,7 @@ def curvature_of(n_starts: int, precision: Array, max_steps: int) -> Curvature:
     """Return a curvature that knows nothing yet beside the prior's own, ``precision`` ``(m, m)``."""
     m = len(precision)
     alone = np.count_nonzero(precision - np.diag(np.diag(precision))) == 0
-    return _Vectors(n_starts, m, max_steps) if alone and m > _MATRIX_UP_TO else _Matrix(n_starts, precision)
+    return _Vectors(n_starts, m, max_steps) if alone and m > MATRIX_UP_TO else _Matrix(n_starts, precision)
 
 
 class _Matrix:
@@ -50,7 +52,7 @@ class _Matrix:
         fresh, curvature = np.isnan(move[:, 0]), self.learnt[which]
         move = np.where(fresh[:, None], 0.0, move)
         with np.errstate(over="ignore", invalid="ignore"):  # at an extreme eta; what is no number is not learnt
-            first = slope[:, :, None] * slope[:, None, :] / _twice(potential)[:, None, None]
+            first = slope[:, :, None] * slope[:, None, :] / _divisor_at_first(potential)[:, None, None]
             rest = change - np.einsum("ijk,ik->ij", curvature, move)
             update = rest[:, :, None] * rest[:, None, :] / _divisor(rest, move)[:, None, None]
             learnt = np.where(fresh[:, None, None], first, curvature + update)
@@ -83,7 +85,7 @@ class _Vectors:
         rest = change - (along[:, None, :] @ vectors)[:, 0]
         self.factors[which[fresh]] = 0.0
         self.vectors[which, self.used] = np.where(fresh[:, None], slope, rest)
-        self.factors[which, self.used] = 1.0 / np.where(fresh, _twice(potential), _divisor(rest, move))
+        self.factors[which, self.used] = 1.0 / np.where(fresh, _divisor_at_first(potential), _divisor(rest, move))
         self.used += 1
 
     def step(self, which: Array, uphill: Array) -> Array:
@@ -99,12 +101,13 @@ class _Vectors:
         return np.where(moving, (directions @ (along * (1.0 - 1.0 / size))[:, :, None])[:, :, 0] - uphill, 0.0)
 
 
-def _twice(potential: Array) -> Array:
-    return np.maximum(2 * potential, 1e-12)
+def _divisor_at_first(potential: Array) -> Array:
+    """Return ``2P`` ``(k,)``, by which the first update is divided."""
+    return np.maximum(2 * potential, _LEAST_DOUBLE)
 
 
 def _divisor(rest: Array, move: Array) -> Array:
     """Return what an update is divided by ``(k,)``: infinite where it would be far too large."""
     product = (rest * move).sum(axis=1)
-    safe = np.abs(product) > 1e-8 * np.linalg.norm(rest, axis=1) * np.linalg.norm(move, axis=1)
+    safe = np.abs(product) > _UPDATE_GUARD * np.linalg.norm(rest, axis=1) * np.linalg.norm(move, axis=1)
     return np.where(safe, product, np.inf)

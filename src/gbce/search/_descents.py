@@ -1,8 +1,8 @@
 """Descents from many starts in lock-step, for an objective of which only values can be asked.
 
 *Newton* steps follow slopes and curvature read off small differences: for smooth models. *Coordinate* steps move
-single features, above all back to the row: for models that are flat in cells, such as trees, where the best point of a
-cell is the one nearest to the row. *Levels* are steps of categories.
+single features, above all back to the row: for models that are piecewise constant, such as trees, where the best
+point of a piece is the one nearest to the row. *Levels* are steps of categories.
 
 Coordinates ``v`` are the free features' changes from the row in units of the prior's spread: the row is the origin.
 Only the potential costs model rows; the prior's cost is known everywhere. Where each start has features of its own
@@ -15,32 +15,35 @@ from typing import Self
 
 import numpy as np
 
+from gbce._numerics import WIDEST
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.draws import Points, Scene
 from gbce.posterior import GibbsPosterior
 from gbce.search._curvature import curvature_of
 
-__all__ = ["Search", "coordinates", "levels", "newton"]
+__all__ = ["Search", "coordinates", "has_gained", "levels", "newton"]
 
-_NEWTON_STEPS = 40
-_LEAST_STEP_GAIN = 1e-5
-_SLOPE, _COST_SLOPE = 1e-4, 1e-6  # differences; many models round to single precision, the cost does not
-_LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.005])[:, None]  # of a Newton step, tried in one call
-
-_FARTHEST = 1e15  # units of the prior's spread: a step that leads farther is none, the row would be lost to rounding
-
+_LEAST_ROUND_GAIN = 1e-4  # of a round of descents, relative above one: less is none (chosen by hand)
 _BLOCK_CELLS = 2_000_000  # numbers in points that are asked about together: 16 MB
-_COORDINATE_STEPS = 12
-_FIRST_MOVE, _LAST_MOVE = 0.5, 1e-3
+
+_NEWTON_STEPS = 40  # at most; a descent that stands still ends earlier (chosen by hand)
+_LEAST_STEP_GAIN = 1e-5  # of a Newton step: a tenth of what counts in a round
+_MOST_FAILURES = 2  # Newton steps in a row that gain nothing, the second one without what was learnt
+_SLOPE, _COST_SLOPE = 1e-4, 1e-6  # differences; many models round to single precision, the cost does not
+_LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.005])[:, None]  # of a Newton step, tried in one call; by hand
+
+_COORDINATE_STEPS = 12  # at most: nine halvings bring the first move below the last one
+_FIRST_MOVE, _LAST_MOVE = 0.5, 1e-3  # in units of the prior's spread; shorter moves are not worth a row (by hand)
+_SHORTEST_MOVE = 0.5 * _LAST_MOVE  # a move that ends nearer than this to where it began is none
 
 
 @dataclass
 class Search:
     """The objective, ``(..., m)`` to ``(...)`` in one model call; remembers the best point that was asked about.
 
-    It also remembers the best one that reaches the target, and whether any slope was seen: a model without one is flat
-    in cells.
+    It also remembers the best one that reaches the target, and whether any slope was seen: a model without one is
+    piecewise constant.
 
     ``precision`` ``(m, m)`` is the curvature of a Gaussian prior's cost, or that of the Gaussian nearest to another
     prior; ``floor`` is what no potential falls below. ``smooth`` ``(m,)`` are real features, ``ordered`` all but
@@ -76,7 +79,7 @@ class Search:
         return cls(scene, posterior, unit, low, high, precision, smooth, ordered, floor, max_rows)
 
     def __call__(self, v: Array) -> Array:
-        x = self._placed(v)
+        x = self._place(v)
         if len(x) == 0:
             return np.zeros(v.shape[:-1])
         self._require_rows(len(x))
@@ -100,19 +103,19 @@ class Search:
 
     def cost(self, v: Array) -> Array:
         """Cost ``(...)`` of ``(..., m)``, without a model call."""
-        return self.posterior.prior.cost(self._placed(v)).reshape(v.shape[:-1])
+        return self.posterior.prior.cost(self._place(v)).reshape(v.shape[:-1])
 
-    def singly(self, ask: Callable[[Array], Array], here: Array, start: Array, feature: Array, to: Array) -> Array:
+    def ask_singly(self, ask: Callable[[Array], Array], here: Array, start: Array, feature: Array, to: Array) -> Array:
         """Ask about points ``(n, m)``: those of ``here`` at ``start``, each with one ``feature`` set ``to`` a value."""
 
-        def changed(start: Array, feature: Array, to: Array) -> Array:
+        def change_one(start: Array, feature: Array, to: Array) -> Array:
             trial = here[start]
             trial[np.arange(len(trial)), feature] = to
             return trial
 
-        return self.in_blocks(ask, changed, start, feature, to)
+        return self.ask_in_blocks(ask, change_one, start, feature, to)
 
-    def in_blocks(self, ask: Callable[[Array], Array], points: Callable[..., Array], *given: Array) -> Array:
+    def ask_in_blocks(self, ask: Callable[[Array], Array], points: Callable[..., Array], *given: Array) -> Array:
         """Ask about ``points(*given)``, in blocks: with many features all of them at once would not fit into memory."""
         n, size = len(given[0]), max(1, _BLOCK_CELLS // len(self.unit))
         if ask is self:
@@ -124,11 +127,16 @@ class Search:
         if n > self.rows_left:
             raise BudgetSpentError(f"{n:,} more model rows are not within the limit of a mode")
 
-    def _placed(self, v: Array) -> Array:
+    def _place(self, v: Array) -> Array:
         flat = v.reshape(-1, v.shape[-1])
         x = np.tile(self.scene.x0, (len(flat), 1))
         x[:, self.scene.free] += flat * self.unit
         return self.scene.space.project(x, self.scene.x0)
+
+
+def has_gained(before: Array, now: Array) -> Array:
+    """Whether a round of descents has lowered the objective by enough to go on, ``(s,)`` or one number each."""
+    return before - now > _LEAST_ROUND_GAIN * np.maximum(1.0, np.abs(now))
 
 
 # --- smooth models ----------------------------------------------------------------------------------------------
@@ -155,7 +163,7 @@ def newton(search: Search, v: Array, f: Array, may: Array | None = None) -> tupl
         curvature.learn(active, here - last[active], now - slope[active], now, potential)
         slope[active], last[active] = now, here
         uphill = np.where(may[active], _uphill(search, here, now), 0.0)
-        trial = _along(search, here, uphill, curvature.step(active, uphill))
+        trial = _points_along(search, here, uphill, curvature.step(active, uphill))
         value = search(trial)
         pick = (np.arange(len(active)), value.argmin(axis=1))
         gain: Array = f[active] - value[pick]
@@ -163,7 +171,7 @@ def newton(search: Search, v: Array, f: Array, may: Array | None = None) -> tupl
         v[active[won]], f[active[won]] = trial[pick][won], value[pick][won]
         last[active[~won]] = np.nan
         failures[active] = np.where(gain > _LEAST_STEP_GAIN, 0, failures[active] + 1)
-        active = active[failures[active] < 2]
+        active = active[failures[active] < _MOST_FAILURES]
         if len(active) == 0:
             break
     return v, f
@@ -175,7 +183,7 @@ def _slopes(search: Search, here: Array, potential: Array, may: Array) -> Array:
     h = np.where(here + _SLOPE > search.high, -_SLOPE, _SLOPE)[start, feature]
     to = here[start, feature] + h
     slope = np.zeros(here.shape)
-    value, cost = (search.singly(ask, here, start, feature, to) for ask in (search, search.cost))
+    value, cost = (search.ask_singly(ask, here, start, feature, to) for ask in (search, search.cost))
     with np.errstate(invalid="ignore", over="ignore"):  # infinite here or there, or as good as that
         found = (value - cost - potential[start]) / h
     slope[start, feature] = np.where(np.isfinite(found), found, 0.0)
@@ -188,7 +196,7 @@ def _uphill(search: Search, here: Array, slope: Array) -> Array:
     cost, (start, feature) = search.cost(here)[:, None], np.indices(here.shape).reshape(2, -1)
 
     def aside(h: float) -> Array:
-        return search.singly(search.cost, here, start, feature, here.ravel() + h).reshape(here.shape)
+        return search.ask_singly(search.cost, here, start, feature, here.ravel() + h).reshape(here.shape)
 
     to_right = slope + (aside(_COST_SLOPE) - cost) / _COST_SLOPE
     to_left = slope + (cost - aside(-_COST_SLOPE)) / _COST_SLOPE
@@ -196,16 +204,17 @@ def _uphill(search: Search, here: Array, slope: Array) -> Array:
     return np.where((to_left > 0) & (here > search.low), to_left, right)
 
 
-def _along(search: Search, here: Array, uphill: Array, step: Array) -> Array:
+def _points_along(search: Search, here: Array, uphill: Array, step: Array) -> Array:
     """Points ``(s, t, m)`` on the way; a coordinate that would cross the row, where a cost may have a kink, stops."""
     with np.errstate(over="ignore", invalid="ignore"):  # at an extreme eta a slope may lead beyond any number
         trial = here[:, None, :] + _LENGTHS * step[:, None, :]
-    trial = np.clip(np.where(np.abs(trial) < _FARTHEST, trial, here[:, None, :]), search.low, search.high)
+    # a step beyond WIDEST is none: the row would be lost to rounding
+    trial = np.clip(np.where(np.abs(trial) < WIDEST, trial, here[:, None, :]), search.low, search.high)
     side = np.where(here != 0, np.sign(here), -np.sign(uphill))
     return np.where(trial * side[:, None, :] < 0, 0.0, trial)
 
 
-# --- models that are flat in cells ------------------------------------------------------------------------------
+# --- piecewise constant models ----------------------------------------------------------------------------------
 
 
 def coordinates(search: Search, v: Array, f: Array, may: Array | None = None) -> tuple[Array, Array]:
@@ -218,19 +227,19 @@ def coordinates(search: Search, v: Array, f: Array, may: Array | None = None) ->
     move, part = np.full(v.shape, _FIRST_MOVE), np.ones(v.shape)
     active = np.arange(len(v))
     for _ in range(_COORDINATE_STEPS):
-        here, size = v[active], _at_least_a_step(search, move[active])
+        here, size = v[active], _lengthen(search, move[active])
         to = np.stack([np.zeros_like(here), here * (1 - part[active]), here + size, here - size], axis=1)
-        to = np.clip(_in_steps(search, to), search.low, search.high)
+        to = np.clip(_round_to_steps(search, to), search.low, search.high)
         to[:, 1:] = np.where(search.ordered, to[:, 1:], here[:, None, :])
         if may is not None:
             to = np.where(may[active][:, None, :], to, here[:, None, :])
-        value = _one_at_a_time(search, here, f[active], to)
+        value = _try_moves(search, here, f[active], to)
         kind, least = value.argmin(axis=1), value.min(axis=1)
         better = least < f[active][:, None]
         part[active] *= np.where(better & (kind < 2), 1.0, 0.5)
         move[active] *= np.where(better & (kind >= 2), 2.0, 0.5)
         to = np.take_along_axis(to, kind[:, None, :], axis=1)[:, 0]
-        v[active], f[active] = _joined(search, here, f[active], to, least)
+        v[active], f[active] = _join_moves(search, here, f[active], to, least)
         rough = np.maximum(move, part * np.abs(v)).max(axis=1) > _LAST_MOVE
         active = active[rough[active]]
         if len(active) == 0:
@@ -238,45 +247,45 @@ def coordinates(search: Search, v: Array, f: Array, may: Array | None = None) ->
     return v, f
 
 
-def _at_least_a_step(search: Search, size: Array) -> Array:
+def _lengthen(search: Search, size: Array) -> Array:
     """Lengthen moves to what a whole number or an ordinal can make."""
     return np.where(search.smooth, size, np.maximum(size, 1.0 / search.unit))
 
 
-def _in_steps(search: Search, to: Array) -> Array:
+def _round_to_steps(search: Search, to: Array) -> Array:
     """Round what moves in whole steps."""
     return np.where(search.smooth, to, np.round(to * search.unit) / search.unit)
 
 
-def _one_at_a_time(search: Search, here: Array, f: Array, to: Array) -> Array:
+def _try_moves(search: Search, here: Array, f: Array, to: Array) -> Array:
     """Objective ``(s, 4, m)`` after each move; infinite where there is none, or where its cost alone is too much."""
-    moves = np.abs(to - here[:, None, :]) > 0.5 * _LAST_MOVE
+    moves = np.abs(to - here[:, None, :]) > _SHORTEST_MOVE
     moves[:, 1] &= to[:, 1] != 0  # all of the way is the first kind
     start, kind, feature = np.nonzero(moves)
     goal = to[start, kind, feature]
-    hopeful = search.singly(search.cost, here, start, feature, goal) + search.floor < f[start]
+    hopeful = search.ask_singly(search.cost, here, start, feature, goal) + search.floor < f[start]
     value = np.full(to.shape, np.inf)
     start, kind, feature, goal = start[hopeful], kind[hopeful], feature[hopeful], goal[hopeful]
-    value[start, kind, feature] = search.singly(search, here, start, feature, goal)
+    value[start, kind, feature] = search.ask_singly(search, here, start, feature, goal)
     return value
 
 
-def _joined(search: Search, here: Array, f: Array, to: Array, least: Array) -> tuple[Array, Array]:
+def _join_moves(search: Search, here: Array, f: Array, to: Array, least: Array) -> tuple[Array, Array]:
     """Take the best moves together: as many, from the most gainful down, as pay."""
     s, m = here.shape
     better, count = least < f[:, None], np.arange(m)
     rank = np.argsort(np.argsort(least, axis=1, kind="stable"), axis=1)
 
-    def joined(start: Array, last: Array) -> Array:
+    def take_best(start: Array, last: Array) -> Array:
         return np.where(better[start] & (rank[start] <= last[:, None]), to[start], here[start])
 
     value = np.full((s, m), np.inf)
     value[:, 0] = least.min(axis=1)
     several = np.nonzero((count > 0) & (count < better.sum(axis=1)[:, None]))
-    value[several] = search.in_blocks(search, joined, *several)
+    value[several] = search.ask_in_blocks(search, take_best, *several)
     pick = (np.arange(s), value.argmin(axis=1))
     won = value[pick] < f
-    return np.where(won[:, None], joined(*pick), here), np.where(won, value[pick], f)
+    return np.where(won[:, None], take_best(*pick), here), np.where(won, value[pick], f)
 
 
 # --- categories -------------------------------------------------------------------------------------------------

@@ -14,14 +14,11 @@ from gbce.base import Array
 
 __all__ = ["Minima", "nelder_mead"]
 
-_REFLECT, _EXPAND, _OUTSIDE, _INSIDE = (
-    1.0,
-    2.0,
-    0.5,
-    -0.5,
-)  # steps from the centroid, away from the worst vertex
+# Coefficients of Nelder and Mead (1965): steps from the centroid, away from the worst vertex, and towards the best one.
+_REFLECT, _EXPAND, _OUTSIDE, _INSIDE = 1.0, 2.0, 0.5, -0.5
 _SHRINK = 0.5
 _RELATIVE_STEP, _ABSOLUTE_STEP = 0.05, 0.00025  # of the first simplex, as in scipy
+_TOLERANCE = 1e-4  # of places and values, as in scipy
 
 
 class Minima(NamedTuple):
@@ -40,8 +37,8 @@ def nelder_mead(
     high: Array,
     *,
     max_iterations: int,
-    x_tolerance: float = 1e-4,
-    f_tolerance: float = 1e-4,
+    x_tolerance: float = _TOLERANCE,
+    f_tolerance: float = _TOLERANCE,
 ) -> Minima:
     """Minimise ``objective``, ``(n, m)`` to ``(n,)``, from each of ``starts`` ``(s, m)`` within ``[low, high]``."""
     s, m = starts.shape

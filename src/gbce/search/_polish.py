@@ -1,9 +1,10 @@
 """Refining good points towards the mode, all of them together: one model call per step, from predictions alone.
 
-Steps between levels of categories, Newton steps, for smooth models, and coordinate steps, for models that are flat in
-cells, take turns. Where both stand
-still and there are few features, Nelder and Mead's simplex (for a curved valley with a sharp bottom) and scattered
-points (for cells elsewhere) get a chance.
+Steps between levels of categories, Newton steps, for smooth models, and coordinate steps, for piecewise constant ones,
+take turns. Where all stand still and there are few features, Nelder and Mead's simplex (for a curved valley with a
+sharp bottom) and scattered points (for pieces elsewhere) get a chance.
+
+The numbers below were chosen by hand; benchmarks/modes.py compares what they lead to with direct optimisation.
 """
 
 import numpy as np
@@ -12,27 +13,29 @@ from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.draws import Points, Scene
 from gbce.posterior import GibbsPosterior
-from gbce.search._descents import Search, coordinates, levels, newton
+from gbce.search._descents import Search, coordinates, has_gained, levels, newton
 from gbce.search._nelder_mead import nelder_mead
 
-__all__ = ["polished"]
+__all__ = ["polish_mode"]
 
 _N_STARTS = 8  # out of the pool, and the row
-_N_LATE_STARTS = 4
+_N_LATE_STARTS = 4  # out of scattered points, for the last round
 _AMONG = 2_000  # best points of the pool to pick them from
-_APART, _LEAST_APART = 0.5, 1e-3  # distance of starts over the root of m, if there are such, and at least
-_SAME = 0.05  # ends of a search nearer than this count as one
-_MAX_ROUNDS = 10
-_ROWS, _ROWS_PER_FEATURE = 10_000, 200  # the most that is asked
-_GAIN = 1e-4  # of a round, relative above one: less is none
+_APART, _LEAST_APART = 0.5, 1e-3  # distance between starts over the root of m: first tried, halved at most down to
+_SAME = 0.05  # the same distance between ends of a descent: nearer ones count as one
+_LEAST_STARTS = 2  # that every round keeps, though it drops the worse half
+_MAX_ROUNDS = 10  # of all descents
+_MOST_ROWS, _MOST_ROWS_PER_FEATURE = 10_000, 200  # asked in all: the sum of both
 
-_FEW = 8  # features: in more, the simplex and scattered points lead nowhere
-_SIMPLEX_STEPS = 600
+_FEW_FEATURES = 8  # in more, the simplex and scattered points lead nowhere
+_SIMPLEX_STEPS = 600  # at most
 _SCATTERED = 100  # points per feature
-_NEAREST = 0.01  # of the way that scattered points are drawn in towards the best one
+_NEAREST = 0.01  # scattered points end from this part to all of the way out from the best one
+_LONGEST_RAY = 2.0  # times a draw of the prior: beyond it the region of low cost is not followed
+_RAY_HALVINGS = 20  # that find where a ray leaves the region, to two millionths of it
 
 
-def polished(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
+def polish_mode(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
     """Return the best of all points asked about on the way down from good points, and the best that reaches the target.
 
     Every round drops the worse half of the starts. The end is a round that gains nothing, or the row limit, or that of
@@ -40,22 +43,22 @@ def polished(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
     """
     if any(scene.space.features[j].missing in ("leave", "any") for j in scene.free):
         return []  # a value that may be missing has no place on an axis
-    search = Search.of(scene, posterior, _ROWS + _ROWS_PER_FEATURE * len(scene.free))
+    search = Search.of(scene, posterior, _MOST_ROWS + _MOST_ROWS_PER_FEATURE * len(scene.free))
     v, f = _starts(scene, search)
     if len(f) == 0 or f.min() <= search.floor:  # nothing to start from, or nothing to gain: no cost is below zero
         return []
-    thorough = len(scene.free) <= _FEW
+    thorough = len(scene.free) <= _FEW_FEATURES
     least, last_round = f.min(), not thorough
     try:
         if thorough:
-            v, f = _first(*_with_scattered(search, v, f, nearest=1.0), _N_STARTS)
+            v, f = _pick_starts(*_add_scattered(search, v, f, nearest=1.0), _N_STARTS)
         for _ in range(_MAX_ROUNDS):
-            v, f = _distinct(*levels(search, v, f))
-            v, f = _distinct(*newton(search, v, f))
-            v, f = _distinct(*coordinates(search, v, f))
-            half = max(len(f) // 2, 2)
+            v, f = _drop_duplicates(*levels(search, v, f))
+            v, f = _drop_duplicates(*newton(search, v, f))
+            v, f = _drop_duplicates(*coordinates(search, v, f))
+            half = max(len(f) // 2, _LEAST_STARTS)
             v, f = v[:half], f[:half]
-            if _gained(least, f[0]):
+            if has_gained(least, f[0]):
                 least = f[0]
             elif last_round:
                 break
@@ -64,16 +67,12 @@ def polished(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
                     v[:1], f[:1], *_ = nelder_mead(
                         search, v[:1], search.low, search.high, max_iterations=_SIMPLEX_STEPS
                     )
-                if not _gained(least, f[0]):
-                    v, f = _first(*_with_scattered(search, v, f, nearest=_NEAREST), _N_LATE_STARTS)
+                if not has_gained(least, f[0]):
+                    v, f = _pick_starts(*_add_scattered(search, v, f, nearest=_NEAREST), _N_LATE_STARTS)
                     last_round = True
     except BudgetSpentError:
         pass
     return [point for point in (search.best, search.best_reached) if point is not None]
-
-
-def _gained(before: float, now: float) -> bool:
-    return before - now > _GAIN * max(1.0, abs(now))
 
 
 def _starts(scene: Scene, search: Search) -> tuple[Array, Array]:
@@ -81,12 +80,12 @@ def _starts(scene: Scene, search: Search) -> tuple[Array, Array]:
     x0 = scene.x0[scene.free]
     f = scene.objective(scene.draws.pool)
     order = np.argsort(f, kind="stable")[:_AMONG]
-    v, f = _first((scene.draws.pool.x[order][:, scene.free] - x0) / search.unit, f[order], _N_STARTS)
+    v, f = _pick_starts((scene.draws.pool.x[order][:, scene.free] - x0) / search.unit, f[order], _N_STARTS)
     v, f = np.vstack([np.zeros((1, len(x0))), v]), np.append(scene.objective(scene.row), f)
     return v[np.isfinite(f)], f[np.isfinite(f)]
 
 
-def _with_scattered(search: Search, v: Array, f: Array, *, nearest: float) -> tuple[Array, Array]:
+def _add_scattered(search: Search, v: Array, f: Array, *, nearest: float) -> tuple[Array, Array]:
     """Add points from all over the region that can hold something better than the best: where the cost alone is less.
 
     A part of the way, from ``nearest`` to all of it, leads from the best point to them.
@@ -96,8 +95,8 @@ def _with_scattered(search: Search, v: Array, f: Array, *, nearest: float) -> tu
     placed = search.posterior.prior.place(scene.rng.standard_normal((n, search.posterior.prior.dimension)))
     rays = placed.x[:, scene.free] - scene.x0[scene.free]
     rays /= search.unit
-    inside, outside = np.zeros((n, 1)), np.full((n, 1), 2.0)
-    for _ in range(20):  # where each ray leaves the region
+    inside, outside = np.zeros((n, 1)), np.full((n, 1), _LONGEST_RAY)
+    for _ in range(_RAY_HALVINGS):  # where each ray leaves the region
         middle = 0.5 * (inside + outside)
         less = (search.cost(middle * rays) + search.floor < least)[:, None]
         inside, outside = np.where(less, middle, inside), np.where(less, outside, middle)
@@ -107,17 +106,17 @@ def _with_scattered(search: Search, v: Array, f: Array, *, nearest: float) -> tu
     return np.vstack([v, more]), np.append(f, search(more))
 
 
-def _first(v: Array, f: Array, most: int) -> tuple[Array, Array]:
+def _pick_starts(v: Array, f: Array, most: int) -> tuple[Array, Array]:
     """Return the best points that lie apart; in a narrow posterior they lie nearer to each other."""
     order = np.argsort(f, kind="stable")
     order = order[np.isfinite(f[order])]
     chosen, radius = np.arange(0), _APART
     while len(chosen) < min(most, len(order)) and radius > _LEAST_APART:
-        chosen, radius = _apart(v[order], radius, most), 0.5 * radius
+        chosen, radius = _pick_apart(v[order], radius, most), 0.5 * radius
     return v[order[chosen]], f[order[chosen]]
 
 
-def _apart(v: Array, radius: float, most: int) -> Array:
+def _pick_apart(v: Array, radius: float, most: int) -> Array:
     """Return positions of the first point and of those next in line that keep their distance from all before."""
     chosen, near = [0], np.linalg.norm(v - v[0], axis=1)
     far = radius * np.sqrt(v.shape[1])
@@ -127,8 +126,8 @@ def _apart(v: Array, radius: float, most: int) -> Array:
     return np.array(chosen)
 
 
-def _distinct(v: Array, f: Array) -> tuple[Array, Array]:
+def _drop_duplicates(v: Array, f: Array) -> tuple[Array, Array]:
     """Sort by the objective, and drop points that have come to the same place as a better one."""
     order = np.argsort(f, kind="stable")
-    keep = order[_apart(v[order], _SAME, len(f))]
+    keep = order[_pick_apart(v[order], _SAME, len(f))]
     return v[keep], f[keep]

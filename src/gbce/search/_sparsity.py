@@ -8,16 +8,17 @@ from gbce._numerics import first_of_least
 from gbce.base import Array, Choice
 from gbce.budget import BudgetSpentError
 from gbce.draws import Points, Scene
-from gbce.search._descents import Search, coordinates, levels, newton
+from gbce.search._descents import Search, coordinates, has_gained, levels, newton
 
 __all__ = ["has_spikes", "sparsity_path"]
 
-_MOST = 6  # changes on the path, unless more are asked for
-_SUPPORTS = 3  # sets of changed features that are refined for each number
-_STARTS = 2  # points of each set to begin with, and the best that reaches the target
+# Chosen by hand: they trade model rows for how widely the path is searched.
+_MOST_CHANGES = 6  # on the path, unless more are asked for
+_SUPPORTS = 3  # sets of changed features that are refined for each number of changes
+_LOOKED_THROUGH = 200  # best points of the pool, for these sets
+_STARTS = 2  # points of each set to begin with, beside the best that reaches the target
 _ROUNDS = 3  # of descents
-_ROWS = 40_000  # the most that is asked
-_GAIN = 1e-4  # of a round, relative above one: less is none
+_MOST_ROWS = 40_000  # asked in all
 
 
 def has_spikes(scene: Scene) -> bool:
@@ -31,9 +32,9 @@ def sparsity_path(scene: Scene, polish: bool, asked: int | None) -> Choice:
         raise ValueError("MAP(changes=...) needs a prior under which features stay exactly: gbce.Sparse(...)")
     if asked is not None and asked > len(scene.free):
         raise ValueError(f"MAP(changes={asked}): only {len(scene.free)} features can change")
-    most = min(max(_MOST, asked or 0), len(scene.free))
+    most = min(max(_MOST_CHANGES, asked or 0), len(scene.free))
     changed = scene.space.changed(scene.draws.pool.x, scene.x0)[:, scene.free]
-    refined = _refined(scene, changed, most) if polish and scene.posterior is not None else {}
+    refined = _refine(scene, changed, most) if polish and scene.posterior is not None else {}
     found: dict[int, Points] = {}
     for k in range(most, 0, -1):
         point = _best_with(scene, k, changed, found.get(k + 1), refined.get(k, []))
@@ -43,10 +44,10 @@ def sparsity_path(scene: Scene, polish: bool, asked: int | None) -> Choice:
         return Choice(scene.row.x, scene.row, "The row already reaches the target: no change pays.")
     if not found:
         return Choice(scene.row.x, scene.row, "No evaluated point changes anything: the row itself was taken.")
-    marked = _marked(scene, found, asked)
+    marked = _choose_number(scene, found, asked)
     order = [marked, *(k for k in sorted(found) if k != marked)]
     names = tuple("" if k == marked else f"with {k} change{'s' * (k > 1)}" for k in order)
-    points = Points.joined([found[k] for k in order])
+    points = Points.join([found[k] for k in order])
     reached = bool(found[marked].reached[0, 0])
     why = (
         "as was asked for"
@@ -61,7 +62,8 @@ def sparsity_path(scene: Scene, polish: bool, asked: int | None) -> Choice:
     return Choice(points.x, points, note, names)
 
 
-def _marked(scene: Scene, found: dict[int, Points], asked: int | None) -> int:
+def _choose_number(scene: Scene, found: dict[int, Points], asked: int | None) -> int:
+    """Return the number of changes that comes first: asked for, or the least that succeeds, or nearest to success."""
     if asked is not None:
         return asked if asked in found else min(found, key=lambda k: abs(k - asked))
     reaching = [k for k in sorted(found) if found[k].reached[0, 0]]
@@ -79,8 +81,8 @@ def _best_with(scene: Scene, k: int, changed: Array, denser: Points | None, refi
     pool, own = scene.draws.pool, _members(scene, changed, k)
     candidates = [pool.take(own[:1]), pool.take(own[pool.reached[own, 0]][:1]), *refined]
     if scene.posterior is not None and denser is not None:
-        candidates += _with_one_taken_back(scene, denser)
-    joined = Points.joined(candidates)
+        candidates += _take_one_back(scene, denser)
+    joined = Points.join(candidates)
     if len(joined) == 0:
         return None
     misses = (~joined.reached[:, 0]).astype(float)
@@ -97,7 +99,7 @@ def _members(scene: Scene, changed: Array, k: int) -> Array:
 def _supports(changed: Array) -> list[Array]:
     """First few different sets of changed features."""
     found: list[Array] = []
-    for line in changed[:200]:
+    for line in changed[:_LOOKED_THROUGH]:
         if not any((line == other).all() for other in found):
             found.append(line)
         if len(found) == _SUPPORTS:
@@ -105,7 +107,8 @@ def _supports(changed: Array) -> list[Array]:
     return found
 
 
-def _with_one_taken_back(scene: Scene, point: Points) -> list[Points]:
+def _take_one_back(scene: Scene, point: Points) -> list[Points]:
+    """Return the points in which one change of a point is taken back, if they can be asked about."""
     posterior = scene.posterior
     where = scene.free[scene.space.changed(point.x, scene.x0)[0, scene.free]]
     x = np.repeat(point.x, len(where), axis=0)
@@ -138,7 +141,7 @@ class _PathSearch(Search):
             super(_PathSearch, memory).remember(points.take(own), value[own])
 
 
-def _refined(scene: Scene, changed: Array, most: int) -> dict[int, list[Points]]:
+def _refine(scene: Scene, changed: Array, most: int) -> dict[int, list[Points]]:
     """Move what has changed and nothing else, for all numbers of changes at once: one model call per step.
 
     Returns the best points that were met with each number of changes, and the best of those that reach the target.
@@ -146,14 +149,14 @@ def _refined(scene: Scene, changed: Array, most: int) -> dict[int, list[Points]]
     posterior = scene.posterior
     if posterior is None or any(scene.space.features[j].missing in ("leave", "any") for j in scene.free):
         return {}  # a value that may be missing has no place on an axis
-    search = _PathSearch.of(scene, posterior, _ROWS)
+    search = _PathSearch.of(scene, posterior, _MOST_ROWS)
     v, f, may = _starts(scene, search, changed, most)
     try:
         for _ in range(_ROUNDS if len(f) else 0):
             before = f.copy()
             for descent in (levels, newton, coordinates):
                 v, f = descent(search, v, f, may)
-            active = before - f > _GAIN * np.maximum(1.0, np.abs(f))
+            active = has_gained(before, f)
             v, f, may = v[active], f[active], may[active]
             if len(f) == 0:
                 break

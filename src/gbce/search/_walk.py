@@ -19,12 +19,14 @@ from gbce.search._steps import Back, StepsFromRow
 
 __all__ = ["Shelf", "walk"]
 
-_MAX_STEPS, _MAX_ROUNDS = 60, 7
-_POINTS, _POINTS_PER_FEATURE = 4_000, 200  # the most that is asked about
-_LEAST_GAIN = 1e-6
-_LEAST_PRICE = 0.5  # of what a change costs in the middle: nothing is so cheap that it must be taken
-_LEAST_SAVING = 1e-3  # of the cost, for another round
-_SMALLEST = 1e-3  # reliability that is told from none
+# Chosen by hand.
+_MAX_STEPS, _MAX_ROUNDS = 60, 7  # of the walk, and of drawing back
+_MOST_POINTS, _MOST_POINTS_PER_FEATURE = 4_000, 200  # asked about on the walk: the sum of both; drawing back adds one
+_LEAST_GAIN = 1e-6  # of a step: less is rounding
+_LEAST_PRICE = 0.5  # of the median cost of a change: a change that costs next to nothing is not worth any gain
+_LEAST_SAVING = 1e-3  # of the cost, for another round of drawing back
+_LEAST_RELIABILITY = 1e-3  # that is told from none, so that its logarithm is finite
+_ROUNDING = 1e-9  # of reliabilities, which are shares: so little below a level is on it
 
 
 Judge = Callable[[Array], tuple[Array, Array]]
@@ -66,7 +68,7 @@ class Shelf:
 
     def add(self, x: Array, reliability: Array, cost: Array) -> None:
         """Put points ``(n, d)`` where they are cheaper than what is there; equals stay."""
-        enough = reliability[:, None] >= self.levels - 1e-9
+        enough = reliability[:, None] >= self.levels - _ROUNDING
         least = np.where(enough, cost[:, None], np.inf)
         best = least.argmin(axis=0)
         price = least[best, np.arange(len(self.levels))]
@@ -104,7 +106,7 @@ def walk(judge: Judge, cost: Callable[[Array], Array], steps: StepsFromRow, shel
     shelf : Shelf
         Gets every point that is the cheapest for a level.
     """
-    left = _POINTS + _POINTS_PER_FEATURE * len(steps.values)
+    left = _MOST_POINTS + _MOST_POINTS_PER_FEATURE * len(steps.values)
 
     def ask(x: Array) -> Asked:
         nonlocal left
@@ -115,28 +117,29 @@ def walk(judge: Judge, cost: Callable[[Array], Array], steps: StepsFromRow, shel
         price = cost(x)
         shelf.add(x, reliability, price)
         # the loss, and what can still go wrong where there is no loss any more
-        return Asked(loss - np.log(np.maximum(reliability, _SMALLEST)), reliability, price)
+        return Asked(loss - np.log(np.maximum(reliability, _LEAST_RELIABILITY)), reliability, price)
 
     with suppress(BudgetSpentError):
-        _forward(ask, steps, shelf.levels[-1])
-    left += _POINTS  # what is found on the way is worth little before it is drawn back
+        _walk_forward(ask, steps, shelf.levels[-1])
+    left += _MOST_POINTS  # what is found on the way is worth little before it is drawn back
     with suppress(BudgetSpentError):
-        _back(ask, steps, shelf)
+        _draw_back(ask, steps, shelf)
 
 
-def _forward(ask: Ask, steps: StepsFromRow, highest: float) -> None:
+def _walk_forward(ask: Ask, steps: StepsFromRow, highest: float) -> None:
+    """Take the two changes that buy most for their price, again and again, until nothing is gained."""
     x = steps.x0
     for _ in range(_MAX_STEPS):
-        trial = np.vstack([x, steps.around(x)])
+        trial = np.vstack([x, steps.neighbours(x)])
         said = ask(trial)
         worth = _worth(said.value, said.cost)
         order = np.argsort(-worth, kind="stable")
-        if worth[order[0]] == -np.inf or said.reliability[0] >= highest - 1e-9:
+        if worth[order[0]] == -np.inf or said.reliability[0] >= highest - _ROUNDING:
             return
-        x = _both(steps, x, trial[order[worth[order] > -np.inf]])
+        x = _take_two(steps, x, trial[order[worth[order] > -np.inf]])
 
 
-def _both(steps: StepsFromRow, x: Array, trial: Array) -> Array:
+def _take_two(steps: StepsFromRow, x: Array, trial: Array) -> Array:
     """Return ``x`` ``(d,)`` with the first of the changes ``(n, d)`` and the next one of another feature.
 
     Should the second not pay beside the first, it is drawn back later.
@@ -157,7 +160,8 @@ def _worth(value: Array, cost: Array) -> Array:
     return np.where(gain > _LEAST_GAIN, gain / np.maximum(price, least), -np.inf)
 
 
-def _back(ask: Ask, steps: StepsFromRow, shelf: Shelf) -> None:
+def _draw_back(ask: Ask, steps: StepsFromRow, shelf: Shelf) -> None:
+    """Draw back what is on the shelf, changes one by one and then several together, until little is saved."""
     joined = np.zeros((0, len(steps.x0)))
     known: set[bytes] = set()
     for _ in range(_MAX_ROUNDS):
@@ -165,26 +169,26 @@ def _back(ask: Ask, steps: StepsFromRow, shelf: Shelf) -> None:
         start = [x for x in highest if x not in known]
         known.update(start)
         points = _points(start, len(steps.x0))
-        back = steps.back(points)
+        back = steps.draw_back(points)
         if len(back.x) + len(joined) == 0:
             return
         try:
-            said = ask(np.vstack([back.x, joined, steps.exchanged(points)]))
+            said = ask(np.vstack([back.x, joined, steps.exchange(points)]))
         except BudgetSpentError:  # what can be drawn back comes first
             said = ask(np.vstack([back.x, joined]))
         there = np.isfinite(before)
         if (before[there] - shelf.cost[there] <= _LEAST_SAVING * before[there]).all():
             return
-        joined = _joined(steps, points, [highest[x] for x in start], back, said)
+        joined = _combine_drawn_back(steps, points, [highest[x] for x in start], back, said)
 
 
-def _joined(steps: StepsFromRow, points: Array, levels: list[float], back: Back, said: Asked) -> Array:
+def _combine_drawn_back(steps: StepsFromRow, points: Array, levels: list[float], back: Back, said: Asked) -> Array:
     """Return points ``(n, d)`` in which changes that could each be drawn back alone are drawn back together."""
     found = [np.zeros((0, len(steps.x0)))]
     for number, (x, level) in enumerate(zip(points, levels, strict=True)):
-        own = np.flatnonzero((back.parent == number) & (said.reliability[: len(back.x)] >= level - 1e-9))
+        own = np.flatnonzero((back.parent == number) & (said.reliability[: len(back.x)] >= level - _ROUNDING))
         own = own[np.argsort(said.cost[own], kind="stable")]  # what saves most comes first
         _, first = np.unique(back.feature[own], return_index=True)
         own = own[np.sort(first)]
-        found.append(steps.together(x, back.x[own], back.feature[own]))
+        found.append(steps.combine(x, back.x[own], back.feature[own]))
     return np.vstack(found)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._validation import shown, told_apart
+from gbce._validation import distinguish, show
 from gbce.base import Array
 from gbce.space._times import counts_of, too_fine, unit_and_zone
 
@@ -94,7 +94,7 @@ class Codec:
         held = holds(x, self.dtype)
         if not held.all():
             i = int(np.flatnonzero(~held)[0])
-            value, _ = told_apart(x[i], np.round(x[i]))
+            value, _ = distinguish(x[i], np.round(x[i]))
             raise ValueError(
                 f"{what}: {str(self.label)!r} = {value} does not fit its column of {self.dtype} in the data, "
                 "which would change it. Correct the value, or give the data that column as a float."
@@ -131,7 +131,7 @@ class Codec:
             i = int(np.flatnonzero(unseen)[0])
             known = ", ".join(map(repr, (self.levels or ())[:12])) + (", ..." if len(self.levels or ()) > 12 else "")
             raise ValueError(
-                f"{what}: column {str(self.label)!r} holds {shown(column.iloc[i])} in row {shown(column.index[i])}, a "
+                f"{what}: column {str(self.label)!r} holds {show(column.iloc[i])} in row {show(column.index[i])}, a "
                 f"level that the data do not have; its levels are {known}. Correct it, or name all levels with "
                 f"Space.infer(data, levels={{{str(self.label)!r}: [...]}})."
             )
@@ -210,7 +210,7 @@ class OneHotCodec:
             i = int(np.flatnonzero(~good)[0])
             raise ValueError(
                 f"{what}: the columns {list(map(str, self.labels))} are said to spell one category, but in row "
-                f"{shown(table.index[i])} they hold {ones[i].tolist()}: exactly one of them must be 1"
+                f"{show(table.index[i])} they hold {ones[i].tolist()}: exactly one of them must be 1"
             )
         return np.where(total == 0, len(self.labels), ones.argmax(axis=1)).astype(float)
 
@@ -234,7 +234,7 @@ def numbers(column: pd.Series, what: str) -> Array:
                 continue
             if not isinstance(value, (int, float, np.number, np.bool_)):
                 raise ValueError(
-                    f"{what}: column {str(column.name)!r} holds {shown(value)} in row {shown(label)} where a number "
+                    f"{what}: column {str(column.name)!r} holds {show(value)} in row {show(label)} where a number "
                     "belongs. Correct it, or make the column a category in the data as well."
                 )
         x = pd.to_numeric(column).to_numpy(dtype=float, na_value=np.nan)
@@ -242,7 +242,7 @@ def numbers(column: pd.Series, what: str) -> Array:
     if infinite.any():
         i = int(np.flatnonzero(infinite)[0])
         raise ValueError(
-            f"{what}: column {str(column.name)!r} is {x[i]} in row {shown(column.index[i])}. "
+            f"{what}: column {str(column.name)!r} is {x[i]} in row {show(column.index[i])}. "
             "Fill in or drop infinite values first."
         )
     return x

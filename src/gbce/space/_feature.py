@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from gbce._validation import is_number, told_apart
+from gbce._validation import distinguish, is_number
 from gbce.space._values import require_writable
 
 __all__ = ["Direction", "Feature", "Kind", "Missing"]
@@ -81,7 +81,7 @@ class Feature:
                     raise ValueError(f"feature {self.name!r}: {side} must be a number or None, not {value!r}")
                 object.__setattr__(self, side, float(value))
         if self.low is not None and self.high is not None and self.low > self.high:
-            low, high = told_apart(self.low, self.high)
+            low, high = distinguish(self.low, self.high)
             raise ValueError(f"feature {self.name!r}: low = {low} is above high = {high}")
         if not is_number(self.scale) or not math.isfinite(self.scale) or self.scale <= 0:
             raise ValueError(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._validation import shown
+from gbce._validation import show
 from gbce.base import Array
 from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._constraints import Computed, Constraint, as_computed, as_constraints, require_consistent
@@ -403,7 +403,7 @@ class Space:
             i, j = np.argwhere(bad)[0]
             more = f" ({int(bad.sum())} such values in all)" if bad.sum() > 1 else ""
             raise ValueError(
-                f"{what}: column {self.names[j]!r} is missing in row {shown(table.index[i])}{more}, but the data have "
+                f"{what}: column {self.names[j]!r} is missing in row {show(table.index[i])}{more}, but the data have "
                 "no missing values there. Fill it in, or allow it with "
                 f"Space.infer(data, missing={{{self.names[j]!r}: 'keep'}}) if the model can take it."
             )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._validation import shown
+from gbce._validation import show
 from gbce.base import Array
 
 __all__ = ["counts_of", "ticks_of", "too_fine", "unit_and_zone"]
@@ -52,7 +52,7 @@ def counts_of(known: pd.Series, dtype: str, what: str) -> Array:
 def too_fine(what: str, known: pd.Series, i: int) -> ValueError:
     """Say that a moment cannot be kept."""
     return ValueError(
-        f"{what} {shown(known.iloc[i])} in row {shown(known.index[i])}, a time that is finer than can be kept beside "
+        f"{what} {show(known.iloc[i])} in row {show(known.index[i])}, a time that is finer than can be kept beside "
         "the others; round them, e.g. with .dt.floor('s')"
     )
 
@@ -67,7 +67,7 @@ def _moments(known: pd.Series, dtype: str, zone: Any, what: str) -> pd.Series:
             moment = None
         if moment is None:
             raise ValueError(
-                f"{what} {shown(value)} in row {shown(known.index[i])} where a time belongs ({dtype})"
+                f"{what} {show(value)} in row {show(known.index[i])} where a time belongs ({dtype})"
             ) from None
         _require_zone(moment, zone, known, i, dtype, what)
         read.append(moment if zone is None else moment.tz_convert("UTC"))
@@ -80,6 +80,6 @@ def _require_zone(moment: pd.Timestamp, zone: Any, known: pd.Series, i: int, dty
         return
     advice = "drop it" if zone is None else f"give it one, e.g. with .tz_localize({str(zone)!r})"
     raise ValueError(
-        f"{what} {shown(known.iloc[i])} in row {shown(known.index[i])} {'with' if zone is None else 'without'} a time "
+        f"{what} {show(known.iloc[i])} in row {show(known.index[i])} {'with' if zone is None else 'without'} a time "
         f"zone, unlike the data ({dtype}): {advice}"
     )

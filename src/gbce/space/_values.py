@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._validation import shown
+from gbce._validation import show
 
 __all__ = ["read_value", "require_writable", "write_value"]
 
@@ -25,7 +25,7 @@ def write_value(value: Any) -> Any:
     for kind, write in _WRITERS:
         if isinstance(value, kind):
             return write(value)
-    raise TypeError(f"{shown(value)} of type {type(value).__name__} cannot be written to a file")
+    raise TypeError(f"{show(value)} of type {type(value).__name__} cannot be written to a file")
 
 
 def read_value(written: Any) -> Any:
@@ -45,7 +45,7 @@ def require_writable(values: Iterable[Any], what: str) -> None:
     for value in values:
         if not _comes_back(value):
             raise ValueError(
-                f"{what} {shown(value):.80} of type {type(value).__name__} cannot be kept in a file: use texts, "
+                f"{what} {show(value):.80} of type {type(value).__name__} cannot be kept in a file: use texts, "
                 "numbers, booleans, times, intervals or tuples of them, e.g. by .astype(str)"
             )
 

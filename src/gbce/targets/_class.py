@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import rel_entr
 
-from gbce._validation import is_number, require_finite, told_apart
+from gbce._validation import distinguish, is_number, require_finite
 from gbce.base import Array, Outputs, Reading, Target
 from gbce.space import require_writable
 
@@ -117,7 +117,7 @@ def _as_range(pair: Any) -> tuple[float, float]:
         )
     low, high = float(pair[0]), float(pair[1])
     if low > high:
-        texts = told_apart(low, high)
+        texts = distinguish(low, high)
         raise ValueError(f"Class: probability has low = {texts[0]} above high = {texts[1]}; swap them")
     if low == 0 and high == 1:
         raise ValueError("Class: every probability lies between 0 and 1, so there is nothing to reach; narrow the pair")

@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from gbce._validation import require_finite, short, told_apart
+from gbce._validation import distinguish, require_finite, short
 from gbce.base import Array, Outputs, Reading, Target
 
 __all__ = ["AtLeast", "AtMost", "Numeric", "Range", "Value"]
@@ -188,7 +188,7 @@ class Range(_Plain):
     def __post_init__(self) -> None:
         require_finite(self, "low", "high")
         if self.low > self.high:
-            low, high = told_apart(self.low, self.high)
+            low, high = distinguish(self.low, self.high)
             raise ValueError(f"Range: low = {low} is above high = {high}")
         super().__post_init__()
 

@@ -16,15 +16,16 @@ from gbce.priors._located import LocatedPrior, free_features
 from gbce.priors._parts import Part, Reals, WholeSteps
 from gbce.space import Feature, Space
 
-__all__ = ["Categories", "assembled"]
+__all__ = ["Categories", "assemble"]
 
 Categories = Literal["frequency", "uniform"]
 
-_MOST_STEPS = 20_000  # values of a whole number that are laid out one by one
-_MARGINAL_STEPS = 400.0  # deviations in steps beyond which rounding a real number is as good
+# Values of a whole number that are laid out one by one; where there are more, and a deviation has so many steps that
+# rounding a real number is as good, it is a rounded real number. Both chosen by hand.
+_MOST_VALUES, _MANY_STEPS = 20_000, 400.0
 
 
-def assembled(
+def assemble(
     space: Space,
     x0: Array,
     law: Law,
@@ -61,17 +62,19 @@ def assembled(
     plain = [j for j in numeric if space.features[j].kind == "real" and j not in together]
     parts: list[Part] = []
     if together:
-        parts.append(_together(space, x0, law, sorted(together), scale, factor, limits, sides, room))
+        parts.append(_joint_part(space, x0, law, sorted(together), scale, factor, limits, sides, room))
     if plain:
         ends = np.array([limits[int(j)] for j in plain])
         parts.append(Reals(np.array(plain), law, x0[plain], scale[plain], ends[:, 0], ends[:, 1]))
     for j in free:
         if j not in together and j not in plain:
-            parts.append(_single(space.features[j], int(j), x0[j], law, scale[j], sigma[j], limits[int(j)], categories))
+            parts.append(
+                _single_part(space.features[j], int(j), x0[j], law, scale[j], sigma[j], limits[int(j)], categories)
+            )
     return LocatedPrior(space, x0, tuple(parts))
 
 
-def _single(
+def _single_part(
     feature: Feature,
     j: int,
     now: float,
@@ -88,9 +91,9 @@ def _single(
     start = now if not gone else (0.0 if feature.centre is None else feature.centre)
     inner: Part
     if feature.unordered:
-        inner = _levels(feature, j, now, law, scale, categories)
+        inner = _level_part(feature, j, now, law, scale, categories)
     elif feature.discrete:
-        inner = _whole(j, start, law, scale, limits)
+        inner = _whole_part(j, start, law, scale, limits)
     else:
         low, high = np.array([limits[0]]), np.array([limits[1]])
         inner = Reals(np.array([j]), law, np.array([start]), np.array([scale]), low, high)
@@ -99,7 +102,7 @@ def _single(
     return Blank(inner, gone, move)
 
 
-def _levels(feature: Feature, j: int, now: float, law: Law, scale: float, categories: Categories) -> WholeSteps:
+def _level_part(feature: Feature, j: int, now: float, law: Law, scale: float, categories: Categories) -> WholeSteps:
     """Lay out a category's levels with the row's own in the middle; a missing one has no middle."""
     size = len(feature.levels or ())
     known = feature.frequencies is not None and categories == "frequency"
@@ -117,11 +120,11 @@ def _levels(feature: Feature, j: int, now: float, law: Law, scale: float, catego
     return WholeSteps(np.array([j]), values, np.concatenate([price[:half], [0.0], price[half:]]), 1.0)
 
 
-def _whole(j: int, now: float, law: Law, scale: float, limits: tuple[float, float]) -> Part:
+def _whole_part(j: int, now: float, law: Law, scale: float, limits: tuple[float, float]) -> Part:
     """Lay out whole steps from the row's value, or round where there are very many."""
     reach = np.ceil(law.reach * scale) + 1.0
     low, high = max(limits[0], now - reach), min(limits[1], now + reach)
-    if high - low > _MOST_STEPS and scale > _MARGINAL_STEPS:
+    if high - low > _MOST_VALUES and scale > _MANY_STEPS:
         none = np.zeros((0, 1))
         whole = np.ones(1, dtype=bool)
         ends = np.array([limits[0]]), np.array([limits[1]])
@@ -130,7 +133,7 @@ def _whole(j: int, now: float, law: Law, scale: float, limits: tuple[float, floa
     return WholeSteps(np.array([j]), values, law.cost((values - now) / scale), float(scale))
 
 
-def _together(
+def _joint_part(
     space: Space,
     x0: Array,
     law: Law,
@@ -145,7 +148,7 @@ def _together(
     where = np.array(which)
     ends = np.array([limits[j] for j in which])
     whole = space.discrete[where]
-    lower = scale[where] if factor is None else _conditional(factor, where)
+    lower = scale[where] if factor is None else _conditional_factor(factor, where)
     active = np.abs(sides[:, where]).sum(axis=1) > 0
     if factor is not None and not np.isfinite(ends).any() and not whole.any() and not active.any():
         return Reals(where, law, x0[where], lower, ends[:, 0], ends[:, 1])
@@ -154,7 +157,7 @@ def _together(
     )  # fmt: skip
 
 
-def _conditional(factor: Array, where: Array) -> Array:
+def _conditional_factor(factor: Array, where: Array) -> Array:
     """Cholesky factor of the chosen features' covariance, given that the others stay where they are."""
     precision = np.linalg.inv(factor @ factor.T)[np.ix_(where, where)]
     conditional = np.linalg.inv(precision)
@@ -182,7 +185,7 @@ def _conditions(space: Space, x0: Array, free: Array) -> tuple[Array, Array, set
     lines, rooms = [], []
     for weights, bound in asked:
         line = np.zeros(d)
-        expanded = _expanded(weights, bound, formulas)
+        expanded = _expand(weights, bound, formulas)
         if expanded is None:
             continue
         weights, bound = expanded
@@ -201,7 +204,7 @@ def _conditions(space: Space, x0: Array, free: Array) -> tuple[Array, Array, set
     return sides, np.array(rooms), {int(j) for j in np.flatnonzero(np.abs(sides).sum(axis=0))}
 
 
-def _expanded(
+def _expand(
     weights: dict[str, float], bound: float, formulas: dict[str, tuple[dict[str, float], float] | None]
 ) -> tuple[dict[str, float], float] | None:
     """Write out computed columns, or give up where one of them is not linear."""
