@@ -7,13 +7,25 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-__all__ = ["CATEGORIES", "FLOATS", "INTEGERS", "KNOWN", "Column", "as_pandas", "column_of", "eager", "sparse_columns"]
+__all__ = [
+    "CATEGORIES",
+    "FLOATS",
+    "INTEGERS",
+    "KNOWN",
+    "SECONDS_PER_DAY",
+    "Column",
+    "as_pandas",
+    "column_of",
+    "eager",
+    "sparse_columns",
+]
 
 INTEGERS = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
 FLOATS = ("Float32", "Float64")
 CATEGORIES = ("Categorical", "Enum")
 KNOWN = (*INTEGERS, *FLOATS, *CATEGORIES, "Boolean", "String", "Date", "Datetime")
-_HAS_STR = int(pd.__version__.split(".")[0]) >= 3  # a string type that keeps what is missing
+_HAS_STR = int(pd.__version__.split(".")[0]) >= 3  # pandas 3 has a string type that knows missing values
+SECONDS_PER_DAY = 86_400
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,7 @@ def as_pandas(native: Any) -> pd.DataFrame | None:
         return None
     library = str(frame.implementation)
     return pd.DataFrame(
-        {series.name: _converted(series, column_of(series, library)) for series in frame.iter_columns()}
+        {series.name: _as_pandas_column(series, column_of(series, library)) for series in frame.iter_columns()}
     )
 
 
@@ -87,7 +99,7 @@ def eager(native: Any) -> "nw.DataFrame[Any] | None":
     """Return the frame as narwhals sees it, none if it is not one; refuse those that cannot be read."""
     try:
         frame = nw.from_native(native, pass_through=True)
-    except Exception as error:  # narwhals keeps this one to itself
+    except Exception as error:  # narwhals does not export the class of this one
         if type(error).__name__ != "DuplicateError":
             raise
         raise ValueError("two columns of the frame have the same name; rename one of them") from None
@@ -122,8 +134,8 @@ def column_of(series: Any, library: str) -> Column:
     return Column(name, kind, nan=kind in FLOATS and bool(series.is_nan().any()) and not series.is_null().any())
 
 
-def _converted(series: Any, column: Column) -> Any:
-    """Return a column as pandas has it."""
+def _as_pandas_column(series: Any, column: Column) -> Any:
+    """Return a column as pandas stores it."""
     kind = column.dtype
     missing = series.is_null().to_numpy()
     if kind in CATEGORIES:
