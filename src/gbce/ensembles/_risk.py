@@ -8,7 +8,7 @@ import numpy as np
 from gbce._numerics import seed_number
 from gbce.base import Array
 from gbce.ensembles._fits import learner_rng, refit
-from gbce.predictors import checked_data, classifies, folds_of, rows_of
+from gbce.predictors import check_data, classifies, folds_of, rows_of
 
 __all__ = ["RiskLoss", "cross_val_risk", "risk_of"]
 
@@ -61,7 +61,7 @@ def cross_val_risk(models: Any, X: Any, y: Any, cv: int = 5, loss: RiskLoss | No
     number = seed_number(seed)
     risks = []
     for model in listed:
-        rows, outcomes = checked_data(model, X, y)
+        rows, outcomes = check_data(model, X, y)
         folds = folds_of(outcomes, classifies(model), cv, number)
         risks.append(risk_of(model, rows, outcomes, None, folds, loss, np.random.SeedSequence(number)))
     return np.array(risks)

@@ -349,7 +349,7 @@ class Explainer:
         What this asks the models is asked once per explainer.
         """
         _require_target(target)
-        predictors = tuple(predictor.metered() for predictor in self.predictors)
+        predictors = tuple(predictor.with_fresh_meter() for predictor in self.predictors)
         if target.reads_classes:
             predictors = self._reference.as_classifiers(predictors, budget)
         spread = self._reference.output_spread(predictors[0], budget) if target.needs_spread else 1.0

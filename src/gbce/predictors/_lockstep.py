@@ -39,7 +39,7 @@ class Lockstep:
         """Return the predictor with its questions put through the lockstep, as those of the task ``number``."""
         ask, decide = predictor.ask, predictor.decide
         return replace(
-            predictor.metered(),
+            predictor.with_fresh_meter(),
             ask=lambda rows: self.ask(number, ask, rows),
             decide=None if decide is None else lambda rows: self.ask(number, decide, rows),
         )

@@ -14,7 +14,7 @@ from scipy.special import expit, softmax
 
 from gbce.base import Array
 
-__all__ = ["decides_by_score", "scored", "shares"]
+__all__ = ["decides_by_score", "shares", "shares_of_scores"]
 
 
 def shares(scores: Any, width: int | None = None) -> Array:
@@ -35,7 +35,7 @@ def shares(scores: Any, width: int | None = None) -> Array:
     return np.asarray(expit(values) if values.ndim == 1 else softmax(values, axis=1))
 
 
-def scored(model: Any, name: str, as_input: Callable[[Array], Any]) -> Callable[[Array], Array]:
+def shares_of_scores(model: Any, name: str, as_input: Callable[[Array], Any]) -> Callable[[Array], Array]:
     """Return a classifier's ``decision_function`` as shares of its classes."""
     classes = len(model.classes_)
     if classes > 2 and getattr(_core(model), "decision_function_shape", "ovr") == "ovo":

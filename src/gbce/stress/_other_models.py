@@ -57,7 +57,7 @@ class OtherModels:
         """Return the predictors, for a target that asks for a class as classifiers."""
         if target.reads_classes:
             return self.reference.as_classifiers(self.predictors, budget)
-        return tuple(predictor.metered() for predictor in self.predictors)
+        return tuple(predictor.with_fresh_meter() for predictor in self.predictors)
 
 
 def _weights_of(models: Any, n: int) -> Array:
