@@ -79,6 +79,7 @@ class CoefficientPosterior:
     eta: float | Literal["safe"] | PACBayes = 1.0
     prior_sd: float | None = None
     noise_sd: float | None = None
+    # by hand: 1,600 states, out of which the models are picked evenly
     n_chains: int = 8
     n_warmup: int = 300
     n_steps: int = 200

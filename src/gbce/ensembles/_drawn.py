@@ -14,7 +14,7 @@ __all__ = ["DrawnClassifier", "DrawnModel", "DrawnRegressor", "build_model"]
 
 @dataclass(frozen=True, eq=False)
 class DrawnModel:
-    """A net at coefficients ``theta (p,)``, behind what prepared the rows; linearised there if it has a ``step``."""
+    """A net at coefficients ``theta (p,)``, after what prepares rows; linearised there if it has a ``step``."""
 
     net: Net
     theta: Array = field(repr=False)

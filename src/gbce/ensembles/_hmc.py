@@ -46,7 +46,7 @@ def hmc(
     should make its surroundings round. The ``step`` size is adapted by dual averaging during warm-up, one for all
     chains or, where it is ``(c,)``, each by what its own chain accepts; every step jitters it, and leaps between 1 and
     ``leaps`` times. After each step a ``jump`` is tried where there is one: from states ``(c, p)`` and the generator to
-    new states and the logarithm of how much volume grows there, ``(c,)``; it must be as likely as its way back.
+    new states and the logarithm of how much volume grows there, ``(c,)``; it must be as likely as its reverse.
     """
     theta, (u, g) = start, energy(start)
     first = averaged = log_step = np.log(step)

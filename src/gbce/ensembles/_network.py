@@ -22,7 +22,8 @@ def network_chains(
 ) -> HMCRun:
     """Run chains over a network's weights from a cooled population.
 
-    Their surroundings differ: each has its own step, and from half-time on a map of the states it has seen.
+    They may lie in different modes: each has its own step, and from half of the warm-up on its own map, made from the
+    states that it has visited.
     """
     start = anneal(problem, _COOLED_PER_CHAIN * n_chains, rng)[::_COOLED_PER_CHAIN]
     step, jump, half = np.full(len(start), FIRST_STEP), _rescaling(problem.net), math.ceil(n_warmup / 2)
@@ -37,7 +38,8 @@ def _rescaling(net: Net) -> Jump:
     """Return a jump that multiplies all that enters one hidden unit by a random number, and divides what leaves it.
 
     Outputs hardly change where the unit is nearly linear (and not at all with relu), but the energy bends sharply along
-    this way: steps that fit most places are far too long where weights are small, and chains stick there for hundreds.
+    this way: steps that fit most places are far too long where weights are small, and chains stay stuck there for
+    hundreds of them.
     """
     exponents = net.scalings
 

@@ -85,7 +85,7 @@ def from_lightgbm(booster: Any, space: Space, name: str) -> Predictor:
 
 
 def from_catboost(model: Any, space: Space, name: str) -> Predictor:
-    """Wrap any CatBoost model, core or estimator; columns it holds for categories go in as words or whole numbers."""
+    """Wrap any CatBoost model, core or estimator; columns of categories go in as words or whole numbers."""
     if not model.is_fitted():
         from sklearn.exceptions import NotFittedError
 

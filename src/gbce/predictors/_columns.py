@@ -1,4 +1,4 @@
-"""What every framework needs: whose model it is, and rows in the columns and the form that it takes."""
+"""What every framework needs: which one a model is from, and rows in the columns and the form that it takes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

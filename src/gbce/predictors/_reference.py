@@ -41,7 +41,8 @@ class Reference:
     def as_classifiers(self, predictors: tuple[Predictor, ...], budget: Budget) -> tuple[Predictor, ...]:
         """Return the predictors as classifiers that count from zero, their ``predict`` compared once.
 
-        Where time or rows are short they are compared at fewer points; who has no deadline compares them again.
+        Where time or rows are short they are compared at fewer points, and a later call without a deadline compares
+        them again.
         """
         if self.classifiers is not None and (budget.deadline is not None or not self.hasty):
             return tuple(predictor.with_fresh_meter() for predictor in self.classifiers)

@@ -121,6 +121,7 @@ class Remote:
 
     url: str
     classes: Sequence[Any] | None = field(default=None, kw_only=True)
+    # defaults by hand
     batch_rows: int = field(default=500, kw_only=True)
     timeout: float = field(default=30.0, kw_only=True)
     max_bytes: int = field(default=16_000_000, kw_only=True)

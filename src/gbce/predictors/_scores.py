@@ -3,7 +3,7 @@
 The logistic function of one score per row, or the softmax of one score per class. Where a model was trained on the
 log-likelihood, as logistic regression, boosting and most networks are, that is its probability. The margin of a support
 vector machine or a perceptron is none: the share rises with the score and is one half on the border between two
-classes, but nobody has checked how often a share of 0.8 is right.
+classes, but it is not calibrated: how often a share of 0.8 is right is unknown.
 """
 
 from collections.abc import Callable

@@ -49,6 +49,7 @@ _QUOTED = r"'[^']*'|\"[^\"]*\""
 _DEEPEST_NESTING = 300  # parts of a text within each other; evaluation recurses, and Python allows 1000 calls
 _LARGEST_INTEGER = 10**300  # whole numbers are evaluated as floats, which end at 1e308
 _MOST_TEXTS = 512  # parsed texts that are remembered
+_MOST_SHOWN = 200  # characters of a text that a message quotes
 
 
 class _Expression(NamedTuple):
@@ -77,8 +78,8 @@ def _parse(text: str) -> _Expression:
     except (SyntaxError, MemoryError, RecursionError, ValueError) as error:
         said = getattr(error, "msg", None) or "it is nested too deeply"
         raise ValueError(
-            f"{text[:200]!r} cannot be read: {said}. Write it like 'a <= 2 * b' or \"if job == 'none' then pay == 0\", "
-            "with backticks around column names that have blanks or signs in them."
+            f"{text[:_MOST_SHOWN]!r} cannot be read: {said}. Write it like 'a <= 2 * b' or \"if job == 'none' then pay "
+            '== 0", with backticks around column names that have blanks or signs in them.'
         ) from None
     _require_known(tree, text)
     called = {id(call.func) for call in ast.walk(tree) if isinstance(call, ast.Call)}

@@ -81,7 +81,7 @@ class ColumnOptions:
                 raise ValueError(f"bounds of {name!r} must be (low, high), None for an open side, not {pair!r}")
 
     def moves_anyway(self, name: str, codec: Any) -> bool:
-        """Whether it is said how a column changes that never does in the data: its levels, its unit, its formula."""
+        """Whether the options say how a column that is constant in the data may change: its levels, unit or formula."""
         own = None if isinstance(codec, OneHotCodec) else codec.levels
         if name in self.computed or (own is not None and len(own) == 1 and self.missing.get(name) == "any"):
             return True
@@ -92,8 +92,8 @@ class ColumnOptions:
 def features_of(table: pd.DataFrame, options: ColumnOptions) -> tuple[tuple[Feature, ...], tuple[Any, ...], list[str]]:
     """Return a feature and a codec for each column of a table, or for each group of one-hot columns.
 
-    A column that holds one value only in the data stays as it is, whatever its kind, unless it is said how it moves.
-    The third list names those that would be free otherwise.
+    A column that holds one value only in the data stays as it is, whatever its kind, unless the options say how it
+    moves. The third list names those that would be free otherwise.
     """
     by_name = {str(label): label for label in table.columns}
     member_of = {member: group for group, members in options.one_hot.items() for member in members}

@@ -212,7 +212,7 @@ class Space:
     def adopt(self, data: Any) -> "Space":
         """Return this space with the layout (frame or array, dtypes) of ``data``, whose columns must match."""
         if self.columns is not None or not has_labels(data):
-            self.encode(data, what="data")  # what does not fit is said here
+            self.encode(data, what="data")  # raises for what does not fit
             return replace(self, layout=layout_of(data, self.codecs)) if has_labels(data) else self
         table = self._row_codec.match(data, "data", self.names)
         codecs = tuple(

@@ -32,7 +32,8 @@ def ticks_of(times: Sequence[int], dtype: str) -> tuple[int, int, str]:
     for name, seconds in _TICKS.items():
         if step and step % (seconds * per_second) == 0:
             return origin, seconds * per_second, name
-    return origin, max(per_second // 10**6, 1), "microsecond" if per_second >= 10**6 else resolution
+    micro = _PER_SECOND["us"]
+    return origin, max(per_second // micro, 1), "microsecond" if per_second >= micro else resolution
 
 
 def counts_of(known: pd.Series, dtype: str, what: str) -> Array:

@@ -26,6 +26,7 @@ CATEGORIES = ("Categorical", "Enum")
 KNOWN = (*INTEGERS, *FLOATS, *CATEGORIES, "Boolean", "String", "Date", "Datetime")
 _HAS_STR = int(pd.__version__.split(".")[0]) >= 3  # pandas 3 has a string type that knows missing values
 SECONDS_PER_DAY = 86_400
+_MS_PER_SECOND = 1_000
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def _as_pandas_column(series: Any, column: Column) -> Any:
     if kind in FLOATS:
         return np.where(missing, np.nan, series.fill_null(0.0).to_numpy()).astype(kind.lower())
     if kind in ("Date", "Datetime"):
-        counts = series.dt.timestamp("ms") // 1000 if kind == "Date" else series.cast(nw.Int64)
+        counts = series.dt.timestamp("ms") // _MS_PER_SECOND if kind == "Date" else series.cast(nw.Int64)
         times = counts.fill_null(0).to_numpy().astype("int64").view(f"datetime64[{column.unit or 's'}]")
         times = pd.Series(np.where(missing, np.array("NaT", times.dtype), times))
         return times if column.zone is None else times.dt.tz_localize("UTC").dt.tz_convert(column.zone)
