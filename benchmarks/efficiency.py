@@ -52,7 +52,7 @@ class Case:
         prior = gbce.Gaussian(self.sigma).at(space, row)
         target = gbce.Value(float(np.percentile(y, self.percentile)), scale=1, tolerance=0.5)
         mixture = Mixture(self.eta, np.ones(1))
-        return lambda: GibbsPosterior(prior, (predictor.metered(),), target, mixture, landmarks=x)
+        return lambda: GibbsPosterior(prior, (predictor.with_fresh_meter(),), target, mixture, landmarks=x)
 
 
 B, C = Case(10, 99, eta=10, sigma=0.5), Case(30, 99, eta=10, sigma=0.5)

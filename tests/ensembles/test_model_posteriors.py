@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gbce
-from gbce.ensembles._anneal import annealed
+from gbce.ensembles._anneal import anneal
 from gbce.ensembles._likelihood import Categorical, NormalErrors
 from gbce.ensembles._net import Net
 from gbce.ensembles._problem import Problem
@@ -188,7 +188,7 @@ def test_derivatives_of_a_network_are_those_of_differences(activation, kind):
     slopes = net.jacobian(theta[0], X) @ step
     outputs = net.outputs(theta[0] + step, X) - net.outputs(theta[0] - step, X)
     assert np.allclose(outputs, 2 * slopes, rtol=1e-3, atol=1e-8)
-    assert np.allclose(net.pushed(theta[0], step, X) - net.outputs(theta[0], X), slopes, atol=1e-12)
+    assert np.allclose(net.outputs_linearised(theta[0], step, X) - net.outputs(theta[0], X), slopes, atol=1e-12)
     outputs, shift = net.outputs(theta[0], X), 1e-5 * np.eye(net.sizes[-1])[0]
     moved = likelihood.slope(outputs[None] + shift) - likelihood.slope(outputs[None] - shift)
     assert np.allclose(moved[0], 2e-5 * likelihood.curvature(outputs)[:, :, 0], atol=1e-9)
@@ -239,7 +239,7 @@ def test_cooling_leaves_poor_modes_behind():
     x = rng.normal(size=(60, 1))
     y = np.sin(3 * x[:, 0]) + 0.1 * rng.normal(size=60)
     problem = Problem(Net((1, 4, 1), "tanh"), NormalErrors(y, 0.1), x, np.eye(13) / 4)
-    loss = problem.likelihood.loss(problem.net.outputs(annealed(problem, 32, rng), x)).sum(axis=1)
+    loss = problem.likelihood.loss(problem.net.outputs(anneal(problem, 32, rng), x)).sum(axis=1)
     assert np.median(loss) < 150  # 30 at the truth, some 1000 at a constant
     assert len(set(loss)) > 16
 

@@ -13,7 +13,8 @@ import pandas as pd
 from gbce._numerics import JUDGING, stream
 from gbce.base import Array
 from gbce.predictors import same_answers
-from gbce.space import Space
+from gbce.space import Computed, Constraint, Space
+from gbce.targets import Loss
 
 __all__ = ["Trial", "alike", "content", "returned"]
 
@@ -21,6 +22,7 @@ _DIGITS = 9  # of a number: the last bits of what was read off the data differ f
 _FEW = 64  # numbers that are written out; of more there is a digest
 _N_BEYOND = 512  # rows, beside those of the data, that conditions are tried on
 _SAID = "said"
+_ROLES = ((Constraint, "constraint"), (Computed, "computed"), (Loss, "loss"))  # of what their functions are called with
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +107,7 @@ def content(thing: Any, trial: Trial, name: str = "", inside: tuple[int, ...] = 
     kind = type(thing).__name__
     if id(thing) in inside:  # it holds itself
         return kind
-    held = {key: content(value, trial, _role(kind, key), (*inside, id(thing))) for key, value in options}
+    held = {key: content(value, trial, _role(thing, key), (*inside, id(thing))) for key, value in options}
     if callable(thing):  # an object that is called: what it returns may hang on more than its options
         held["returns"] = trial.said(name, thing)
     return {"type": kind, **held}
@@ -138,9 +140,9 @@ def _options(thing: Any) -> Iterable[tuple[str, Any]] | None:
     return sorted(vars(thing).items())
 
 
-def _role(kind: str, name: str) -> str:
+def _role(owner: Any, name: str) -> str:
     """Return how a function under this name is called: what is only called a function says it by its owner."""
-    return {"Constraint": "constraint", "Computed": "computed", "Loss": "loss"}.get(kind, name)
+    return next((role for kind, role in _ROLES if isinstance(owner, kind)), name)
 
 
 def _array(array: Array) -> Any:

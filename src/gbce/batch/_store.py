@@ -16,7 +16,7 @@ from gbce.batch._content import Trial, alike, content, returned
 from gbce.budget import Budget
 from gbce.explanation import Explanation
 from gbce.files import clear_leftovers, is_partial, load, save, whole_file
-from gbce.predictors import Panel, Predictor, some_of
+from gbce.predictors import Panel, Predictor, pick_rows
 
 __all__ = ["Store", "described_run", "rows_to_describe"]
 
@@ -99,7 +99,7 @@ class Store:
 def rows_to_describe(explainer: Any) -> int:
     """Return how many model rows :func:`described_run` takes."""
     asked = [predictor.questions(use_predict=True) for predictor in explainer.predictors if not predictor.identity]
-    return len(some_of(len(explainer.data))) * sum(asked)
+    return len(pick_rows(len(explainer.data))) * sum(asked)
 
 
 def described_run(
@@ -116,7 +116,7 @@ def described_run(
     Models and functions count by what they return for a few dozen rows of the data, so that one that was fitted again
     is another; a model with an identity of its own, such as a remote one, is not asked.
     """
-    rows = explainer.data[some_of(len(explainer.data))]
+    rows = explainer.data[pick_rows(len(explainer.data))]
     models, outputs = zip(*(_described_model(predictor, rows, budget) for predictor in predictors), strict=True)
     trial = Trial(explainer.space, rows, outputs[0])
     return {

@@ -5,7 +5,7 @@ from gbce.ensembles._coefficients import CoefficientPosterior
 from gbce.ensembles._laplace import LaplaceApproximation
 from gbce.ensembles._model_posterior import model_posterior
 from gbce.ensembles._pac import PACBayes
-from gbce.ensembles._posterior import ModelPosterior, listed_models
+from gbce.ensembles._posterior import ModelPosterior, as_models
 from gbce.ensembles._rashomon import Rashomon
 from gbce.ensembles._risk import cross_val_risk
 
@@ -16,7 +16,7 @@ __all__ = [
     "ModelPosterior",
     "PACBayes",
     "Rashomon",
+    "as_models",
     "cross_val_risk",
-    "listed_models",
     "model_posterior",
 ]

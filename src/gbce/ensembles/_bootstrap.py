@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gbce.base import Array
-from gbce.ensembles._fits import counts, in_parallel, learner_rng, refit, takes_weights
+from gbce.ensembles._fits import in_parallel, learner_rng, refit, resample_counts, takes_weights
 from gbce.ensembles._posterior import ModelPosterior
 from gbce.ensembles._question import Question
 
@@ -43,22 +43,22 @@ class BayesianBootstrap:
     def draw(self, question: Question) -> ModelPosterior:
         """Return one refit per model, all of weight ``1 / n_models``."""
         seeds = question.children(question.n_models)
-        tasks = [(question.learner, question.X, question.y, question.classifies, seed, self._own(seeds, k))
+        tasks = [(question.learner, question.X, question.y, question.classifies, seed, self._learner_seed(seeds, k))
                  for k, seed in enumerate(seeds)]  # fmt: skip
-        models = in_parallel(_refitted, tasks, question.n_jobs, question.progress)
+        models = in_parallel(_refit_reweighted, tasks, question.n_jobs, question.progress)
         return ModelPosterior.of(models, self, {"weighted": float(takes_weights(question.learner))})
 
-    def _own(self, seeds: list[np.random.SeedSequence], k: int) -> np.random.SeedSequence:
+    def _learner_seed(self, seeds: list[np.random.SeedSequence], k: int) -> np.random.SeedSequence:
         return seeds[k if self.reseed else 0]
 
 
 def row_weights(learner: Any, y: Array, classifies: bool, seed: np.random.SeedSequence) -> Array:
     """Return weights ``(n,)`` that sum to n: Dirichlet where ``fit`` takes weights, counts of a resample elsewhere."""
     rng = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 0)))
-    return len(y) * rng.dirichlet(np.ones(len(y))) if takes_weights(learner) else counts(y, classifies, rng)
+    return len(y) * rng.dirichlet(np.ones(len(y))) if takes_weights(learner) else resample_counts(y, classifies, rng)
 
 
-def _refitted(
+def _refit_reweighted(
     learner: Any, X: Any, y: Array, classifies: bool, seed: np.random.SeedSequence, own: np.random.SeedSequence
 ) -> Any:
     return refit(learner, X, y, row_weights(learner, y, classifies, seed), learner_rng(own))

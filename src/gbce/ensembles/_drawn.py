@@ -9,12 +9,12 @@ from scipy.special import expit, softmax
 from gbce.base import Array
 from gbce.ensembles._net import Net
 
-__all__ = ["DrawnClassifier", "DrawnModel", "DrawnRegressor", "drawn"]
+__all__ = ["DrawnClassifier", "DrawnModel", "DrawnRegressor", "build_model"]
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnModel:
-    """A net at coefficients ``theta (p,)``, behind what prepared the rows; linearised there if it has a ``step``."""
+    """A net at coefficients ``theta (p,)``, after what prepares rows; linearised there if it has a ``step``."""
 
     net: Net
     theta: Array = field(repr=False)
@@ -28,7 +28,7 @@ class DrawnModel:
         rows = np.asarray(X if self.prepare is None else self.prepare.transform(X), dtype=float)
         if self.step is None:
             return self.net.outputs(self.theta, rows)
-        return self.net.pushed(self.theta, self.step, rows)
+        return self.net.outputs_linearised(self.theta, self.step, rows)
 
     @property
     def coef_(self) -> Array:
@@ -74,7 +74,7 @@ class DrawnClassifier(DrawnModel):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
-def drawn(net: Net, theta: Array, classes: Array | None, **options: Any) -> DrawnModel:
+def build_model(net: Net, theta: Array, classes: Array | None, **options: Any) -> DrawnModel:
     """Return a regressor, or a classifier where there are classes."""
     if classes is None:
         return DrawnRegressor(net, theta, **options)

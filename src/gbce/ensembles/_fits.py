@@ -12,9 +12,10 @@ from tqdm.auto import tqdm
 from gbce.base import Array
 from gbce.predictors import rows_of
 
-__all__ = ["counts", "in_parallel", "learner_rng", "refit", "reseeded", "takes_weights", "weight_name"]
+__all__ = ["clone_with_seed", "in_parallel", "learner_rng", "refit", "resample_counts", "takes_weights", "weight_name"]
 
-_TRIES = 100  # at a resample that has every class
+_MOST_RESAMPLES = 100  # tries at one that has every class; by hand: a class of one row is in two resamples of three
+_LARGEST_SEED = 2**31 - 1  # of 32 bits with a sign, which every learner takes
 
 
 def learner_rng(seed: np.random.SeedSequence) -> np.random.Generator:
@@ -22,7 +23,7 @@ def learner_rng(seed: np.random.SeedSequence) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, 1)))
 
 
-def reseeded(learner: Any, rng: np.random.Generator) -> Any:
+def clone_with_seed(learner: Any, rng: np.random.Generator) -> Any:
     """Return an unfitted clone whose every ``random_state`` comes from ``rng``."""
     from sklearn.base import clone
 
@@ -32,7 +33,7 @@ def reseeded(learner: Any, rng: np.random.Generator) -> Any:
         fresh = copy.deepcopy(learner)
     if hasattr(fresh, "get_params") and hasattr(fresh, "set_params"):
         names = sorted(n for n in fresh.get_params(deep=True) if n.split("__")[-1] in ("random_state", "random_seed"))
-        fresh.set_params(**{name: int(rng.integers(2**31 - 1)) for name in names})
+        fresh.set_params(**{name: int(rng.integers(_LARGEST_SEED)) for name in names})
     return fresh
 
 
@@ -55,7 +56,7 @@ def takes_weights(learner: Any) -> bool:
 
 def refit(learner: Any, X: Any, y: Array, weights: Array | None, rng: np.random.Generator) -> Any:
     """Return a fitted clone; whole ``weights`` of a learner that takes none are counts of rows."""
-    model = reseeded(learner, rng)
+    model = clone_with_seed(learner, rng)
     name = weight_name(model)
     try:
         if weights is None:
@@ -68,14 +69,14 @@ def refit(learner: Any, X: Any, y: Array, weights: Array | None, rng: np.random.
         raise ValueError(f"{type(learner).__name__} cannot be fitted to these data: {error}") from error
 
 
-def counts(y: Array, classifies: bool, rng: np.random.Generator) -> Array:
+def resample_counts(y: Array, classifies: bool, rng: np.random.Generator) -> Array:
     """Return how often each row comes in a resample ``(n,)``; every class comes at least once."""
     n = len(y)
     classes, codes = np.unique(y, return_inverse=True) if classifies else (np.zeros(1), np.zeros(n, dtype=int))
-    for _ in range(_TRIES):
-        drawn = rng.multinomial(n, np.full(n, 1.0 / n))
-        if np.all(np.bincount(codes, weights=drawn, minlength=len(classes)) > 0):
-            return drawn.astype(float)
+    for _ in range(_MOST_RESAMPLES):
+        picked = rng.multinomial(n, np.full(n, 1.0 / n))
+        if np.all(np.bincount(codes, weights=picked, minlength=len(classes)) > 0):
+            return picked.astype(float)
     raise ValueError(
         "a class is so rare that resamples miss it: drop it, or use a learner whose fit takes sample_weight"
     )
@@ -89,23 +90,23 @@ def in_parallel(
     results = []
     with bar:
         if joblib.effective_n_jobs(n_jobs or 1) == 1 or len(arguments) == 1:
-            stream = (_alone(task, *one) for one in arguments)
+            stream = (_run_alone(task, *one) for one in arguments)
         else:
             pool = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
-            stream = pool(joblib.delayed(_alone)(task, *one) for one in arguments)
+            stream = pool(joblib.delayed(_run_alone)(task, *one) for one in arguments)
         for result in stream:
             results.append(result)
             bar.update()
     return results
 
 
-def _alone(task: Callable[..., Any], *arguments: Any) -> Any:
-    with _threads().limit(limits=1, user_api="blas"):  # sums in the same order in every process
+def _run_alone(task: Callable[..., Any], *arguments: Any) -> Any:
+    with _thread_controller().limit(limits=1, user_api="blas"):  # sums in the same order in every process
         return task(*arguments)
 
 
 @cache
-def _threads() -> Any:
+def _thread_controller() -> Any:
     from threadpoolctl import ThreadpoolController  # comes with scikit-learn
 
     return ThreadpoolController()

@@ -7,13 +7,17 @@ import numpy as np
 
 from gbce.base import Array
 
-__all__ = ["HMCRun", "Jump", "hmc", "mixing"]
+__all__ = ["FIRST_STEP", "HMCRun", "Jump", "hmc", "mixing"]
 
 Energy = Callable[[Array], tuple[Array, Array]]
 Jump = Callable[[Array, np.random.Generator], tuple[Array, Array]]
 
-_TARGET = 0.8  # acceptance that the step is adapted to
-_WORST = 1e3
+FIRST_STEP = 0.5  # where adaptation begins, in coordinates in which the posterior is round; by hand
+_TARGET_ACCEPTANCE = 0.8  # that the step is adapted to: Stan's default
+_STEP_JITTER = (0.8, 1.0)  # share of the step that is taken, at random, against periodic paths (Neal 2011); by hand
+# Dual averaging: t0, gamma and kappa of Hoffman and Gelman (2014, Section 3.2.1)
+_SLOW_START, _SHRINKAGE, _FORGETTING = 10, 0.05, 0.75
+_WORST_R_HAT = 1e3  # stands for that of chains that do not move at all, which is not a number
 
 
 class HMCRun(NamedTuple):
@@ -33,7 +37,7 @@ def hmc(
     n_steps: int,
     leaps: int,
     rng: np.random.Generator,
-    step: float | Array = 0.5,
+    step: float | Array = FIRST_STEP,
     jump: Jump | None = None,
 ) -> HMCRun:
     """Draw from ``exp(-energy)``.
@@ -42,39 +46,40 @@ def hmc(
     should make its surroundings round. The ``step`` size is adapted by dual averaging during warm-up, one for all
     chains or, where it is ``(c,)``, each by what its own chain accepts; every step jitters it, and leaps between 1 and
     ``leaps`` times. After each step a ``jump`` is tried where there is one: from states ``(c, p)`` and the generator to
-    new states and the logarithm of how much volume grows there, ``(c,)``; it must be as likely as its way back.
+    new states and the logarithm of how much volume grows there, ``(c,)``; it must be as likely as its reverse.
     """
     theta, (u, g) = start, energy(start)
     first = averaged = log_step = np.log(step)
     error = np.zeros_like(first)
     states, heights, accepted = [], [], []
     for number in range(n_warmup + n_steps):
-        size = np.exp(log_step if number < n_warmup else averaged) * rng.uniform(0.8, 1.0)
+        size = np.exp(log_step if number < n_warmup else averaged) * rng.uniform(*_STEP_JITTER)
         size = size[:, None] if np.ndim(step) else size
         momentum = rng.standard_normal(theta.shape)
         before = u + 0.5 * np.square(momentum).sum(axis=1)
         at, slope, height, p = theta, g, u, momentum
         with np.errstate(over="ignore", invalid="ignore"):
-            p = p - 0.5 * size * _in_z(maps, slope)
+            p = p - 0.5 * size * _slope_in_z(maps, slope)
             n_leaps = int(rng.integers(1, leaps + 1))
             for leap in range(n_leaps):
                 at = at + size * (maps @ p[:, :, None])[:, :, 0]
                 height, slope = energy(at)
-                p = p - (size if leap < n_leaps - 1 else 0.5 * size) * _in_z(maps, slope)
+                p = p - (size if leap < n_leaps - 1 else 0.5 * size) * _slope_in_z(maps, slope)
             change = before - height - 0.5 * np.square(p).sum(axis=1)
         chance = np.exp(np.minimum(np.where(np.isfinite(change), change, -np.inf), 0.0))
         moves = rng.random(len(theta)) < chance
-        theta, u, g = _moved(moves, (at, height, slope), (theta, u, g))
+        theta, u, g = _select(moves, (at, height, slope), (theta, u, g))
         if jump is not None:
             at, growth = jump(theta, rng)
             height, slope = energy(at)
             moves = np.log(rng.random(len(theta))) < u - height + growth
-            theta, u, g = _moved(moves, (at, height, slope), (theta, u, g))
+            theta, u, g = _select(moves, (at, height, slope), (theta, u, g))
         if number < n_warmup:  # Hoffman and Gelman (2014), Algorithm 5
             m = number + 1
-            error = error + (_TARGET - (chance if np.ndim(step) else chance.mean()) - error) / (m + 10)
-            log_step = first - np.sqrt(m) / 0.05 * error
-            averaged = averaged + m**-0.75 * (log_step - averaged)
+            accepts = chance if np.ndim(step) else chance.mean()
+            error = error + (_TARGET_ACCEPTANCE - accepts - error) / (m + _SLOW_START)
+            log_step = first - np.sqrt(m) / _SHRINKAGE * error
+            averaged = averaged + m**-_FORGETTING * (log_step - averaged)
         else:
             states.append(theta)
             heights.append(u)
@@ -82,14 +87,14 @@ def hmc(
     return HMCRun(np.array(states), np.array(heights), float(np.mean(accepted)), np.exp(averaged))
 
 
-def _moved(moves: Array, there: tuple[Array, Array, Array], here: tuple[Array, Array, Array]) -> list[Array]:
+def _select(moves: Array, there: tuple[Array, Array, Array], here: tuple[Array, Array, Array]) -> list[Array]:
     """Return state, energy and gradient ``there`` for the chains that move, ``here`` for the others."""
     return [
         np.where(moves[:, None] if new.ndim == 2 else moves, new, old) for new, old in zip(there, here, strict=True)
     ]
 
 
-def _in_z(maps: Array, slope: Array) -> Array:
+def _slope_in_z(maps: Array, slope: Array) -> Array:
     return (np.swapaxes(maps, 1, 2) @ slope[:, :, None])[:, :, 0]
 
 
@@ -102,6 +107,6 @@ def mixing(figures: Array) -> dict[str, float]:
         r_hat = array_stats.rhat(watched)
         bulk = array_stats.ess(watched, method="bulk")
     return {
-        "r_hat": float(np.minimum(np.nan_to_num(r_hat, nan=_WORST), _WORST).max()),
+        "r_hat": float(np.minimum(np.nan_to_num(r_hat, nan=_WORST_R_HAT), _WORST_R_HAT).max()),
         "ess_bulk": float(np.nan_to_num(bulk, nan=0.0).min()),
     }

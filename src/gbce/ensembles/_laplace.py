@@ -7,7 +7,7 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.ensembles._coefficients import is_rate, require_positive
-from gbce.ensembles._fits import reseeded
+from gbce.ensembles._fits import clone_with_seed
 from gbce.ensembles._pac import PACBayes
 from gbce.ensembles._posterior import ModelPosterior
 from gbce.ensembles._problem import Problem, gaussian_draws
@@ -16,6 +16,8 @@ from gbce.ensembles._reading import read
 
 __all__ = ["LaplaceApproximation"]
 
+# Of a prior, among which the one of largest evidence is taken: standard deviations from 100 to 0.01, ten steps to a
+# power of ten of the precision. By hand.
 _PRECISIONS = np.logspace(-4, 4, 81)
 
 
@@ -73,10 +75,10 @@ class LaplaceApproximation:
         problem = reading.problem.at(chosen["eta"])
         facts: dict[str, Any] = {**reading.facts, **chosen}
         if reading.network:
-            fitted = reseeded(reading.learner, fitting).fit(problem.X, question.y)
-            theta = problem.net.packed(list(zip(fitted.coefs_, fitted.intercepts_, strict=True)))
+            fitted = clone_with_seed(reading.learner, fitting).fit(problem.X, question.y)
+            theta = problem.net.pack(list(zip(fitted.coefs_, fitted.intercepts_, strict=True)))
             if self.prior_sd is None:
-                problem = _by_evidence(problem, theta)
+                problem = _maximise_evidence(problem, theta)
                 facts["prior_sd"] = float(problem.precision[0, 0] ** -0.5)
             theta = problem.mode_near(theta)
         else:
@@ -91,7 +93,7 @@ class LaplaceApproximation:
         return ModelPosterior.of(models, self, facts)
 
 
-def _by_evidence(problem: Problem, theta: Array) -> Problem:
+def _maximise_evidence(problem: Problem, theta: Array) -> Problem:
     """Return the problem with the prior's precision of largest evidence, all coefficients alike."""
     alone = replace(problem, precision=np.zeros_like(problem.precision))
     known = np.maximum(np.linalg.eigvalsh(alone.curvature(theta)), 0.0)

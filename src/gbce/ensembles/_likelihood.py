@@ -69,7 +69,7 @@ class Categorical:
         return -log_softmax(outputs, axis=-1)[..., rows, self.codes]
 
     def slope(self, outputs: Array) -> Array:
-        """Return probabilities less what happened."""
+        """Return probabilities minus the indicator of the class that occurred."""
         if outputs.shape[-1] == 1:
             return expit(outputs) - self.codes[:, None]
         return softmax(outputs, axis=-1) - np.eye(outputs.shape[-1])[self.codes]

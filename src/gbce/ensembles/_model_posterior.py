@@ -1,4 +1,4 @@
-"""The one call."""
+"""What users call: a learner and its data in, a posterior over models out."""
 
 from typing import Any
 

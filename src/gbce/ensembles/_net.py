@@ -56,10 +56,10 @@ class Net:
                 layers = [(np.zeros((i, o)), np.zeros(o)) for i, o in self._shapes]
                 layers[number][0][:, unit] = layers[number][1][unit] = 1.0
                 layers[number + 1][0][unit] = -1.0
-                rows.append(self.packed(layers))
+                rows.append(self.pack(layers))
         return np.array(rows)
 
-    def packed(self, layers: Layers) -> Array:
+    def pack(self, layers: Layers) -> Array:
         """Return the vector ``(p,)`` of weights ``(i, o)`` and biases ``(o,)``."""
         return np.concatenate([np.concatenate([w.ravel(), b] if self.bias else [w.ravel()]) for w, b in layers])
 
@@ -76,7 +76,7 @@ class Net:
         """Return outputs ``(c, n, o)``."""
         return self.forward(theta, X)[-1]
 
-    def pulled(self, theta: Array, passed: list[Array], slope: Array) -> Array:
+    def gradient(self, theta: Array, passed: list[Array], slope: Array) -> Array:
         """Return the gradient ``(c, p)`` of a sum over rows, given its slope in the outputs ``(c, n, o)``."""
         parts: list[Array] = []
         for number, (w, _) in reversed(list(enumerate(self.layers(theta)))):
@@ -104,7 +104,7 @@ class Net:
             found[:, k] = np.concatenate(parts, axis=1)
         return found
 
-    def pushed(self, theta: Array, step: Array, X: Array) -> Array:
+    def outputs_linearised(self, theta: Array, step: Array, X: Array) -> Array:
         """Return outputs ``(n, o)`` at ``theta`` plus their linear change for a ``step`` in the parameters."""
         passed = self.forward(theta, X)
         change = np.zeros_like(X)

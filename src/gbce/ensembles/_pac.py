@@ -19,10 +19,14 @@ from gbce.ensembles._safe import SAFE_GRID
 
 __all__ = ["PACBayes", "catoni_bound", "clipped_loss", "normal_kl"]
 
-SPEEDS = tuple(4.0 * 2.0 ** (-j / 2) for j in range(17))  # Catoni's C, 4 down to 1/64: best near sqrt(2 KL / (n loss))
-# Reach of an integral in standard deviations and in logits, and points of its Gauss-Legendre rule: exact to some 1e-9
-_REACH, _FAR, _NODES = 9.0, 40.0, 64
-_TINY = 1e-150  # instead of a spread of zero
+# Values of Catoni's C that are tried, 4 down to 1/64 in half powers of two: the bound is least near
+# sqrt(2 KL / (n loss)), and flat there. Each is paid for by a share of delta, of which the bound holds the logarithm.
+SPEEDS = tuple(4.0 * 2.0 ** (-j / 2) for j in range(17))
+# The integral of a clipped log loss is exact to some 1e-9 with these:
+_REACH_SDS = 9.0  # how far it reaches in standard deviations: 1e-19 of a normal law is farther out
+_REACH_LOGITS = 40.0  # and in logits: the loss is 4e-18 there
+_NODES = 64  # of the Gauss-Legendre rule
+_SMALLEST_SPREAD = 1e-150  # instead of zero, by which is divided; its square is still above zero
 
 
 @dataclass(frozen=True)
@@ -98,16 +102,16 @@ class PACBayes:
             raise ValueError("PACBayes is for linear models and logistic ones of two classes: give a number as eta")
         known, held = reading.problem.take(order[:apart]), reading.problem.take(order[apart:])
         etas = np.sort(np.asarray(self.grid, dtype=float))[::-1]
-        found = [_terms(known.at(eta), held, reading.problem.at(eta), self.clip) for eta in etas]
+        found = [_loss_and_divergence(known.at(eta), held, reading.problem.at(eta), self.clip) for eta in etas]
         paid = self.delta / (len(etas) * len(SPEEDS))
         bounds = [min(catoni_bound(r, kl, n - apart, paid, self.clip, speed) for speed in SPEEDS) for r, kl in found]
         best = int(np.argmin(bounds))  # the first, hence the largest eta, of equals
         facts = {"eta": float(etas[best]), "bound": bounds[best], "bound_loss": found[best][0],
                  "bound_kl": found[best][1], "bound_rows": n - apart, "eta_grid": tuple(etas.tolist()),
                  "eta_bounds": tuple(bounds)}  # fmt: skip
-        return reading, facts | {"bound_says": self._said(facts, reading)}
+        return reading, facts | {"bound_says": self._sentence(facts, reading)}
 
-    def _said(self, facts: dict[str, Any], reading: LearnerReading) -> str:
+    def _sentence(self, facts: dict[str, Any], reading: LearnerReading) -> str:
         loss = "-log p(y)" if reading.classes is not None else f"(y - f)**2 / (2 * {reading.noise_sd:.4g}**2)"
         return (
             f"With probability {1 - self.delta:g} over the rows, a drawn model loses at most {facts['bound']:.3f} a "
@@ -130,7 +134,7 @@ def normal_kl(mean: Array, precision: Array, mean0: Array, precision0: Array) ->
     return float(0.5 * (np.square(ratio).sum() - len(mean) + shift @ shift + logs))
 
 
-def _terms(known: Problem, held: Problem, whole: Problem, clip: float) -> tuple[float, float]:
+def _loss_and_divergence(known: Problem, held: Problem, whole: Problem, clip: float) -> tuple[float, float]:
     """Return the mean clipped loss of the ``held`` rows under the posterior given all, and its divergence."""
     mean0, mean = known.mode(), whole.mode()
     precision0, precision = known.curvature(mean0), whole.curvature(mean)
@@ -141,7 +145,7 @@ def clipped_loss(problem: Problem, mean: Array, precision: Array, clip: float) -
     """Return the loss ``(n,)`` of each row, at most ``clip``, expected under coefficients ``N(mean, precision^-1)``."""
     slopes = problem.net.jacobian(mean, problem.X)[:, 0]
     spread = np.linalg.norm(solve_triangular(np.linalg.cholesky(precision), slopes.T, lower=True), axis=0)
-    output, spread = problem.net.outputs(mean, problem.X)[:, 0], np.maximum(spread, _TINY)
+    output, spread = problem.net.outputs(mean, problem.X)[:, 0], np.maximum(spread, _SMALLEST_SPREAD)
     likelihood = problem.likelihood
     if isinstance(likelihood, NormalErrors):
         return _clipped_square(output - likelihood.y, spread, clip * 2 * likelihood.sd**2) / (2 * likelihood.sd**2)
@@ -166,12 +170,13 @@ def _clipped_log(mean: Array, sd: Array, most: float) -> Array:
     low, zero = (min(edge, 0.0) - mean) / sd, -mean / sd
     at_low, at_zero = (np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) for z in (low, zero))
     known = most * ndtr((edge - mean) / sd) - mean * (ndtr(zero) - ndtr(low)) + sd * (at_zero - at_low)
-    return known + _folded(mean, sd, edge, 0.0) + _folded(mean, sd, max(edge, 0.0), _FAR)
+    return known + _expected_fold(mean, sd, edge, 0.0) + _expected_fold(mean, sd, max(edge, 0.0), _REACH_LOGITS)
 
 
-def _folded(mean: Array, sd: Array, low: float, high: float) -> Array:
+def _expected_fold(mean: Array, sd: Array, low: float, high: float) -> Array:
     """Return ``E log(1 + exp(-|u|))`` of normal u between two ends, as far as there is anything to add up."""
-    start, end = (np.clip(end, mean - _REACH * sd, mean + _REACH * sd) for end in (max(low, -_FAR), max(low, high)))
+    near, far = mean - _REACH_SDS * sd, mean + _REACH_SDS * sd
+    start, end = (np.clip(end, near, far) for end in (max(low, -_REACH_LOGITS), max(low, high)))
     points, weights = np.polynomial.legendre.leggauss(_NODES)
     half = 0.5 * (end - start)
     u = (start + half)[:, None] + half[:, None] * points

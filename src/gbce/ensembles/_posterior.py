@@ -9,7 +9,7 @@ import numpy as np
 from gbce._validation import is_number
 from gbce.base import Array
 
-__all__ = ["ModelPosterior", "listed_models"]
+__all__ = ["ModelPosterior", "as_models"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,7 +70,7 @@ class ModelPosterior(Sequence[Any]):
         return f"ModelPosterior({len(self)} models by {self.method}{': ' + numbers if numbers else ''})"
 
 
-def listed_models(given: Any, what: str) -> tuple[Any, ...]:
+def as_models(given: Any, what: str) -> tuple[Any, ...]:
     """Return one model, several or a posterior over models as a tuple of at least one; ``what`` names the argument."""
     listed = tuple(given) if isinstance(given, (list, tuple, ModelPosterior)) else (given,)
     if not listed:

@@ -8,7 +8,7 @@ import numpy as np
 from gbce._numerics import seed_number
 from gbce.base import Array
 from gbce.ensembles._posterior import ModelPosterior
-from gbce.predictors import checked_data, classifies
+from gbce.predictors import check_data, classifies
 
 __all__ = ["Method", "Question"]
 
@@ -39,7 +39,7 @@ class Question:
             )
         if not isinstance(n_models, (int, np.integer)) or isinstance(n_models, bool) or n_models < 1:
             raise ValueError(f"n_models must be a whole number of at least 1, not {n_models!r}")
-        X, outcomes = checked_data(learner, X, y)
+        X, outcomes = check_data(learner, X, y)
         return cls(learner, X, outcomes, int(n_models), seed_number(seed), n_jobs, progress)
 
     @property

@@ -1,4 +1,4 @@
-"""Whether data tell all coefficients that no prior tells."""
+"""Whether the data determine all coefficients that have no prior."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,9 @@ __all__ = ["require_full_rank"]
 
 # The precision of coefficients holds products of columns, which squares ratios of singular values: at 1e-6 four of a
 # double's sixteen digits are left, and what is left further down is rounding.
-_SMALLEST = 1e-6
-_INVOLVED = 0.01  # share of a dependence, in columns of equal length, from which on a column is part of it
-_NAMED = 6
+_SMALLEST_RATIO = 1e-6
+_INVOLVED_SHARE = 0.01  # of a dependence, in columns of equal length, from which on a column is part of it; by hand
+_MOST_COLUMNS_NAMED = 6  # in one sentence; by hand
 _ADVICE = (
     "which leaves no proper posterior of coefficients: drop what is redundant, give a prior_sd, or take a learner with "
     "regularisation"
@@ -31,19 +31,20 @@ def require_full_rank(design: Array, names: Sequence[str]) -> None:
         return
     if not length.all():
         empty = [name for name, zero in zip(names, length == 0, strict=True) if zero]
-        raise ValueError(f"{_listed(empty)} {'is' if len(empty) == 1 else 'are'} zero in every row, {_ADVICE}")
+        raise ValueError(f"{_join_names(empty)} {'is' if len(empty) == 1 else 'are'} zero in every row, {_ADVICE}")
     _, found, ways = np.linalg.svd(design / length, full_matrices=n < p)
     values = np.concatenate([found, np.zeros(p - len(found))])
-    small = values < _SMALLEST * values[0]
+    small = values < _SMALLEST_RATIO * values[0]
     if small.any():
         share = np.linalg.norm(ways[small], axis=0)
-        involved = [name for name, part in zip(names, share, strict=True) if part > _INVOLVED * share.max()]
+        involved = [name for name, part in zip(names, share, strict=True) if part > _INVOLVED_SHARE * share.max()]
+        ratio = values[-1] / values[0]
         raise ValueError(
-            f"{_listed(involved)} depend on each other (the smallest singular value is {values[-1] / values[0]:.1e} of "
-            f"the largest, and below {_SMALLEST:g} it counts as none), {_ADVICE}"
+            f"{_join_names(involved)} depend on each other (the smallest singular value is {ratio:.1e} of the largest, "
+            f"and below {_SMALLEST_RATIO:g} it counts as none), {_ADVICE}"
         )
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+def _join_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_COLUMNS_NAMED} more" if len(names) > _MOST_COLUMNS_NAMED else ""
+    return ", ".join(names[:_MOST_COLUMNS_NAMED]) + more

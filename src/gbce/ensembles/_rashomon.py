@@ -86,7 +86,7 @@ class Rashomon:
             )
             for k, seed in enumerate(question.children(question.n_models))
         ]
-        fits = in_parallel(_tried, tasks, question.n_jobs, question.progress)
+        fits = in_parallel(_try_fit, tasks, question.n_jobs, question.progress)
         risks = np.array([risk for _, risk in fits])
         limit = risks.min() + self.tolerance * abs(risks.min())
         kept = [k for k in np.argsort(risks, kind="stable") if risks[k] <= limit]
@@ -95,7 +95,7 @@ class Rashomon:
         return ModelPosterior.of([fits[k][0] for k in kept], self, facts)
 
 
-def _tried(
+def _try_fit(
     method: Rashomon,
     learner: Any,
     X: Any,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gbce.base import Array
-from gbce.ensembles._drawn import DrawnModel, drawn
+from gbce.ensembles._drawn import DrawnModel, build_model
 from gbce.ensembles._likelihood import Categorical, Likelihood, NormalErrors
 from gbce.ensembles._net import Net
 from gbce.ensembles._problem import Problem
@@ -18,8 +18,12 @@ from gbce.predictors import rows_of
 
 __all__ = ["LearnerReading", "read"]
 
-_MOST_PARAMETERS = 4000  # their covariance is a full matrix
-NETWORK_SD = 2.0  # of standardised inputs to a unit, a priori
+_MOST_PARAMETERS = 4000  # by hand: their covariance is a full matrix, here of 128 MB, and is factorised
+# Standard deviation, a priori, of what a unit gets from all its standardised inputs. By hand: wide enough that units
+# bend, and not so wide that most of them saturate.
+NETWORK_SD = 2.0
+_NOISE_FOLDS = 5  # of cross-validation, for the noise around a network; a convention
+_NO_RESIDUAL = 1e-20  # share of the sum of squares: residuals of 1e-10 of y are rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +60,7 @@ class LearnerReading:
             w, b = layers[0]
             layers[0] = (w / self.scale[:, None], b - (self.centre / self.scale) @ w)
             layers[-1] = (layers[-1][0] * self.unit, layers[-1][1] * self.unit + self.offset)
-        return drawn(net, net.packed(layers), self.classes, step=step, **self.options)
+        return build_model(net, net.pack(layers), self.classes, step=step, **self.options)
 
 
 def read(
@@ -71,7 +75,7 @@ def read(
 
     What is learned here, such as these steps or the noise, is ``learned_from`` these rows, or from all.
     """
-    learner, X, names, options = _prepared(question, method, learned_from)
+    learner, X, names, options = _prepare(question, method, learned_from)
     kind = _kind(learner, method)
     codes, classes, outputs = question.y, None, 1
     if question.classifies:
@@ -105,7 +109,7 @@ def read(
     return LearnerReading(learner, problem, classes, options, noise, sd, centre, scale, offset, unit)
 
 
-def _prepared(
+def _prepare(
     question: Question, method: str, learned_from: Array | None
 ) -> tuple[Any, Array, list[str], dict[str, Any]]:
     """Return the learner at the end of a pipeline, what it gets, names of these columns, and options of models."""
@@ -146,7 +150,7 @@ def _names(columns: Any, prepare: Any, d: int) -> list[str]:
     if prepare is not None:
         try:
             columns = prepare.get_feature_names_out()
-        except (AttributeError, ValueError):  # a step that does not say
+        except (AttributeError, ValueError):  # a step that has no names
             columns = None
     if columns is None or len(columns) != d:
         return [f"column {number}" for number in range(d)]
@@ -186,15 +190,15 @@ def _noise(learner: Any, kind: str, X: Array, y: Array, given: float | None, met
         return float(given)
     n = len(y)
     if kind == "network":
-        return math.sqrt(float(cross_val_risk(learner, X, y, cv=min(5, n))[0]))
+        return math.sqrt(float(cross_val_risk(learner, X, y, cv=min(_NOISE_FOLDS, n))[0]))
     X, y = (X - X.mean(axis=0), y - y.mean()) if learner.fit_intercept else (X, y)
     u, s, _ = np.linalg.svd(X, full_matrices=False)
     alpha = float(getattr(learner, "alpha", 0.0))
-    s = np.where(s > s[0] * max(X.shape) * np.finfo(float).eps, s, 0.0)
+    s = np.where(s > s[0] * max(X.shape) * np.finfo(float).eps, s, 0.0)  # as numpy.linalg.matrix_rank has it
     shrunk = np.divide(s**2, s**2 + alpha, out=np.zeros_like(s), where=s > 0)
     left = n - float(shrunk.sum()) - bool(learner.fit_intercept)
     residual = y - u @ (shrunk * (u.T @ y))
-    if left < 1 or not residual @ residual > 1e-20 * (y @ y):
+    if left < 1 or not residual @ residual > _NO_RESIDUAL * (y @ y):
         raise ValueError(
             f"{method} cannot tell the noise of y, since {type(learner).__name__} fits {n} rows without error: give "
             "noise_sd"

@@ -8,12 +8,12 @@ import numpy as np
 from gbce._numerics import seed_number
 from gbce.base import Array
 from gbce.ensembles._fits import learner_rng, refit
-from gbce.predictors import checked_data, classifies, folds_of, rows_of
+from gbce.predictors import check_data, classifies, folds_of, rows_of
+from gbce.targets import SMALLEST_PROBABILITY
 
 __all__ = ["RiskLoss", "cross_val_risk", "risk_of"]
 
 RiskLoss = Callable[[Array, Array], Any]
-_LEAST = np.finfo(float).eps  # probabilities are cut off here in the logarithm
 
 
 def cross_val_risk(models: Any, X: Any, y: Any, cv: int = 5, loss: RiskLoss | None = None, seed: Any = 0) -> Array:
@@ -61,7 +61,7 @@ def cross_val_risk(models: Any, X: Any, y: Any, cv: int = 5, loss: RiskLoss | No
     number = seed_number(seed)
     risks = []
     for model in listed:
-        rows, outcomes = checked_data(model, X, y)
+        rows, outcomes = check_data(model, X, y)
         folds = folds_of(outcomes, classifies(model), cv, number)
         risks.append(risk_of(model, rows, outcomes, None, folds, loss, np.random.SeedSequence(number)))
     return np.array(risks)
@@ -88,7 +88,7 @@ def risk_of(
 def _mean_loss(model: Any, X: Any, y: Array, loss: RiskLoss | None) -> float:
     if not classifies(model):
         said = np.asarray(model.predict(X), dtype=float).reshape(len(y))
-        value = float(np.mean(np.square(said - y))) if loss is None else _own(loss, y, said)
+        value = float(np.mean(np.square(said - y))) if loss is None else _user_loss(loss, y, said)
     else:
         if not hasattr(model, "predict_proba"):
             raise TypeError(
@@ -98,13 +98,13 @@ def _mean_loss(model: Any, X: Any, y: Array, loss: RiskLoss | None) -> float:
         shares = np.asarray(model.predict_proba(X))
         if loss is None:
             right = np.asarray(model.classes_)[None, :] == y[:, None]
-            value = float(np.mean(-np.log(np.maximum((shares * right).sum(axis=1), _LEAST))))
+            value = float(np.mean(-np.log(np.maximum((shares * right).sum(axis=1), SMALLEST_PROBABILITY))))
         else:
-            value = _own(loss, y, shares)
+            value = _user_loss(loss, y, shares)
     return value
 
 
-def _own(loss: RiskLoss, y: Array, said: Array) -> float:
+def _user_loss(loss: RiskLoss, y: Array, said: Array) -> float:
     value = float(np.mean(np.asarray(loss(y, said), dtype=float)))
     if not np.isfinite(value):
         raise ValueError(f"loss returned {value} on held-out rows: it must return finite numbers")

@@ -14,11 +14,12 @@ from gbce.ensembles._problem import Problem, gaussian_draws
 
 __all__ = ["SAFE_GRID", "safe_eta"]
 
-SAFE_GRID = tuple(2.0 ** (-j / 2) for j in range(13))  # 1 down to 1/64
-_ORDERS = 8  # of rows that linear models average over: one order let 12 of 40 wrong models pass at eta' = 1, eight 1
-_BLOCKS = 60  # in which rows of a classifier come
-_DRAWS = 64
-_WEAK = 10.0  # standard deviation of what has a flat prior, in sizes of y or in logits
+SAFE_GRID = tuple(2.0 ** (-j / 2) for j in range(13))  # learning rates in half powers of two, 1 down to 1/64; by hand
+_N_ORDERS = 8  # of rows that linear models average over: one order let 12 of 40 wrong models pass at eta' = 1, eight 1
+# Of logistic regression, by hand: each block takes a mode, and draws are the same for all learning rates.
+_N_BLOCKS = 60  # in which rows come
+_N_DRAWS = 64  # from each posterior, in pairs of opposite sign
+_WEAK_SD = 10.0  # standard deviation of what has a flat prior, in sizes of y or in logits; by hand, wide against both
 
 
 def safe_eta(problem: Problem, grid: Sequence[float], version: str, rng: np.random.Generator) -> dict[str, Any]:
@@ -31,25 +32,25 @@ def safe_eta(problem: Problem, grid: Sequence[float], version: str, rng: np.rand
     etas = np.sort(np.asarray(grid, dtype=float))[::-1]
     likelihood = problem.likelihood
     if isinstance(likelihood, NormalErrors):
-        proper = _proper(problem, _WEAK * max(float(np.abs(likelihood.y).max()), likelihood.sd))
-        orders = [order, *(rng.permutation(len(problem.X)) for _ in range(_ORDERS - 1))]
-        losses = np.mean([_squared(proper, likelihood.take(one), one, etas, version) for one in orders], axis=0)
+        proper = _with_weak_prior(problem, _WEAK_SD * max(float(np.abs(likelihood.y).max()), likelihood.sd))
+        orders = [order, *(rng.permutation(len(problem.X)) for _ in range(_N_ORDERS - 1))]
+        losses = np.mean([_squared_losses(proper, likelihood.take(one), one, etas, version) for one in orders], axis=0)
     else:
-        half = rng.standard_normal((_DRAWS // 2, problem.net.n_parameters))
-        blocks = np.array_split(order, min(len(order), _BLOCKS))
-        proper, normal = _proper(problem, _WEAK), np.concatenate([half, -half])
-        losses = np.array([_logarithmic(proper.at(eta), blocks, normal, version) for eta in etas])
+        half = rng.standard_normal((_N_DRAWS // 2, problem.net.n_parameters))
+        blocks = np.array_split(order, min(len(order), _N_BLOCKS))
+        proper, normal = _with_weak_prior(problem, _WEAK_SD), np.concatenate([half, -half])
+        losses = np.array([_log_loss(proper.at(eta), blocks, normal, version) for eta in etas])
     best = int(np.argmin(losses))  # the first, hence the largest eta, of equals
     return {"eta": float(etas[best]), "eta_grid": tuple(etas.tolist()), "eta_losses": tuple(losses.tolist())}
 
 
-def _proper(problem: Problem, spread: float) -> Problem:
+def _with_weak_prior(problem: Problem, spread: float) -> Problem:
     """Give what is flat a weak prior, so that the first rows can be predicted."""
     flat = np.diag(problem.precision) == 0
     return replace(problem, precision=problem.precision + np.diag(flat / spread**2))
 
 
-def _squared(problem: Problem, likelihood: NormalErrors, order: Array, etas: Array, version: str) -> Array:
+def _squared_losses(problem: Problem, likelihood: NormalErrors, order: Array, etas: Array, version: str) -> Array:
     """Return the losses ``(g,)`` of linear regression whose noise is unknown, all etas row by row.
 
     The prior is the conjugate one of the paper, normal in the coefficients and inverse gamma in the variance, around
@@ -76,7 +77,7 @@ def _squared(problem: Problem, likelihood: NormalErrors, order: Array, etas: Arr
     return losses
 
 
-def _logarithmic(problem: Problem, blocks: Sequence[Array], normal: Array, version: str) -> float:
+def _log_loss(problem: Problem, blocks: Sequence[Array], normal: Array, version: str) -> float:
     """Return the loss of logistic regression; posteriors are Laplace's, which here only have to rank the grid."""
     total, seen = 0.0, np.zeros(0, dtype=int)
     mode = np.zeros(problem.net.n_parameters)

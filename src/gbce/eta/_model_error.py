@@ -9,7 +9,7 @@ import numpy as np
 from gbce._numerics import seed_number
 from gbce._validation import is_number, require_counts
 from gbce.base import Target
-from gbce.predictors import checked_data, classifies, folds_of
+from gbce.predictors import check_data, classifies, folds_of
 
 __all__ = ["ModelError", "noise_scale"]
 
@@ -132,7 +132,7 @@ def _cross_validate(model: Any, X: Any, y: Any, error: str, cv: int, seed: int) 
         raise TypeError(f"noise_scale cannot refit {type(model).__name__} on folds, it has no fit: give a number")
     if classifies(model):
         raise TypeError("noise_scale and ModelError with squared loss are for regressors; log loss needs no scale")
-    X, y = checked_data(model, X, y)
+    X, y = check_data(model, X, y)
     folds = folds_of(y, False, cv, seed_number(seed))
     scoring = {"mse": "neg_mean_squared_error", "mae": "neg_mean_absolute_error"}[error]
     return float(np.mean(-cross_val_score(clone(model), X, y, cv=folds, scoring=scoring, error_score="raise")))

@@ -25,7 +25,7 @@ from gbce.decisions import (
     require_rules,
 )
 from gbce.draws import Draws, Points
-from gbce.ensembles import ModelPosterior, listed_models
+from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import EtaRule, ModelError, as_eta
 from gbce.explainer._notes import budget_note, calibration_note, judge_status, mode_note, short_note
 from gbce.explainer._provenance import require_own
@@ -108,7 +108,7 @@ class Explainer:
     ) -> None:
         if isinstance(model, ModelPosterior) and weights is None:
             weights = model.weights
-        models = listed_models(model, "model")
+        models = as_models(model, "model")
         if space is not None:
             _require(space, "adopt", "space", "gbce.Space.infer(data)")
         self.space = Space.infer(data) if space is None else space.adopt(data)
@@ -349,7 +349,7 @@ class Explainer:
         What this asks the models is asked once per explainer.
         """
         _require_target(target)
-        predictors = tuple(predictor.metered() for predictor in self.predictors)
+        predictors = tuple(predictor.with_fresh_meter() for predictor in self.predictors)
         if target.reads_classes:
             predictors = self._reference.as_classifiers(predictors, budget)
         spread = self._reference.output_spread(predictors[0], budget) if target.needs_spread else 1.0

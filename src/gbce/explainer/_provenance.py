@@ -6,7 +6,7 @@ from gbce.base import Array, Outputs, Target
 from gbce.draws import Points
 from gbce.explanation import Explanation
 from gbce.posterior import GibbsPosterior
-from gbce.predictors import Panel, same_answers, some_of
+from gbce.predictors import Panel, pick_rows, same_answers
 
 __all__ = ["require_own"]
 
@@ -44,7 +44,7 @@ def _known_points(explanation: Explanation) -> Points:
     """Return the row and some points that every model was asked about."""
     pool = explanation.draws.pool
     asked = np.flatnonzero(np.isfinite(pool.log_correction))
-    return Points.join([explanation.row, pool.take(asked[some_of(len(asked))])])
+    return Points.joined([explanation.row, pool.take(asked[pick_rows(len(asked))])])
 
 
 def _output(outputs: Outputs, target: Target) -> Array | None:

@@ -15,6 +15,8 @@ from gbce.space import Space
 
 __all__ = ["from_catboost", "from_lightgbm", "from_xgboost"]
 
+_USUAL_THRESHOLD = 0.5  # between two classes, where the more probable one is decided for
+
 
 def from_xgboost(booster: Any, space: Space, name: str) -> Predictor:
     """Wrap an ``xgboost.Booster``: its objective says whether it classifies.
@@ -83,7 +85,7 @@ def from_lightgbm(booster: Any, space: Space, name: str) -> Predictor:
 
 
 def from_catboost(model: Any, space: Space, name: str) -> Predictor:
-    """Wrap any CatBoost model, core or estimator; columns it holds for categories go in as words or whole numbers."""
+    """Wrap any CatBoost model, core or estimator; columns of categories go in as words or whole numbers."""
     if not model.is_fitted():
         from sklearn.exceptions import NotFittedError
 
@@ -99,12 +101,12 @@ def from_catboost(model: Any, space: Space, name: str) -> Predictor:
         lambda x: model.predict(as_input(x), prediction_type="Probability"),
         classes=classes,
         decide=lambda x: model.predict(as_input(x), prediction_type="Class"),
-        decide_always=_threshold(model) != 0.5,
+        decide_always=_threshold(model) != _USUAL_THRESHOLD,
     )
 
 
 def _threshold(model: Any) -> float:
-    return float(model.get_probability_threshold()) if hasattr(model, "get_probability_threshold") else 0.5
+    return float(model.get_probability_threshold()) if hasattr(model, "get_probability_threshold") else _USUAL_THRESHOLD
 
 
 def _catboost_rows(model: Any, space: Space, name: str) -> Callable[[Array], pd.DataFrame]:

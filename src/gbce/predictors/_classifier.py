@@ -10,7 +10,7 @@ from gbce.base import Array
 from gbce.predictors._predictor import Predictor
 from gbce.predictors._scores import shares
 
-__all__ = ["Classifier", "classifier", "named"]
+__all__ = ["Classifier", "classifier", "name_classes"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def classifier(model: Any, classes: Iterable[Any], *, logits: bool = False) -> C
     return Classifier(model, labels, bool(logits))
 
 
-def named(inner: Predictor, wish: Classifier) -> Predictor:
+def name_classes(inner: Predictor, wish: Classifier) -> Predictor:
     """Return a predictor of the wrapped model as the classifier it is said to be."""
     classes = wish.classes
     if inner.classes is None:
@@ -82,9 +82,9 @@ def named(inner: Predictor, wish: Classifier) -> Predictor:
         return replace(inner, classes=classes)
     decide, names = inner.decide, dict(zip(inner.classes, classes, strict=True))
 
-    def renamed(x: Array) -> Array:
+    def decide_renamed(x: Array) -> Array:
         labels = np.empty(len(x), dtype=object)
         labels[:] = [names[label] for label in np.asarray(decide(x)).ravel().tolist()]
         return labels
 
-    return replace(inner, classes=classes, decide=renamed)
+    return replace(inner, classes=classes, decide=decide_renamed)

@@ -1,4 +1,4 @@
-"""What every make needs: whose model it is, and rows in the columns and the form that it takes."""
+"""What every framework needs: which one a model is from, and rows in the columns and the form that it takes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -45,10 +45,10 @@ def in_order(wanted: Sequence[Any], space: Space, name: str, *, frame: bool = Tr
     if sorted(wanted) != sorted(have):
         raise ValueError(f"{name} was fitted on the columns {wanted}, the data have {have}")
     positions = [have.index(label) for label in wanted]
-    return lambda x: _picked(decode(x), positions)
+    return lambda x: _pick(decode(x), positions)
 
 
-def _picked(table: Any, positions: Sequence[int]) -> Any:
+def _pick(table: Any, positions: Sequence[int]) -> Any:
     """Return columns of a frame by their positions."""
     if isinstance(table, pd.DataFrame):
         return table.iloc[:, list(positions)]

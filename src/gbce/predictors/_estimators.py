@@ -1,4 +1,4 @@
-"""The dispatcher: a model of any make as a predictor, estimators with ``predict`` and functions among them."""
+"""The dispatcher: a model of any framework as a predictor; estimators with ``predict`` and functions are read here."""
 
 import warnings
 from collections.abc import Callable
@@ -9,20 +9,22 @@ import numpy as np
 
 from gbce.base import Outputs
 from gbce.predictors._boosters import from_catboost, from_lightgbm, from_xgboost
-from gbce.predictors._classifier import Classifier, named
+from gbce.predictors._classifier import Classifier, name_classes
 from gbce.predictors._columns import Rows, as_numbers, in_order, made_by, n_columns
 from gbce.predictors._forests import without_thread_pool
 from gbce.predictors._onnx import from_onnx
 from gbce.predictors._predictor import MAX_BATCH, Predictor
 from gbce.predictors._remote import Remote, from_remote
-from gbce.predictors._scores import decides_by_score, scored
+from gbce.predictors._scores import decides_by_score, shares_of_scores
 from gbce.predictors._torch import from_torch
 from gbce.space import Space
 
 __all__ = ["as_classifier", "as_predictor", "follow_predict"]
 
-_MAX_CELLS = 20_000_000  # of one batch: 160 MB of floats
-_MAKES: tuple[tuple[str, str, Callable[[Any, Space, str], Predictor]], ...] = (
+# Of one batch, by hand: memory is bounded, and the cost of a call is small against that of its rows.
+_MAX_CELLS = 20_000_000  # numbers: 160 MB of floats
+_MIN_BATCH = 1_000  # rows, however many columns there are
+_FRAMEWORKS: tuple[tuple[str, str, Callable[[Any, Space, str], Predictor]], ...] = (
     ("xgboost", "Booster", from_xgboost),
     ("lightgbm", "Booster", from_lightgbm),
     ("catboost", "CatBoost", from_catboost),
@@ -57,7 +59,7 @@ def as_predictor(model: Any, space: Space, *, name: str | None = None, batch_row
     array([3.])
     """
     if batch_rows is None:
-        batch_rows = max(1_000, min(MAX_BATCH, _MAX_CELLS // n_columns(space)))
+        batch_rows = max(_MIN_BATCH, min(MAX_BATCH, _MAX_CELLS // n_columns(space)))
     if isinstance(model, type):
         raise TypeError(f"model is the class {model.__name__}; pass a fitted instance of it")
     return replace(_wrap(model, space, name), batch_rows=batch_rows)
@@ -67,11 +69,11 @@ def _wrap(model: Any, space: Space, name: str | None) -> Predictor:
     if isinstance(model, Classifier):
         inside = model.model
         if made_by(inside, "onnxruntime", "InferenceSession"):
-            return named(from_onnx(inside, space, name or type(inside).__name__, model.classes), model)
-        return named(_wrap(inside, space, name), model)
+            return name_classes(from_onnx(inside, space, name or type(inside).__name__, model.classes), model)
+        return name_classes(_wrap(inside, space, name), model)
     if isinstance(model, Remote):
         return from_remote(model, space, name)
-    for package, kind, make in _MAKES:
+    for package, kind, make in _FRAMEWORKS:
         if made_by(model, package, kind):
             return make(model, space, name or type(model).__name__)
     if hasattr(model, "predict"):
@@ -115,7 +117,7 @@ def _from_estimator(model: Any, space: Space, name: str) -> Predictor:
         )
     return Predictor(
         name,
-        scored(model, name, as_input) if by_score else without_thread_pool(model, "predict_proba", as_input),
+        shares_of_scores(model, name, as_input) if by_score else without_thread_pool(model, "predict_proba", as_input),
         classes=tuple(np.asarray(model.classes_).tolist()),
         decide=without_thread_pool(model, "predict", as_input),
         decide_always=not decides_by_score(model) if by_score else _has_threshold(model),
@@ -125,11 +127,11 @@ def _from_estimator(model: Any, space: Space, name: str) -> Predictor:
 def _classifies(model: Any) -> bool:
     from sklearn.base import BaseEstimator, is_classifier
 
-    if made_by(model, "flaml"):  # a BaseEstimator of no kind
+    if made_by(model, "flaml"):  # a BaseEstimator that does not say what kind it is
         return getattr(model, "classes_", None) is not None
     if isinstance(model, BaseEstimator):
         return bool(is_classifier(model))
-    # other makes follow the conventions without scikit-learn's tags
+    # other libraries follow the conventions without scikit-learn's tags
     return hasattr(model, "predict_proba") and hasattr(model, "classes_")
 
 

@@ -11,6 +11,8 @@ from typing import Any
 __all__ = ["ACCEPTED", "Reply", "UnreadableError", "exchange", "import_httpx"]
 
 ACCEPTED = "gzip"  # the one encoding that is asked for: zlib unpacks no further than it is told to
+_SHORTEST_TIMEOUT = 1e-3  # seconds, where the deadline has passed: a time-out must be positive; by hand
+_GZIP = 16 + zlib.MAX_WBITS  # zlib's way to ask for the head and tail of gzip around what it unpacks
 
 
 class UnreadableError(Exception):
@@ -49,7 +51,7 @@ def exchange(client: Any, url: str, body: bytes, timeout: float, max_bytes: int)
 
     def work() -> None:
         try:
-            outcomes.put(_posted(client, url, body, deadline, max_bytes))
+            outcomes.put(_post(client, url, body, deadline, max_bytes))
         except BaseException as error:
             outcomes.put(error)
 
@@ -60,24 +62,24 @@ def exchange(client: Any, url: str, body: bytes, timeout: float, max_bytes: int)
             raise outcome
     except queue.Empty:
         client.close()
-        raise _late() from None
+        raise _timed_out() from None
     except BaseException:  # an interrupted wait included: no request goes on unseen
         client.close()
         raise
     return outcome
 
 
-def _late() -> Exception:
+def _timed_out() -> Exception:
     late: Exception = import_httpx().ReadTimeout("the answer did not end")
     return late
 
 
-def _posted(client: Any, url: str, body: bytes, deadline: float, max_bytes: int) -> Reply:
+def _post(client: Any, url: str, body: bytes, deadline: float, max_bytes: int) -> Reply:
     def on_event(name: str, info: Any) -> None:
         if name.endswith("send_request_headers.started") and time.monotonic() > deadline:
-            raise _late()  # a connection that came too late: nothing is sent, nothing is paid for
+            raise _timed_out()  # a connection that came too late: nothing is sent, nothing is paid for
 
-    left = max(deadline - time.monotonic(), 1e-3)
+    left = max(deadline - time.monotonic(), _SHORTEST_TIMEOUT)
     with client.stream("POST", url, content=body, timeout=left, extensions={"trace": on_event}) as response:
         status, good, headers = response.status_code, response.is_success, response.headers
         coding = headers.get("Content-Encoding", "")
@@ -95,7 +97,7 @@ def _posted(client: Any, url: str, body: bytes, deadline: float, max_bytes: int)
             if len(content) > max_bytes:
                 break
             if time.monotonic() > deadline:
-                raise _late()
+                raise _timed_out()
         return Reply(status, good, headers, bytes(content), whole=len(content) <= max_bytes)
 
 
@@ -104,5 +106,5 @@ def _unpacker(coding: str) -> Callable[[bytes, int], bytes] | None:
     if coding in ("", "identity"):
         return lambda part, most: part[:most]
     if coding in (ACCEPTED, f"x-{ACCEPTED}"):
-        return zlib.decompressobj(16 + zlib.MAX_WBITS).decompress  # 16: with the head and tail of gzip
+        return zlib.decompressobj(_GZIP).decompress
     return None

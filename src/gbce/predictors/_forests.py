@@ -18,7 +18,8 @@ from gbce.base import Array
 
 __all__ = ["MANY_ROWS", "without_thread_pool"]
 
-MANY_ROWS = 1_000  # below this a thread pool costs more than it saves
+MANY_ROWS = 1_000  # below this a thread pool costs more than it saves; by hand, answers are the same either way
+_N_PROBES = 50  # points at which the sum over trees must equal the forest's own answer to the last bit; by hand
 
 
 def without_thread_pool(model: Any, method: str, as_input: Callable[[Array], Any]) -> Callable[[Array], Any]:
@@ -94,7 +95,7 @@ def _tree_walker(forest: Any, method: str) -> Callable[[Any], Any]:
     trees = [estimator.tree_ for estimator in forest.estimators_]
     leaves = [np.ascontiguousarray(tree.value[:, 0, :]) for tree in trees]
 
-    def added(x: Array) -> Array:
+    def add_trees(x: Array) -> Array:
         total = np.zeros((len(x), 1 if classes is None else len(classes)))
         for tree, values in zip(trees, leaves, strict=True):
             total += values.take(tree.apply(x), axis=0)
@@ -111,13 +112,13 @@ def _tree_walker(forest: Any, method: str) -> Callable[[Any], Any]:
             return plain(rows)
         if x.ndim != 2 or x.shape[1] != forest.n_features_in_ or not np.isfinite(x).all():
             return plain(rows)
-        said = added(x)
+        said = add_trees(x)
         return said if classes is None or method == "predict_proba" else classes.take(said.argmax(axis=1))
 
     thresholds = np.concatenate([tree.threshold for tree in trees])
     thresholds = thresholds[np.isfinite(thresholds)]  # a split that only sends missing values aside has none
-    probe = np.random.default_rng(0).choice(thresholds, (50, forest.n_features_in_)).astype(np.float32)
+    probe = np.random.default_rng(0).choice(thresholds, (_N_PROBES, forest.n_features_in_)).astype(np.float32)
     own = _in_one_thread(forest.predict if classes is None else forest.predict_proba)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a forest fitted on a frame misses its names
-        return walk if np.array_equal(added(probe), own(probe)) else plain
+        return walk if np.array_equal(add_trees(probe), own(probe)) else plain

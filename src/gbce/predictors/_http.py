@@ -14,6 +14,15 @@ from gbce.predictors._exchange import UnreadableError, exchange, import_httpx
 __all__ = ["FatalError", "RetryableError", "pause", "public_url", "redact", "secrets_in", "send"]
 
 
+_TOO_MANY_REQUESTS = 429  # RFC 6585
+_SERVER_ERROR = 500  # and above: RFC 9110
+# Of what a failed answer says, by hand:
+_EXCERPT_BYTES = 2_000  # that are read
+_EXCERPT_CHARACTERS = 200  # that are shown
+_SHORTEST_SECRET = 4  # characters: shorter words are no secrets, and stars in their place would spoil the sentence
+_JITTER = (0.5, 1.0)  # share of a pause that is waited, at random, so that clients do not come back together; by hand
+
+
 class RetryableError(Exception):
     """The request failed in a way that may pass.
 
@@ -59,18 +68,19 @@ def send(client: Any, url: str, body: bytes, timeout: float, max_bytes: int) -> 
     if reply.good:
         return reply.content
     said = f"it answered {reply.status}{_excerpt(reply.content)}"
-    if reply.status == 429 or reply.status >= 500:
-        raise RetryableError(said, _retry_after(reply.headers.get("Retry-After")), unread=reply.status == 429)
+    too_many = reply.status == _TOO_MANY_REQUESTS
+    if too_many or reply.status >= _SERVER_ERROR:
+        raise RetryableError(said, _retry_after(reply.headers.get("Retry-After")), unread=too_many)
     raise FatalError(said)
 
 
 def _excerpt(content: bytes) -> str:
-    text = re.sub(r"\s+", " ", content[:2_000].decode("utf-8", "replace")).strip()
-    return f": {text[:200]}" if text else ""
+    text = re.sub(r"\s+", " ", content[:_EXCERPT_BYTES].decode("utf-8", "replace")).strip()
+    return f": {text[:_EXCERPT_CHARACTERS]}" if text else ""
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Read seconds or a date; what is neither is not heeded."""
+    """Read seconds or a date; what is neither is ignored."""
     if value is None:
         return None
     if re.fullmatch(r"\d+(\.\d+)?", value.strip()):
@@ -85,7 +95,7 @@ def pause(attempt: int, wait: float | None, backoff: float, longest: float, rng:
     """Return the seconds to wait after failure ``attempt`` = 0, 1, ...: doubling, with jitter, or as was asked for."""
     if wait is not None:
         return wait + backoff * rng.random()
-    return min(longest, backoff * 2.0**attempt) * rng.uniform(0.5, 1.0)
+    return min(longest, backoff * 2.0**attempt) * rng.uniform(*_JITTER)
 
 
 def public_url(url: str) -> str:
@@ -103,7 +113,7 @@ def secrets_in(url: str, headers: Mapping[str, str]) -> tuple[str, ...]:
         user, password = unquote(parts.username), unquote(parts.password or "")
         words += [parts.username, parts.password or "", user, password]
         words.append(base64.b64encode(f"{user}:{password}".encode()).decode())  # as it goes into a header
-    return tuple(sorted({word for word in words if len(word) >= 4}, key=len, reverse=True))
+    return tuple(sorted({word for word in words if len(word) >= _SHORTEST_SECRET}, key=len, reverse=True))
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Whether two sets of answers are those of one model, and the rows it is asked about to find out."""
+"""Whether two sets of answers came from one model, and the rows it is asked about to find out."""
 
 from typing import Any
 
@@ -6,14 +6,15 @@ import numpy as np
 
 from gbce.base import Array
 
-__all__ = ["N_ASKED", "same_answers", "some_of"]
+__all__ = ["N_ASKED", "pick_rows", "same_answers"]
 
+# All three by hand:
 N_ASKED = 48  # rows: a few dozen tell two fits apart and cost next to nothing
-_OF_SPREAD = 1e-4  # answers that differ by less lead to the same explanation, whoever gave them
-_OF_SIZE = 1e-6  # rounding in single precision, on another processor or in a batch of another size
+_SHARE_OF_SPREAD = 1e-4  # answers that differ by less lead to the same explanation, whoever gave them
+_SHARE_OF_SIZE = 1e-6  # above what single precision rounds (6e-8), on another processor or in another batch
 
 
-def some_of(n: int) -> Array:
+def pick_rows(n: int) -> Array:
     """Return positions ``(m,)`` of at most :data:`N_ASKED` rows out of ``n``, evenly spaced."""
     return np.unique(np.linspace(0, n - 1, min(n, N_ASKED)).astype(int))
 
@@ -38,5 +39,6 @@ def same_answers(before: Any, now: Any) -> bool:
         return True
     a, b = a[known], b[known]
     size = np.abs(a).max()
-    room = _OF_SIZE * size + (_OF_SPREAD * size * (a / size).std() if size > 0 else 0.0)  # no square overflows
+    of_spread = _SHARE_OF_SPREAD * size * (a / size).std() if size > 0 else 0.0  # no square overflows
+    room = _SHARE_OF_SIZE * size + of_spread
     return bool(np.all(np.abs(a - b) <= room))

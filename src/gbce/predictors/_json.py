@@ -15,17 +15,20 @@ import pandas as pd
 from gbce._validation import is_number
 from gbce.predictors._predictor import PredictionError
 
-__all__ = ["Answer", "as_body", "brief", "json_rows", "parsed", "predictions", "row_keys"]
+__all__ = ["Answer", "as_body", "brief", "json_rows", "parse", "predictions", "row_keys"]
 
 Answer = float | tuple[float, ...]
 
-_LARGEST = sys.float_info.max
+_LARGEST_FLOAT = sys.float_info.max
+# Characters of an answer that a sentence shows, by hand: of one value in it, and in all.
+_SHOWN_OF_VALUE, _SHOWN = 60, 80
+_KEY_BYTES = 16  # of a row's digest: at 128 bits two rows in a cache never meet by chance
 _BRIEF = reprlib.Repr()
-_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 60
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = _SHOWN_OF_VALUE
 
 
 def json_rows(table: pd.DataFrame) -> list[list[Any]]:
-    """Return the rows of a frame with values that JSON has: numbers, text, booleans, null for what is missing."""
+    """Return the rows of a frame as values of JSON: numbers, text, booleans, null for what is missing."""
     columns = [_json_column(table.iloc[:, j]) for j in range(table.shape[1])]
     return [list(row) for row in zip(*columns, strict=True)]
 
@@ -43,21 +46,21 @@ def _json_value(value: Any, column: str) -> Any:
         value = value.item()
     if isinstance(value, float):
         if math.isinf(value):
-            raise ValueError(f"column {column!r} holds {value}, which JSON has no word for")
+            raise ValueError(f"column {column!r} holds {value}, which is not representable in JSON")
         return None if math.isnan(value) else value
     if isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     raise TypeError(
-        f"column {column!r} holds {type(value).__name__} {value!r:.40}, which JSON has no word for: hold numbers, "
-        "text, booleans or dates in it"
+        f"column {column!r} holds {type(value).__name__} {value!r:.40}, which is not representable in JSON: hold "
+        "numbers, text, booleans or dates in it"
     )
 
 
 def row_keys(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[bytes]:
     """Return a short key of the content of each row."""
-    start = hashlib.blake2b(json.dumps(columns).encode(), digest_size=16)
+    start = hashlib.blake2b(json.dumps(columns).encode(), digest_size=_KEY_BYTES)
     keys = []
     for row in rows:
         one = start.copy()
@@ -75,7 +78,7 @@ def as_body(payload: Any) -> bytes:
     return json.dumps(payload, allow_nan=False).encode()
 
 
-def parsed(content: bytes) -> Any:
+def parse(content: bytes) -> Any:
     """Return the JSON of an answer, or say that it is none."""
     try:
         return json.loads(content)
@@ -86,7 +89,7 @@ def parsed(content: bytes) -> Any:
 
 
 def _beginning(content: bytes) -> str:
-    return content[:80].decode("utf-8", "replace")
+    return content[:_SHOWN].decode("utf-8", "replace")
 
 
 def predictions(answer: Any, rows: int) -> list[Answer]:
@@ -112,7 +115,7 @@ def _prediction(value: Any, i: int) -> Answer:
 
 
 def _number(value: Any, i: int) -> float:
-    if not is_number(value) or not abs(value) <= _LARGEST:  # a whole number may be too large for a float
+    if not is_number(value) or not abs(value) <= _LARGEST_FLOAT:  # a whole number may be too large for a float
         raise PredictionError(f"prediction {i} is {_short(value)}, where a finite number belongs")
     return float(value)
 
@@ -123,4 +126,4 @@ def _short(value: Any) -> str:
 
 def brief(value: Any) -> str:
     """Return a value as a sentence shows it, however large or deep it is."""
-    return f"{_BRIEF.repr(value):.80}"
+    return _BRIEF.repr(value)[:_SHOWN]

@@ -8,17 +8,19 @@ import pandas as pd
 from gbce.base import Array
 from gbce.space import unmasked
 
-__all__ = ["checked_data", "classifies", "folds_of", "rows_of"]
+__all__ = ["check_data", "classifies", "folds_of", "rows_of"]
+
+_SEEDS = 2**32  # that scikit-learn takes: numpy's RandomState has no others
 
 
 def classifies(learner: Any) -> bool:
-    """Whether a learner predicts classes, by scikit-learn's word or by its methods."""
+    """Whether a learner predicts classes, by scikit-learn's tags or by its methods."""
     from sklearn.base import BaseEstimator, is_classifier
 
     return bool(is_classifier(learner)) if isinstance(learner, BaseEstimator) else hasattr(learner, "predict_proba")
 
 
-def checked_data(learner: Any, X: Any, y: Any) -> tuple[Any, Array]:
+def check_data(learner: Any, X: Any, y: Any) -> tuple[Any, Array]:
     """Return rows as given (lists as an array) and outcomes ``(n,)``, or say what is wrong with them."""
     X, y = unmasked(X), unmasked(y)
     X = X if hasattr(X, "shape") else np.asarray(X)
@@ -72,4 +74,4 @@ def folds_of(y: Array, classes: bool, cv: int, seed: int) -> list[tuple[Array, A
                 f"class {rarest!r} has {count} rows, fewer than cv={cv} folds: take fewer folds or drop it"
             )
     kind = StratifiedKFold if classes else KFold
-    return list(kind(cv, shuffle=True, random_state=seed % 2**32).split(np.zeros(len(y)), y))
+    return list(kind(cv, shuffle=True, random_state=seed % _SEEDS).split(np.zeros(len(y)), y))

@@ -1,8 +1,8 @@
 """Several explanations at once that share their model calls.
 
-Each explanation runs in a thread of its own, in its own words, until it asks a model. When all of them wait, their
-questions are put to the model together and everybody goes on. What a row is told does not depend on who asked with it,
-so the answers are those of explaining the rows one by one; a model with a cost per call is called far less often.
+Each explanation runs in a thread of its own until it asks a model. When all of them wait, their questions are put to
+the model in one call, and all go on. What a model says of a row does not depend on the other rows of the call, so the
+answers are those of explaining the rows one by one; a model with a cost per call is called far less often.
 """
 
 import threading
@@ -39,7 +39,7 @@ class Lockstep:
         """Return the predictor with its questions put through the lockstep, as those of the task ``number``."""
         ask, decide = predictor.ask, predictor.decide
         return replace(
-            predictor.metered(),
+            predictor.with_fresh_meter(),
             ask=lambda rows: self.ask(number, ask, rows),
             decide=None if decide is None else lambda rows: self.ask(number, decide, rows),
         )

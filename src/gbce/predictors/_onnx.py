@@ -40,11 +40,11 @@ def from_onnx(session: Any, space: Space, name: str, classes: tuple[Any, ...] | 
             "function of rows that runs the session and returns probabilities or numbers"
         )
     if rest[0].type.startswith("seq(map("):
-        return _zipped(session, feed, space, name)
+        return _from_zipmap(session, feed, space, name)
     whole = label.type == "tensor(int64)"
     ask = rest[0].name
     if classes is None:
-        classes = _counted(label, rest[0], name)
+        classes = _count_classes(label, rest[0], name)
     elif whole != all(isinstance(one, int) for one in classes):  # other names for them
         return Predictor(name, lambda x: session.run([ask], feed(x))[0], classes=classes)
     known = set(classes)
@@ -62,7 +62,7 @@ def from_onnx(session: Any, space: Space, name: str, classes: tuple[Any, ...] | 
     return Predictor(name, lambda x: session.run([ask], feed(x))[0], classes=classes, decide=decide)
 
 
-def _counted(label: Any, probabilities: Any, name: str) -> tuple[int, ...]:
+def _count_classes(label: Any, probabilities: Any, name: str) -> tuple[int, ...]:
     width = probabilities.shape[-1] if probabilities.shape else None
     if label.type != "tensor(int64)" or not isinstance(width, int):
         raise TypeError(
@@ -72,7 +72,7 @@ def _counted(label: Any, probabilities: Any, name: str) -> tuple[int, ...]:
     return tuple(range(width))
 
 
-def _zipped(session: Any, feed: Feed, space: Space, name: str) -> Predictor:
+def _from_zipmap(session: Any, feed: Feed, space: Space, name: str) -> Predictor:
     """Read probabilities that come as one dictionary per row; a first row of zeros tells the classes."""
     label, probabilities = (out.name for out in session.get_outputs())
     first = session.run([probabilities], feed(np.zeros((1, len(space)))))[0][0]

@@ -68,9 +68,9 @@ class Panel:
             if parts:
                 self.budget.require_time()
             size = self.budget.batch(len(x) - done, load)
-            parts.append(self._said(x[done : done + size]))
+            parts.append(self._ask_each(x[done : done + size]))
             done += size
-        return _joined(parts)
+        return _join(parts)
 
     def ask_some(self, x: Array) -> list[Outputs]:
         """Return what every model says about the first rows of ``x``, as many as the budget allows, or refuse."""
@@ -78,13 +78,13 @@ class Panel:
         parts: list[list[Outputs]] = []
         done = 0
         while size := min(self.affords(len(x) - done), self.budget.batch(len(x) - done, load)):
-            parts.append(self._said(x[done : done + size]))
+            parts.append(self._ask_each(x[done : done + size]))
             done += size
         if not parts:
             raise BudgetSpentError("not a single row is within the budget: raise max_model_rows or time_budget")
-        return _joined(parts)
+        return _join(parts)
 
-    def _said(self, x: Array) -> list[Outputs]:
+    def _ask_each(self, x: Array) -> list[Outputs]:
         said = []
         for predictor in self.predictors:
             with self.budget.spending(len(x) * predictor.questions(self.use_predict), id(predictor.ask)):
@@ -92,7 +92,7 @@ class Panel:
         return said
 
 
-def _joined(parts: Sequence[Sequence[Outputs]]) -> list[Outputs]:
+def _join(parts: Sequence[Sequence[Outputs]]) -> list[Outputs]:
     """Return what models said in several calls as if it had been one."""
     if len(parts) == 1:
         return list(parts[0])

@@ -12,7 +12,8 @@ from gbce.space import unmasked
 
 __all__ = ["MAX_BATCH", "Meter", "PredictionError", "Predictor"]
 
-MAX_BATCH = 100_000  # rows
+MAX_BATCH = 100_000  # rows of one call; by hand: beyond it the cost of a call no longer counts, only memory grows
+_ABOVE_ONE = 1e-6  # by how much a probability may exceed one: single precision rounds at 6e-8, a sum of a few at more
 
 
 class PredictionError(RuntimeError):
@@ -63,7 +64,7 @@ class Predictor:
     batch_rows: int = MAX_BATCH
     meter: Meter = field(default_factory=Meter)
 
-    def metered(self) -> "Predictor":
+    def with_fresh_meter(self) -> "Predictor":
         """Return the same predictor with a count of its own, starting at zero."""
         return replace(self, meter=Meter())
 
@@ -77,7 +78,7 @@ class Predictor:
         A classifier's decision is its most probable class, the first one on a tie, as scikit-learn's own
         ``predict`` has it. With ``use_predict`` its ``predict`` is called and believed instead.
         """
-        values = self._in_batches(self.ask, x, self._checked)
+        values = self._in_batches(self.ask, x, self._check_values)
         if self.classes is None:
             return Outputs(values, model=self.name)
         if self.plain:
@@ -85,7 +86,7 @@ class Predictor:
         if values.ndim == 1:
             values = np.column_stack([1.0 - values, values])
         if self.decide is not None and self.questions(use_predict) > 1:
-            labels = self._in_batches(self.decide, x, self._labels)
+            labels = self._in_batches(self.decide, x, self._check_labels)
             decided = _positions(labels, self.classes)
         else:
             decided = values.argmax(axis=1)
@@ -111,7 +112,7 @@ class Predictor:
             parts.append(check(raw, rows, start, place))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _checked(self, raw: Any, rows: Array, start: int, place: str) -> Array:
+    def _check_values(self, raw: Any, rows: Array, start: int, place: str) -> Array:
         try:
             array = np.asarray(unmasked(raw))
             if array.dtype.kind not in "fiubO" or (array.dtype.kind == "O" and _has_text(array)):
@@ -140,7 +141,7 @@ class Predictor:
             raise PredictionError(f"{place}: {values.shape[1]} columns for the classes {list(self.classes)}")
         return values
 
-    def _labels(self, raw: Any, rows: Array, start: int, place: str) -> Array:
+    def _check_labels(self, raw: Any, rows: Array, start: int, place: str) -> Array:
         labels = np.asarray(raw)
         if labels.shape == (len(rows), 1):
             labels = labels[:, 0]
@@ -149,7 +150,7 @@ class Predictor:
         return labels
 
     def _require_probabilities(self, p: Array) -> None:
-        bad = (p < 0) | (p > 1 + 1e-6)  # room for rounding in float32
+        bad = (p < 0) | (p > 1 + _ABOVE_ONE)
         if bad.any():
             wish = "p(label 1)" if p.ndim == 1 else "one probability per class"
             raise PredictionError(f"{self.name}: {p[bad][0]} is not a probability; a Class target needs {wish}")

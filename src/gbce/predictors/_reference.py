@@ -14,10 +14,13 @@ from gbce.space import deviations
 
 __all__ = ["Reference"]
 
-_MOST = 5_000  # rows of the data, to read the spread of outputs off
-_N_BETWEEN = 2_000  # points at which a classifier's predict is compared with its probabilities
-_FOR_SETTING_UP = 0.25  # of what is left, where it is short: then fewer rows have to do
-_FEWEST = 30  # rows, with fewer of which a spread is off by more than an eighth
+# Rows of the data off which the spread of outputs is read: that of a normal law is known to 1% (1 / sqrt(2 n)).
+_MOST_REFERENCE_ROWS = 5_000
+# Points at which a classifier's predict is compared with its probabilities; by hand: a rule that differs at one point
+# in 500 is missed once in fifty times.
+_N_COMPARED = 2_000
+_SETUP_SHARE = 0.25  # of a short budget, by hand: the rest is for the explanation, and fewer rows have to do
+_FEWEST_REFERENCE_ROWS = 30  # with fewer, a spread is off by more than an eighth (1 / sqrt(2 n) = 0.13)
 
 
 @dataclass
@@ -33,21 +36,22 @@ class Reference:
     @classmethod
     def of(cls, data: Array, steps: Array) -> "Reference":
         """Take evenly spaced rows of data ``(n, d)``; ``steps`` ``(d,)``: which features move in whole steps."""
-        return cls(data[:: max(1, len(data) // _MOST)], steps)
+        return cls(data[:: max(1, len(data) // _MOST_REFERENCE_ROWS)], steps)
 
     def as_classifiers(self, predictors: tuple[Predictor, ...], budget: Budget) -> tuple[Predictor, ...]:
         """Return the predictors as classifiers that count from zero, their ``predict`` compared once.
 
-        Where time or rows are short they are compared at fewer points; who has no deadline compares them again.
+        Where time or rows are short they are compared at fewer points, and a later call without a deadline compares
+        them again.
         """
         if self.classifiers is not None and (budget.deadline is not None or not self.hasty):
-            return tuple(predictor.metered() for predictor in self.classifiers)
-        plain, compared = _unnamed(predictors), _compared(predictors)
+            return tuple(predictor.with_fresh_meter() for predictor in self.classifiers)
+        plain, compared = _lack_names(predictors), _have_predict(predictors)
         short = budget.deadline is not None or self.rows_to_compare(predictors) > budget.rows_left
         ready, self.hasty = list(predictors), False
         for k in np.flatnonzero(plain):
             ready[k] = as_classifier(ready[k], Panel((ready[k],), budget).ask(self.rows[:1])[0])
-        points, some = _between(self.rows, self.steps), budget.share(_FOR_SETTING_UP)
+        points, some = _points_between(self.rows, self.steps), budget.share(_SETUP_SHARE)
         for number, k in enumerate(np.flatnonzero(compared)):
             part = some.share(1.0 / (sum(compared) - number)) if short else budget
             (said,) = Panel((ready[k],), part, use_predict=True).ask_some(points)
@@ -58,7 +62,7 @@ class Reference:
 
     def rows_to_compare(self, predictors: tuple[Predictor, ...]) -> int:
         """Return how many model rows :meth:`as_classifiers` takes the first time."""
-        return sum(_unnamed(predictors)) + 2 * _N_BETWEEN * sum(_compared(predictors))
+        return sum(_lack_names(predictors)) + 2 * _N_COMPARED * sum(_have_predict(predictors))
 
     def output_spread(self, first: Predictor, budget: Budget) -> Array:
         """Return the standard deviation of each of the first model's outputs ``(c,)``, asked for once."""
@@ -72,20 +76,20 @@ class Reference:
             return self.spread
         # evenly spread over the data, however few of them there is time for
         order = stream(0, JUDGING).permutation(len(self.rows))
-        (said,) = Panel((first,), budget.share(_FOR_SETTING_UP)).ask_some(self.rows[order])
-        if len(said.values) < min(_FEWEST, len(order)):
-            raise BudgetSpentError(f"{what} takes {_FEWEST} model rows at least: {advice} time_budget")
+        (said,) = Panel((first,), budget.share(_SETUP_SHARE)).ask_some(self.rows[order])
+        if len(said.values) < min(_FEWEST_REFERENCE_ROWS, len(order)):
+            raise BudgetSpentError(f"{what} takes {_FEWEST_REFERENCE_ROWS} model rows at least: {advice} time_budget")
         if len(said.values) == len(order):
             self.spread = _spread(replace(said, values=said.values[np.argsort(order)]))
         return self.spread if self.spread is not None else _spread(said)
 
 
-def _unnamed(predictors: tuple[Predictor, ...]) -> list[bool]:
+def _lack_names(predictors: tuple[Predictor, ...]) -> list[bool]:
     """Which of them do not say what their classes are: one row tells."""
     return [predictor.plain and predictor.classes is None for predictor in predictors]
 
 
-def _compared(predictors: tuple[Predictor, ...]) -> list[bool]:
+def _have_predict(predictors: tuple[Predictor, ...]) -> list[bool]:
     """Which of them have a ``predict`` beside their probabilities."""
     return [predictor.decide is not None and predictor.classes is not None for predictor in predictors]
 
@@ -94,12 +98,12 @@ def _spread(said: Outputs) -> Array:
     return np.atleast_1d(deviations(said.values, np.std))
 
 
-def _between(rows: Array, steps: Array) -> Array:
+def _points_between(rows: Array, steps: Array) -> Array:
     """Return points on segments between rows: on their way from class to class they meet every threshold.
 
     What moves in whole steps is taken from the nearer end.
     """
     rng = stream(0, JUDGING)
-    first, second = rows[rng.integers(len(rows), size=(2, _N_BETWEEN))]
-    share = rng.random((_N_BETWEEN, 1))
+    first, second = rows[rng.integers(len(rows), size=(2, _N_COMPARED))]
+    share = rng.random((_N_COMPARED, 1))
     return np.where(steps, np.where(share > 0.5, first, second), share * first + (1 - share) * second)

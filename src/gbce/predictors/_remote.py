@@ -20,11 +20,13 @@ from gbce.budget import BudgetSpentError
 from gbce.predictors._columns import table_decoder
 from gbce.predictors._exchange import ACCEPTED, import_httpx
 from gbce.predictors._http import FatalError, RetryableError, pause, public_url, redact, secrets_in, send
-from gbce.predictors._json import Answer, as_body, brief, json_rows, parsed, predictions, row_keys
+from gbce.predictors._json import Answer, as_body, brief, json_rows, parse, predictions, row_keys
 from gbce.predictors._predictor import PredictionError, Predictor
 from gbce.space import Space
 
 __all__ = ["Remote", "Usage", "from_remote"]
+
+_DIGEST_CHARACTERS = 16  # of a query's digest: 64 bits tell queries apart
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ class Remote:
 
     url: str
     classes: Sequence[Any] | None = field(default=None, kw_only=True)
+    # defaults by hand
     batch_rows: int = field(default=500, kw_only=True)
     timeout: float = field(default=30.0, kw_only=True)
     max_bytes: int = field(default=16_000_000, kw_only=True)
@@ -181,7 +184,7 @@ class Remote:
 
     def __call__(self, rows: Any) -> Array:
         """Return the predictions ``(n,)`` or ``(n, c)`` for a frame or an array of ``n`` rows."""
-        table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(np.asarray(rows)).rename(columns=_numbered)
+        table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(np.asarray(rows)).rename(columns=_name_column)
         columns, values = [str(label) for label in table.columns], json_rows(table)
         keys = row_keys(columns, values)
         state = self._state
@@ -197,7 +200,7 @@ class Remote:
             self._require_affordable(len(asked))
             state.saved += len(keys) - len(asked)
             self._ask(columns, asked, answers)
-        return _stacked([answers[key] for key in keys])
+        return _stack([answers[key] for key in keys])
 
     def _ask(self, columns: list[str], asked: dict[bytes, list[Any]], answers: dict[bytes, Answer]) -> None:
         """Ask about all rows, batch by batch, and keep each batch as it comes."""
@@ -217,17 +220,17 @@ class Remote:
 
     def _batch(self, columns: list[str], rows: list[list[Any]]) -> list[Answer]:
         payload = {"columns": columns, "rows": rows} if self.encode is None else self.encode(columns, rows)
-        content = self._delivered(as_body(payload), len(rows))
+        content = self._deliver(as_body(payload), len(rows))
         try:
-            answer = parsed(content)
+            answer = parse(content)
             return predictions(answer if self.decode is None else self.decode(answer), len(rows))
         except PredictionError as error:
-            raise PredictionError(self._said(str(error))) from None
+            raise PredictionError(self._explain(str(error))) from None
         except Exception as error:
             reason = f"decode raised {type(error).__name__} ({error}) on the answer {brief(answer)}"
-            raise PredictionError(self._said(reason)) from None
+            raise PredictionError(self._explain(reason)) from None
 
-    def _delivered(self, body: bytes, rows: int) -> bytes:
+    def _deliver(self, body: bytes, rows: int) -> bytes:
         """Send one body, again if need be."""
         state = self._state
         for attempt in range(int(self.retries) + 1):
@@ -238,17 +241,17 @@ class Remote:
             try:
                 return send(self._client(), self.url, body, self.timeout, self.max_bytes)
             except FatalError as error:
-                raise PredictionError(self._said(str(error))) from None
+                raise PredictionError(self._explain(str(error))) from None
             except RetryableError as error:
                 state.sent -= rows if error.unread else 0
                 failure = error
             if failure.wait is not None and failure.wait > self.max_wait:
                 asks = f"{failure}; it asks to wait {failure.wait:g} s, longer than max_wait = {self.max_wait:g} s"
-                raise PredictionError(self._said(asks))
+                raise PredictionError(self._explain(asks))
             if attempt < self.retries:
                 time.sleep(pause(attempt, failure.wait, self.backoff, self.max_wait, state.rng))
         tries = f"{int(self.retries) + 1} attempts failed, the last one because " if self.retries else ""
-        raise PredictionError(self._said(f"{tries}{failure}"))
+        raise PredictionError(self._explain(f"{tries}{failure}"))
 
     def _require_affordable(self, rows: int) -> None:
         sent = self._state.sent
@@ -258,7 +261,7 @@ class Remote:
                 f"{sent:,} were sent before"
             )
 
-    def _said(self, reason: str) -> str:
+    def _explain(self, reason: str) -> str:
         return f"{public_url(self.url)}: {redact(reason, secrets_in(self.url, self.headers or {}))}"
 
     @property
@@ -268,7 +271,7 @@ class Remote:
         User and password do not count. The query does, but may hold secrets: of it there is only a digest.
         """
         query = urlsplit(self.url).query
-        asked = f"?{hashlib.sha256(query.encode()).hexdigest()[:16]}" if query else ""
+        asked = f"?{hashlib.sha256(query.encode()).hexdigest()[:_DIGEST_CHARACTERS]}" if query else ""
         return f"{public_url(self.url)}{asked}" + ("" if self.version is None else f" version {self.version}")
 
     def _client(self) -> Any:
@@ -286,11 +289,11 @@ def _close(state: _RemoteState) -> None:
     state.client.close()
 
 
-def _numbered(label: int) -> str:
+def _name_column(label: int) -> str:
     return f"x{label + 1}"
 
 
-def _stacked(answers: list[Answer]) -> Array:
+def _stack(answers: list[Answer]) -> Array:
     widths = {len(one) if isinstance(one, tuple) else 0 for one in answers}
     if len(widths) > 1:
         raise PredictionError(f"some rows were answered by lists of {max(widths)} numbers, others otherwise")

@@ -3,7 +3,7 @@
 The logistic function of one score per row, or the softmax of one score per class. Where a model was trained on the
 log-likelihood, as logistic regression, boosting and most networks are, that is its probability. The margin of a support
 vector machine or a perceptron is none: the share rises with the score and is one half on the border between two
-classes, but nobody has checked how often a share of 0.8 is right.
+classes, but it is not calibrated: how often a share of 0.8 is right is unknown.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from scipy.special import expit, softmax
 
 from gbce.base import Array
 
-__all__ = ["decides_by_score", "scored", "shares"]
+__all__ = ["decides_by_score", "shares", "shares_of_scores"]
 
 
 def shares(scores: Any, width: int | None = None) -> Array:
@@ -35,7 +35,7 @@ def shares(scores: Any, width: int | None = None) -> Array:
     return np.asarray(expit(values) if values.ndim == 1 else softmax(values, axis=1))
 
 
-def scored(model: Any, name: str, as_input: Callable[[Array], Any]) -> Callable[[Array], Array]:
+def shares_of_scores(model: Any, name: str, as_input: Callable[[Array], Any]) -> Callable[[Array], Array]:
     """Return a classifier's ``decision_function`` as shares of its classes."""
     classes = len(model.classes_)
     if classes > 2 and getattr(_core(model), "decision_function_shape", "ovr") == "ovo":

@@ -186,10 +186,7 @@ class LocatedPrior:
         z = np.random.default_rng(_PILOT_SEED).standard_normal((_N_PILOT, self.dimension))
         x = self.place(z).x
         alone = {
-            constraint.text: float(
-                constraint.met(lambda name: self.space.values(name, x), lambda: self.space.decode(x), len(x)).mean()
-            )
-            for constraint in self.space.constraints
+            constraint.text: float(constraint.holds(self.space, x).mean()) for constraint in self.space.constraints
         }
         hardest = min(alone, key=alone.__getitem__, default="the bounds of what is computed")
         raise ValueError(

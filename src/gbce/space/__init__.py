@@ -4,15 +4,16 @@ This is the only room that knows columns, frames, dtypes, bounds and units. Ever
 """
 
 from gbce.space._codecs import Codec, OneHotCodec
-from gbce.space._constraints import Computed, Constraint
+from gbce.space._computed import Computed
+from gbce.space._constraints import Constraint
 from gbce.space._feature import Feature
 from gbce.space._places import Centre, Places
 from gbce.space._rows import as_table, unmasked
 from gbce.space._space import Space
+from gbce.space._stored import space_fields, space_of
 from gbce.space._table import value_text
 from gbce.space._units import deviations
 from gbce.space._values import read_value, require_writable, write_value
-from gbce.space._written import space_fields, space_of
 
 __all__ = [
     "Centre",

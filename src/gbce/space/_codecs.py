@@ -13,7 +13,8 @@ from gbce.space._times import counts_of, too_fine, unit_and_zone
 
 __all__ = ["Codec", "OneHotCodec"]
 
-_LARGEST_EXACT = 2**53
+_LARGEST_EXACT = 2**53  # below it every whole number is a double of its own (IEEE 754)
+_MOST_LEVELS_LISTED = 12  # in one sentence; by hand
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,9 @@ class Codec:
         unseen = codes < 0
         if unseen.any():
             i = int(np.flatnonzero(unseen)[0])
-            known = ", ".join(map(repr, (self.levels or ())[:12])) + (", ..." if len(self.levels or ()) > 12 else "")
+            levels = self.levels or ()
+            known = ", ".join(map(repr, levels[:_MOST_LEVELS_LISTED]))
+            known += ", ..." if len(levels) > _MOST_LEVELS_LISTED else ""
             raise ValueError(
                 f"{what}: column {str(self.label)!r} holds {show(column.iloc[i])} in row {show(column.index[i])}, a "
                 f"level that the data do not have; its levels are {known}. Correct it, or name all levels with "

@@ -2,7 +2,7 @@
 
 A number takes one axis. A category takes an axis per level, so that all its levels are equally far from each other (two
 levels share one axis; the axes of many levels are not laid out). A feature that may be missing takes one axis more:
-missing stands one unit aside of its centre.
+missing lies one unit away from its centre.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,12 @@ from gbce.base import Array
 from gbce.space._feature import Feature
 from gbce.space._places import Centre, Places
 
-__all__ = ["axes_of", "embedded", "nearest"]
+__all__ = ["axes_of", "distances_to", "embed", "nearest"]
 
-MOST_AXES = 16  # levels of a category that are laid out: with so few axes a tree finds neighbours fast
+# Levels of a category that get an axis each. Chosen by hand, since a k-d tree is little faster than brute force from
+# some twenty dimensions on (scipy's documentation of KDTree); distances are the same either way.
+MOST_AXES = 16
+_ROW_CELLS = 1_000_000  # numbers in a block of rows whose distances to one row are measured together: 8 MB, by hand
 
 
 def axes_of(feature: Feature) -> int:
@@ -34,7 +37,7 @@ def _height(feature: Feature) -> float:
     return 1.0 / (feature.scale * float(np.sqrt(2.0)))
 
 
-def embedded(features: Sequence[Feature], x: Array) -> Places:
+def embed(features: Sequence[Feature], x: Array) -> Places:
     """Place the columns ``(n, d)`` of these features."""
     if all(feature.plain for feature in features):
         return Places(x / np.array([feature.scale for feature in features]))
@@ -60,6 +63,21 @@ def _axes(feature: Feature, column: Array) -> Array:
     return place if feature.missing is None else np.column_stack([place, gone / 1.0])
 
 
+def distances_to(features: Sequence[Feature], x: Array, x0: Array) -> Array:
+    """Return the distances ``(n,)`` of rows ``(n, d)`` to one row ``(d,)``, block by block."""
+    some = max(1, _ROW_CELLS // len(features))
+    return np.concatenate([_distances_to(features, x[i : i + some], x0) for i in range(0, max(len(x), 1), some)])
+
+
+def _distances_to(features: Sequence[Feature], x: Array, x0: Array) -> Array:
+    if all(feature.plain for feature in features):
+        return np.linalg.norm((x - x0) / np.array([feature.scale for feature in features]), axis=1)
+    rows, row = embed(features, x), embed(features, x0[None, :])
+    if not rows.sizes:
+        return np.linalg.norm(rows.axes - row.axes, axis=1)
+    return rows.distances(row)[:, 0]
+
+
 def nearest(features: Sequence[Feature], point: Centre, low: Array, high: Array, x0: Array) -> Array:
     """Return the values ``(d,)`` of these features, within limits, that lie nearest to a point."""
     values, start = np.empty(len(features)), 0
@@ -71,7 +89,7 @@ def nearest(features: Sequence[Feature], point: Centre, low: Array, high: Array,
             values[j] = x0[j]
             continue
         choices = _candidates(feature, own.axes, low[j], high[j], x0[j])
-        values[j] = choices[np.argmin(embedded([feature], choices[:, None]).squares_from(own))]
+        values[j] = choices[np.argmin(embed([feature], choices[:, None]).squares_from(own))]
     return values
 
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gbce.space._tolerances import ROUNDING
+
 __all__ = ["evaluate", "halfspaces", "linear", "names_in", "require_readable"]
 
 Values = Callable[[str], Any]
-
-_ROUNDING = 1e-12  # relative
 
 _ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -29,7 +29,7 @@ def _at_most(a: Any, b: Any) -> Any:
     """Compare numbers up to rounding: ``0.3 <= 0.1 + 0.2`` both ways."""
     below = a <= b
     if np.asarray(a).dtype.kind in "iuf" and np.asarray(b).dtype.kind in "iuf":
-        return below | (np.abs(np.subtract(a, b)) <= _ROUNDING * np.maximum(np.abs(a), np.abs(b)))
+        return below | (np.abs(np.subtract(a, b)) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)))
     return below
 
 
@@ -41,20 +41,24 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": np.abs, "min": lambda *parts: reduce(np.minimum, parts), "max": lambda *parts: reduce(np.maximum, parts),
     "log": np.log, "exp": np.exp, "sqrt": np.sqrt, "round": np.round, "floor": np.floor,
 }  # fmt: skip
-_SEVERAL = ("min", "max")  # take two parts or more, the others one
+_OF_SEVERAL = ("min", "max")  # functions of two parts or more, the others of one
 _LISTS = (ast.Tuple, ast.List, ast.Set)
 _IF_THEN = re.compile(r"^\s*if\b\s*(?P<condition>\S.*?)\bthen\b\s*(?P<consequence>\S.*)$", re.DOTALL)
 _QUOTED = r"'[^']*'|\"[^\"]*\""
-_DEEPEST = 300  # parts of a text within each other
+# Chosen by hand, far beyond what anybody writes:
+_DEEPEST_NESTING = 300  # parts of a text within each other; evaluation recurses, and Python allows 1000 calls
+_LARGEST_INTEGER = 10**300  # whole numbers are evaluated as floats, which end at 1e308
+_MOST_TEXTS = 512  # parsed texts that are remembered
+_MOST_SHOWN = 200  # characters of a text that a message quotes
 
 
-class _Parsed(NamedTuple):
+class _Expression(NamedTuple):
     tree: ast.expr
     names: dict[str, str]  # as written in the tree: as the user calls it
 
 
-@lru_cache(maxsize=512)
-def _parsed(text: str) -> _Parsed:
+@lru_cache(maxsize=_MOST_TEXTS)
+def _parse(text: str) -> _Expression:
     names: dict[str, str] = {}
 
     def placeholder(match: re.Match[str]) -> str:
@@ -74,22 +78,22 @@ def _parsed(text: str) -> _Parsed:
     except (SyntaxError, MemoryError, RecursionError, ValueError) as error:
         said = getattr(error, "msg", None) or "it is nested too deeply"
         raise ValueError(
-            f"{text[:200]!r} cannot be read: {said}. Write it like 'a <= 2 * b' or \"if job == 'none' then pay == 0\", "
-            "with backticks around column names that have blanks or signs in them."
+            f"{text[:_MOST_SHOWN]!r} cannot be read: {said}. Write it like 'a <= 2 * b' or \"if job == 'none' then pay "
+            '== 0", with backticks around column names that have blanks or signs in them.'
         ) from None
     _require_known(tree, text)
     called = {id(call.func) for call in ast.walk(tree) if isinstance(call, ast.Call)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and id(node) not in called:
             names.setdefault(node.id, node.id)
-    return _Parsed(tree, names)
+    return _Expression(tree, names)
 
 
 def _require_known(tree: ast.expr, text: str) -> None:
     """Require that nothing but what can be evaluated stands in a tree, level by level."""
     level: list[ast.AST] = [tree]
     known = not isinstance(tree, _LISTS)
-    for _ in range(_DEEPEST):
+    for _ in range(_DEEPEST_NESTING):
         known = known and all(map(_is_known, level))
         level = [child for node in level for child in ast.iter_child_nodes(node)] if known else []
     if level or not known:
@@ -107,9 +111,9 @@ def _is_known(node: ast.AST) -> bool:
     match node:
         case ast.Constant():
             plain = isinstance(node.value, (bool, int, float, str))
-            return plain and not (isinstance(node.value, int) and abs(node.value) > 10**300)
+            return plain and not (isinstance(node.value, int) and abs(node.value) > _LARGEST_INTEGER)
         case ast.Call(func=ast.Name(id=name)) if name in _FUNCTIONS and not node.keywords:
-            enough = len(node.args) >= 2 if name in _SEVERAL else len(node.args) == 1
+            enough = len(node.args) >= 2 if name in _OF_SEVERAL else len(node.args) == 1
             return enough and not any(isinstance(part, ast.Starred) for part in node.args)
         case ast.Compare():
             pairs = zip(node.ops, node.comparators, strict=True)
@@ -133,18 +137,18 @@ def require_readable(text: str, known: Sequence[str]) -> None:
 
 def names_in(text: str) -> tuple[str, ...]:
     """Columns that a text mentions, in the order of their first mention."""
-    return tuple(dict.fromkeys(_parsed(text).names.values()))
+    return tuple(dict.fromkeys(_parse(text).names.values()))
 
 
 def evaluate(text: str, values: Values) -> Any:
     """Value of a text where ``values(name)`` gives a column ``(n,)``; a condition gives booleans ``(n,)``."""
-    parsed = _parsed(text)
+    parsed = _parse(text)
     try:
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             return _value(parsed.tree, lambda key: values(parsed.names[key]))
     except TypeError as error:
         raise ValueError(
-            f"{text!r} cannot be worked out, because it mixes texts and numbers or reckons with texts: {error}"
+            f"{text!r} cannot be worked out, because it mixes texts and numbers or does arithmetic on strings: {error}"
         ) from None
 
 
@@ -174,13 +178,13 @@ def _value(node: ast.expr, values: Values) -> Any:
         case ast.Compare():
             result, left = np.True_, node.left
             for op, right in zip(node.ops, node.comparators, strict=True):
-                result = np.logical_and(result, _compared(op, left, right, values))
+                result = np.logical_and(result, _compare(op, left, right, values))
                 left = right
             return result
     raise ValueError(f"{ast.unparse(node)} is not a value")
 
 
-def _compared(op: ast.cmpop, left: ast.expr, right: ast.expr, values: Values) -> Any:
+def _compare(op: ast.cmpop, left: ast.expr, right: ast.expr, values: Values) -> Any:
     if isinstance(op, (ast.In, ast.NotIn)):
         assert isinstance(right, _LISTS)
         one = _value(left, values)
@@ -196,9 +200,9 @@ def _compared(op: ast.cmpop, left: ast.expr, right: ast.expr, values: Values) ->
 
 def linear(text: str) -> tuple[dict[str, float], float] | None:
     """Coefficients by column and constant of a text that is linear in its columns, or ``None``."""
-    parsed = _parsed(text)
+    parsed = _parse(text)
     terms = _terms(parsed.tree)
-    return None if terms is None else _named(terms, parsed.names)
+    return None if terms is None else _by_name(terms, parsed.names)
 
 
 def halfspaces(text: str, *, complete: bool = False) -> list[tuple[dict[str, float], float]]:
@@ -209,9 +213,9 @@ def halfspaces(text: str, *, complete: bool = False) -> list[tuple[dict[str, flo
     signs: dict[type, tuple[float, ...]] = {ast.LtE: (1.0,), ast.Lt: (1.0,), ast.GtE: (-1.0,), ast.Gt: (-1.0,)}
     if complete:
         signs[ast.Eq] = (1.0, -1.0)
-    parsed = _parsed(text)
+    parsed = _parse(text)
     found = []
-    for part in _joined(parsed.tree):
+    for part in _conjuncts(parsed.tree):
         if not isinstance(part, ast.Compare):
             continue
         left = part.left
@@ -221,20 +225,20 @@ def halfspaces(text: str, *, complete: bool = False) -> list[tuple[dict[str, flo
                 if one is None or other is None:
                     break
                 gap = {key: sign * (one.get(key, 0.0) - other.get(key, 0.0)) for key in one | other}
-                weights, constant = _named(gap, parsed.names)
+                weights, constant = _by_name(gap, parsed.names)
                 if weights or complete:
                     found.append((weights, -constant))
             left = right
     return found
 
 
-def _joined(node: ast.expr) -> list[ast.expr]:
+def _conjuncts(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-        return [part for value in node.values for part in _joined(value)]
+        return [part for value in node.values for part in _conjuncts(value)]
     return [node]
 
 
-def _named(terms: dict[str | None, float], names: dict[str, str]) -> tuple[dict[str, float], float]:
+def _by_name(terms: dict[str | None, float], names: dict[str, str]) -> tuple[dict[str, float], float]:
     weights: dict[str, float] = {}
     for key, weight in terms.items():
         if key is not None:  # a column may be written with and without backticks
@@ -252,12 +256,12 @@ def _terms(node: ast.expr) -> dict[str | None, float] | None:
         case ast.Name(id=name):
             return {name: 1.0}
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _scaled(_terms(operand), -1.0)
+            return _scale(_terms(operand), -1.0)
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
             return _terms(operand)
         case ast.BinOp(op=ast.Add() | ast.Sub() as op):
             one = _terms(node.left)
-            other = _scaled(_terms(node.right), 1.0 if isinstance(op, ast.Add) else -1.0)
+            other = _scale(_terms(node.right), 1.0 if isinstance(op, ast.Add) else -1.0)
             if one is None or other is None:
                 return None
             return {key: one.get(key, 0.0) + other.get(key, 0.0) for key in one | other}
@@ -266,15 +270,15 @@ def _terms(node: ast.expr) -> dict[str | None, float] | None:
             if one is None or other is None:
                 return None
             if set(one) <= {None}:
-                return _scaled(other, one.get(None, 0.0))
-            return _scaled(one, other.get(None, 0.0)) if set(other) <= {None} else None
+                return _scale(other, one.get(None, 0.0))
+            return _scale(one, other.get(None, 0.0)) if set(other) <= {None} else None
         case ast.BinOp(op=ast.Div()):
             below = _terms(node.right)
             if below is None or set(below) != {None} or below[None] == 0.0:
                 return None
-            return _scaled(_terms(node.left), 1.0 / below[None])
+            return _scale(_terms(node.left), 1.0 / below[None])
     return None
 
 
-def _scaled(terms: dict[str | None, float] | None, factor: float) -> dict[str | None, float] | None:
+def _scale(terms: dict[str | None, float] | None, factor: float) -> dict[str | None, float] | None:
     return None if terms is None else {key: factor * weight for key, weight in terms.items()}

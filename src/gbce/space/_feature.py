@@ -6,12 +6,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from gbce._validation import distinguish, is_number
+from gbce._validation import is_number, told_apart
+from gbce.space._tolerances import ROUNDING
 from gbce.space._values import require_writable
 
 __all__ = ["Direction", "Feature", "Kind", "Missing"]
 
-_LARGEST_SCALE = 1e150  # its square is still a number, and so is the square of one over it
+_LARGEST_SCALE = 1e150  # its square is finite, and that of one over it is above zero: a double ends at 1e308
 
 Kind = Literal["real", "integer", "ordinal", "categorical", "boolean", "datetime"]
 Direction = Literal["any", "increase", "decrease"]
@@ -148,7 +149,7 @@ class Feature:
             if share.shape != (len(levels),) or not (np.isfinite(share).all() and (share > 0).all()):
                 raise ValueError(f"feature {self.name!r}: frequencies must be one positive number per level")
             total = share.sum()  # to divide again by what is one up to rounding would change the last bits
-            share = share if abs(total - 1.0) < 1e-12 else share / total
+            share = share if abs(total - 1.0) < ROUNDING else share / total
             object.__setattr__(self, "frequencies", tuple(share.tolist()))
 
     @property

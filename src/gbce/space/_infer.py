@@ -12,7 +12,8 @@ from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._feature import Feature, Kind
 from gbce.space._groups import group_levels, groups_of
 from gbce.space._times import ticks_of
-from gbce.space._units import FLAT, units_of
+from gbce.space._tolerances import ROUNDING
+from gbce.space._units import units_of
 
 __all__ = ["ColumnOptions", "codec_of", "features_of"]
 
@@ -80,7 +81,7 @@ class ColumnOptions:
                 raise ValueError(f"bounds of {name!r} must be (low, high), None for an open side, not {pair!r}")
 
     def moves_anyway(self, name: str, codec: Any) -> bool:
-        """Whether it is said how a column changes that never does in the data: its levels, its unit, its formula."""
+        """Whether the options say how a column that is constant in the data may change: its levels, unit or formula."""
         own = None if isinstance(codec, OneHotCodec) else codec.levels
         if name in self.computed or (own is not None and len(own) == 1 and self.missing.get(name) == "any"):
             return True
@@ -91,8 +92,8 @@ class ColumnOptions:
 def features_of(table: pd.DataFrame, options: ColumnOptions) -> tuple[tuple[Feature, ...], tuple[Any, ...], list[str]]:
     """Return a feature and a codec for each column of a table, or for each group of one-hot columns.
 
-    A column that holds one value only in the data stays as it is, whatever its kind, unless it is said how it moves.
-    The third list names those that would be free otherwise.
+    A column that holds one value only in the data stays as it is, whatever its kind, unless the options say how it
+    moves. The third list names those that would be free otherwise.
     """
     by_name = {str(label): label for label in table.columns}
     member_of = {member: group for group, members in options.one_hot.items() for member in members}
@@ -144,7 +145,7 @@ def _units(
 def _is_constant(x: Array) -> bool:
     """Whether a column of numbers or codes ``(n,)`` holds one value only, up to rounding, beside missing ones."""
     low, high = 0.5 * np.nanmin(x), 0.5 * np.nanmax(x)  # half of each: their difference is a number
-    return bool(high - low <= FLAT * max(abs(low), abs(high)))
+    return bool(high - low <= ROUNDING * max(abs(low), abs(high)))
 
 
 def _kind(column: pd.Series, name: str, options: ColumnOptions) -> Kind:
@@ -210,7 +211,7 @@ def codec_of(column: pd.Series, kind: Kind, levels: Any = None) -> Codec:
         return Codec(label, "float64" if real else str(dtype), blank=blank)
     if isinstance(dtype, pd.CategoricalDtype):
         return Codec(label, "category", tuple(dtype.categories.tolist()), bool(dtype.ordered), blank)
-    found = _sorted(column.dropna().unique().tolist())
+    found = _sort(column.dropna().unique().tolist())
     if levels is None and kind == "ordinal" and any(isinstance(value, str) for value in found):
         raise ValueError(
             f"column {str(label)!r} is said to be ordinal, but its texts do not say in which order: give "
@@ -229,6 +230,7 @@ def _feature(
     if kind in ("ordinal", "categorical", "boolean"):
         levels = group_levels(codec) if isinstance(codec, OneHotCodec) else codec.levels
     if kind in ("categorical", "boolean"):
+        # one more than was seen (Laplace's rule of succession): a level that never occurs can be reached
         counts = np.bincount(known.astype(int), minlength=len(levels or ())) + 1.0
         frequencies = tuple((counts / counts.sum()).tolist())
     low, high = _bounds(name, kind, known, codec, options)
@@ -264,7 +266,7 @@ def _bounds(name: str, kind: Kind, known: Array, codec: Any, options: ColumnOpti
     if options.within_data and len(known):
         return float(known.min()), float(known.max())
     if name in options.bounds:
-        low, high = (_encoded_bound(name, kind, bound, codec) for bound in options.bounds[name])
+        low, high = (_encode_bound(name, kind, bound, codec) for bound in options.bounds[name])
         if kind in ("ordinal", "datetime") and low is not None and high is not None and low > high:
             raise ValueError(f"bounds of {name!r}: {options.bounds[name][0]!r} lies above {options.bounds[name][1]!r}")
         return low, high
@@ -272,7 +274,7 @@ def _bounds(name: str, kind: Kind, known: Array, codec: Any, options: ColumnOpti
     return (0.0 if kind == "integer" and len(known) and known.min() >= 0 else None), None
 
 
-def _encoded_bound(name: str, kind: Kind, bound: Any, codec: Codec) -> Any:
+def _encode_bound(name: str, kind: Kind, bound: Any, codec: Codec) -> Any:
     if bound is None:
         return None
     if kind == "ordinal":
@@ -297,7 +299,7 @@ def _unit_name(codec: Any) -> str:
     return ""
 
 
-def _sorted(values: list[Any]) -> list[Any]:
+def _sort(values: list[Any]) -> list[Any]:
     try:
         return sorted(values)
     except TypeError:  # of several types: in the order of their appearance

@@ -13,7 +13,7 @@ __all__ = ["Limits"]
 
 
 class Limits(NamedTuple):
-    """What limits are made of, each ``(d,)``."""
+    """What the limits of a row follow from, each ``(d,)``."""
 
     low: Array
     high: Array
@@ -27,7 +27,7 @@ class Limits(NamedTuple):
 
     @classmethod
     def of(cls, features: Sequence[Feature], computed: Array) -> "Limits":
-        """Read off features; those that ``follow`` ``(d,)`` from others do not move by themselves."""
+        """Read limits off features; those that are ``computed`` ``(d,)`` from others do not move by themselves."""
         low = [0.0 if f.unordered else -math.inf if f.low is None else f.low for f in features]
         high = [len(f.levels or ()) - 1.0 if f.unordered else math.inf if f.high is None else f.high for f in features]
         return cls(

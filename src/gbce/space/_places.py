@@ -16,8 +16,9 @@ from gbce.base import Array
 
 __all__ = ["Centre", "Places"]
 
-_ROW_CELLS = 250_000  # of a block of coordinates: 2 MB
-_BLOCK_CELLS = 4_000_000  # of a block of pairwise distances: 32 MB
+# Sizes of blocks, in numbers; chosen by hand, results do not hang on them.
+_COORDINATE_CELLS = 250_000  # of coordinates: 2 MB stay in a processor's cache
+_PAIR_CELLS = 4_000_000  # of pairwise distances: 32 MB
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Places:
 
     def _in_rows(self) -> Iterator[Array]:
         """Go through the coordinates in blocks of rows that stay near the processor."""
-        size = max(1, _ROW_CELLS // max(self.axes.shape[1], 1))
+        size = max(1, _COORDINATE_CELLS // max(self.axes.shape[1], 1))
         for start in range(0, max(len(self), 1), size):
             yield self.axes[start : start + size]
 
@@ -112,7 +113,7 @@ class Places:
 
     def blocks(self, others: "Places") -> Iterator["Places"]:
         """Go through the points in blocks whose distances to the others fit into memory."""
-        size = max(1, _BLOCK_CELLS // max(len(others), 1))
+        size = max(1, _PAIR_CELLS // max(len(others), 1))
         for start in range(0, len(self), size):
             yield self.take(slice(start, start + size))
 

@@ -1,4 +1,4 @@
-"""Points made admissible: cut at limits, rounded to steps, completed, and taken back where a constraint breaks."""
+"""Points made admissible: cut at limits, rounded to steps, completed, and taken back where they break a constraint."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,18 +8,21 @@ import pandas as pd
 
 from gbce.base import Array
 from gbce.space._codecs import Codec
-from gbce.space._constraints import same
+from gbce.space._computed import same
 from gbce.space._feature import Feature
 
 if TYPE_CHECKING:
     from gbce.space._space import Space
 
-__all__ = ["admissible", "coarse_of", "completed", "projected"]
+__all__ = ["complete", "is_admissible", "low_precision_of", "project"]
 
-_WAY_BACK = np.concatenate([np.linspace(0.95, 0.05, 19), [0.02, 0.0]])  # shares of a move that are tried in turn
+# Shares of a move that are tried in turn until one is admissible; the last is the start itself. Chosen by hand: steps
+# of 5% lose at most that much of a move, and each costs one check of the points that are left.
+_SHARES_OF_MOVE = np.concatenate([np.linspace(0.95, 0.05, 19), [0.02, 0.0]])
+_LEVELS_STAY = 0.5  # share of a move down to which levels stay changed; a convention: half-way, the nearer end
 
 
-def projected(space: "Space", x: Array, x0: Array, toward: Array | None) -> Array:
+def project(space: "Space", x: Array, x0: Array, toward: Array | None) -> Array:
     """Return admissible points near ``x`` ``(n, d)``; see :meth:`gbce.Space.project`."""
     low, high = space.limits(x0)
     if space.plain:
@@ -36,13 +39,13 @@ def projected(space: "Space", x: Array, x0: Array, toward: Array | None) -> Arra
         back = np.where(space.unordered, toward[stuck], placed[stuck])
         placed[stuck] = _snap(space, back, x0, low, high)
         bad = np.setdiff1d(bad, stuck[space.admissible(placed[stuck], x0)])
-    for share in _WAY_BACK:
+    for share in _SHARES_OF_MOVE:
         if len(bad) == 0:
             break
         with np.errstate(invalid="ignore"):
             way = toward[bad] + share * (placed[bad] - toward[bad])
         levels = space.unordered | np.isnan(way)
-        way = np.where(levels, toward[bad] if share < 0.5 else placed[bad], way)
+        way = np.where(levels, toward[bad] if share < _LEVELS_STAY else placed[bad], way)
         tried = _snap(space, way, x0, low, high) if share > 0 else toward[bad]
         good = space.admissible(tried, x0)
         good |= share == 0
@@ -59,8 +62,8 @@ def _snap(space: "Space", x: Array, x0: Array, low: Array, high: Array) -> Array
     return space.completed(np.clip(x, low, high), x0)
 
 
-def completed(space: "Space", x: Array, x0: Array) -> Array:
-    """Return points with what follows from the free features; see :meth:`gbce.Space.completed`."""
+def complete(space: "Space", x: Array, x0: Array) -> Array:
+    """Fill in what follows from the free features; see :meth:`gbce.Space.completed`."""
     if not space.low_precision and not space.computed:
         return x
     x = x.copy()
@@ -72,13 +75,13 @@ def completed(space: "Space", x: Array, x0: Array) -> Array:
         x[:, j] = np.where(x[:, j] == x0[j], x0[j], seen)
     for one in space.computed:
         j = space.position[one.name]
-        values = one.values(lambda name: space.values(name, x), lambda: space.decode(x), len(x))
+        values = one.values(space, x)
         x[:, j] = np.where(same(values, x0[j]), x0[j], values)
     return x
 
 
-def admissible(space: "Space", x: Array, x0: Array) -> Array:
-    """Return whether points meet the constraints and the bounds of what is computed, ``(n,)``."""
+def is_admissible(space: "Space", x: Array, x0: Array) -> Array:
+    """Whether points meet the constraints and the bounds of what is computed, ``(n,)``."""
     good = np.ones(len(x), dtype=bool)
     for one in space.computed:
         j = space.position[one.name]
@@ -89,11 +92,11 @@ def admissible(space: "Space", x: Array, x0: Array) -> Array:
         high = min(high, x0[j]) if feature.direction == "decrease" else high
         good &= np.isfinite(value) & (value >= low) & (value <= high)
     for constraint in space.constraints:
-        good &= constraint.met(lambda name: space.values(name, x), lambda: space.decode(x), len(x))
+        good &= constraint.holds(space, x)
     return good
 
 
-def coarse_of(features: Sequence[Feature], codecs: Sequence[Any]) -> list[tuple[int, np.dtype[Any]]]:
+def low_precision_of(features: Sequence[Feature], codecs: Sequence[Any]) -> list[tuple[int, np.dtype[Any]]]:
     """Return positions and dtypes of real features that are kept with fewer digits than computed with."""
     found = []
     for j, (codec, feature) in enumerate(zip(codecs, features, strict=True)):

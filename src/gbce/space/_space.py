@@ -4,7 +4,6 @@ Everywhere else a row is a float64 vector ``x`` of shape ``(d,)`` and a batch is
 by their positions, times in their unit, NaN where a value is missing.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,26 +12,29 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._validation import show
 from gbce.base import Array
 from gbce.space._codecs import Codec, OneHotCodec
-from gbce.space._constraints import Computed, Constraint, as_computed, as_constraints, require_consistent
-from gbce.space._embedding import embedded, nearest
+from gbce.space._computed import Computed, as_computed
+from gbce.space._consistency import require_consistent
+from gbce.space._constraints import Constraint, as_constraints
+from gbce.space._embedding import distances_to, embed, nearest
 from gbce.space._feature import Feature, Kind
-from gbce.space._frames import Layout, as_pandas
+from gbce.space._frames import Layout
 from gbce.space._infer import ColumnOptions, codec_of, features_of
 from gbce.space._limits import Limits
+from gbce.space._misfits import check_table, misfits
 from gbce.space._places import Centre, Places
-from gbce.space._projection import admissible, coarse_of, completed, projected
+from gbce.space._projection import complete, is_admissible, low_precision_of, project
+from gbce.space._row_codec import RowCodec, column_dtypes, has_labels, layout_of, repeated, require_distinct
 from gbce.space._rows import as_table
-from gbce.space._table import as_text, constant_notes, misfits
+from gbce.space._table import as_text, constant_notes
+from gbce.space._tolerances import ROUNDING
 from gbce.space._values import require_writable
 
 __all__ = ["Space"]
 
-_MOST_FEATURES = 100_000  # asked for by number: a slip of the finger, and more than a batch of candidates can hold
-_BLOCK_CELLS = 1_000_000  # numbers of rows whose distances are measured together: 8 MB
-_TOUCH = 1e-9  # relative slack for a row that sits on its bound up to rounding
+# Of features asked for by number: more is a slip of the finger. By hand: a batch of 20,000 candidates is 16 GB there.
+_MOST_FEATURES = 100_000
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Space:
         object.__setattr__(self, "features", tuple(self.features))
         if not self.features:
             raise ValueError("a space needs at least one feature")
-        twice = _repeated(self.names)
+        twice = repeated(self.names)
         if twice:
             raise ValueError(f"feature names must differ, but {', '.join(map(repr, twice))} occurs twice")
         require_writable(self.columns or (), "the column label")
@@ -162,7 +164,7 @@ class Space:
         array([ 1., 10.])
         """
         table = as_table(data, "data")
-        _require_distinct([str(label) for label in table.columns], "data")
+        require_distinct([str(label) for label in table.columns], "data")
         options = ColumnOptions.of(
             tuple(map(str, table.columns)),
             immutable=immutable,
@@ -178,7 +180,7 @@ class Space:
         )
         features, codecs, constant = features_of(table, options)
         names = tuple(feature.name for feature in features)
-        columns = tuple(table.columns) if _has_labels(data) else None
+        columns = tuple(table.columns) if has_labels(data) else None
         if columns is None and any(isinstance(codec, OneHotCodec) for codec in codecs):
             columns = tuple(table.columns)
         return cls(
@@ -187,7 +189,7 @@ class Space:
             codecs,
             as_constraints(constraints, names),
             as_computed(computed, names),
-            _layout(data, codecs),
+            layout_of(data, codecs),
             constant_notes(constant),
         )
 
@@ -209,15 +211,15 @@ class Space:
 
     def adopt(self, data: Any) -> "Space":
         """Return this space with the layout (frame or array, dtypes) of ``data``, whose columns must match."""
-        if self.columns is not None or not _has_labels(data):
-            self.encode(data, what="data")  # what does not fit is said here
-            return replace(self, layout=_layout(data, self.codecs)) if _has_labels(data) else self
-        table = self._matched(as_table(data, "data", self.names), "data")
+        if self.columns is not None or not has_labels(data):
+            self.encode(data, what="data")  # raises for what does not fit
+            return replace(self, layout=layout_of(data, self.codecs)) if has_labels(data) else self
+        table = self._row_codec.match(data, "data", self.names)
         codecs = tuple(
             replace(codec_of(table.iloc[:, j], feature.kind, feature.levels), levels=feature.levels)
             for j, feature in enumerate(self.features)
         )
-        adopted = replace(self, columns=tuple(table.columns), codecs=codecs, layout=_layout(data, codecs))
+        adopted = replace(self, columns=tuple(table.columns), codecs=codecs, layout=layout_of(data, codecs))
         adopted.encode(data, what="data")
         return adopted
 
@@ -236,7 +238,7 @@ class Space:
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the table's columns; a group of one-hot columns has one feature but several of them."""
-        return self.names if self.columns is None else tuple(map(str, self.columns))
+        return self._row_codec.labels
 
     @property
     def n_columns(self) -> int:
@@ -246,7 +248,7 @@ class Space:
     @property
     def dtypes(self) -> tuple[str, ...]:
         """Dtype of each column of the table."""
-        by_label = {label: dtype for codec in self.codecs for label, dtype in _dtypes(codec)}
+        by_label = {label: dtype for codec in self.codecs for label, dtype in column_dtypes(codec)}
         return tuple(by_label[label] for label in (self.names if self.columns is None else self.columns))
 
     @cached_property
@@ -302,7 +304,7 @@ class Space:
     @cached_property
     def low_precision(self) -> list[tuple[int, np.dtype[Any]]]:
         """Positions and dtypes of real features that are kept with fewer digits than computed with."""
-        return coarse_of(self.features, self.codecs)
+        return low_precision_of(self.features, self.codecs)
 
     def free(self, x0: Array) -> Array:
         """Positions ``(m,)`` of the features that can move from ``x0``."""
@@ -315,15 +317,15 @@ class Space:
         Limits cut, whole steps round, computed features follow. A point that then breaks a constraint is taken back
         on its way from ``toward`` (the row, when left out), as far as it takes.
         """
-        return projected(self, x, x0, toward)
+        return project(self, x, x0, toward)
 
     def completed(self, x: Array, x0: Array) -> Array:
         """Points ``(n, d)`` with what follows from the free features: computed ones, and the precision of columns."""
-        return completed(self, x, x0)
+        return complete(self, x, x0)
 
     def admissible(self, x: Array, x0: Array) -> Array:
         """Whether each of ``(n, d)`` meets the constraints and the bounds of what is computed: ``(n,)``."""
-        return admissible(self, x, x0)
+        return is_admissible(self, x, x0)
 
     def values(self, name: str, x: Array) -> Array:
         """One feature of ``(n, d)`` as a user reads it: numbers, or levels as objects."""
@@ -342,8 +344,8 @@ class Space:
         With ``which``, positions ``(m,)``, only those features are placed.
         """
         if which is None:
-            return embedded(self.features, x)
-        return embedded([self.features[j] for j in which], x[:, which])
+            return embed(self.features, x)
+        return embed([self.features[j] for j in which], x[:, which])
 
     def nearest(self, point: Centre, x0: Array, which: Array) -> Array:
         """Return the admissible row ``(d,)`` nearest to a point among the features ``which``.
@@ -358,16 +360,7 @@ class Space:
 
     def distance(self, x: Array, x0: Array) -> Array:
         """Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
-        some = max(1, _BLOCK_CELLS // len(self))
-        return np.concatenate([self._distance(x[i : i + some], x0) for i in range(0, max(len(x), 1), some)])
-
-    def _distance(self, x: Array, x0: Array) -> Array:
-        if all(feature.plain for feature in self.features):
-            return np.linalg.norm((x - x0) / self.scale, axis=1)
-        rows, row = self.embed(x), self.embed(x0[None, :])
-        if not rows.sizes:
-            return np.linalg.norm(rows.axes - row.axes, axis=1)
-        return rows.distances(row)[:, 0]
+        return distances_to(self.features, x, x0)
 
     def change(self, x: Array, x0: Array) -> Array:
         """Size of each feature's change ``(n, d)`` in its own units; any change of a category counts one."""
@@ -381,7 +374,7 @@ class Space:
 
     def changed(self, x: Array, x0: Array) -> Array:
         """Whether each feature of ``(n, d)`` differs from the row's: ``(n, d)``."""
-        return self.change(x, x0) > 1e-12 * self.scale
+        return self.change(x, x0) > ROUNDING * self.scale
 
     # --- rows in and out ------------------------------------------------------------------------------------
 
@@ -395,19 +388,7 @@ class Space:
         what : str
             What to call them in an error.
         """
-        table = self._matched(as_table(rows, what, self.labels), what)
-        x = np.column_stack([codec.encode(table, what) for codec in self.codecs])
-        may = np.array([feature.missing is not None for feature in self.features])
-        bad = np.isnan(x) & ~may
-        if bad.any():
-            i, j = np.argwhere(bad)[0]
-            more = f" ({int(bad.sum())} such values in all)" if bad.sum() > 1 else ""
-            raise ValueError(
-                f"{what}: column {self.names[j]!r} is missing in row {show(table.index[i])}{more}, but the data have "
-                "no missing values there. Fill it in, or allow it with "
-                f"Space.infer(data, missing={{{self.names[j]!r}: 'keep'}}) if the model can take it."
-            )
-        return x
+        return self._row_codec.encode(rows, what)
 
     def encode_row(self, row: Any) -> Array:
         """Turn exactly one row into ``(d,)`` and check that it lies inside its bounds and meets the constraints."""
@@ -424,7 +405,7 @@ class Space:
 
     def misfits(self, x: Array) -> pd.DataFrame:
         """Say what does not fit in rows ``(n, d)``: one line per row and problem, in sentences."""
-        return misfits(self, x, _TOUCH)
+        return misfits(self, x)
 
     def check(self, frame: Any) -> pd.DataFrame:
         """Say what in a table does not fit the space.
@@ -446,56 +427,18 @@ class Space:
         >>> space.check([[1.0, -5.0]])["problem"].tolist()
         ["'x2' = -5 lies below its bound 0. Correct the row or widen the bound: a bound holds for the row ..."]
         """
-        table = self._matched(as_table(frame, "frame", self.labels), "frame")
-        columns, lines = [], []
-        for name, codec in zip(self.names, self.codecs, strict=True):
-            try:
-                columns.append(codec.encode(table, "frame"))
-            except ValueError as error:
-                columns.append(np.full(len(table), np.nan))
-                lines.append({"row": None, "feature": name, "problem": str(error)})
-        found = self.misfits(np.column_stack(columns))
-        found = found[~found["feature"].isin([line["feature"] for line in lines])]
-        found = found.assign(row=[table.index[i] for i in found["row"]])
-        return pd.concat([pd.DataFrame(lines, columns=["row", "feature", "problem"]), found], ignore_index=True)
+        return check_table(self, self._row_codec.match(frame, "frame"))
 
     def decode(self, x: Array) -> Any:
         """Turn ``(n, d)`` into what the model was fitted on: a frame of its library with its dtypes, or an array.
 
         Whoever gets it may write into it: it shares no memory with ``x``.
         """
-        decoded = self._decoded(x)
-        return decoded if self.layout is None else self.layout.restore(decoded)
-
-    def _decoded(self, x: Array) -> Any:
-        """Turn ``(n, d)`` into a frame of pandas, or into an array where rows are arrays."""
-        x = np.atleast_2d(np.asarray(x, dtype=float))
-        if self.columns is None:
-            if all(codec.precise for codec in self.codecs):
-                return x.copy(order="K")
-            parts = [codec.decode(x[:, j]) for j, codec in enumerate(self.codecs)]
-            return np.column_stack([np.asarray(column, dtype=float) for part in parts for column in part.values()])
-        if self._bare:
-            return pd.DataFrame(x.copy(order="K"), columns=self._index.view())
-        series: dict[Any, Any] = {}
-        for j, codec in enumerate(self.codecs):
-            series |= codec.decode(x[:, j])
-        return pd.DataFrame({label: series[label] for label in self.columns}, columns=self._index.view())
-
-    @cached_property
-    def _bare(self) -> bool:
-        """Whether all columns are floats that are shown as they are."""
-        return all(isinstance(codec, Codec) and codec.precise and codec.dtype == "float64" for codec in self.codecs)
-
-    @cached_property
-    def _index(self) -> pd.Index:
-        """The labels of the columns, which pandas takes longer to make than a frame."""
-        return pd.Index(list(self.columns or self.names))
+        return self._row_codec.decode(x)
 
     def frame(self, x: Array) -> pd.DataFrame:
         """Like :meth:`decode`, but always a frame of pandas: array columns get the features' names."""
-        decoded = self._decoded(x)
-        return decoded if self.columns is not None else pd.DataFrame(decoded, columns=list(self.names))
+        return self._row_codec.frame(x)
 
     def readable(self, x: Array) -> pd.DataFrame:
         """Rows ``(n, d)`` with one column per feature, under its name: a group of one-hot columns shows its level."""
@@ -507,27 +450,9 @@ class Space:
             )
         return pd.DataFrame(columns).astype(object)
 
-    def _matched(self, table: pd.DataFrame, what: str) -> pd.DataFrame:
-        have, want = [str(c) for c in table.columns], self.labels
-        missing, extra = _without(want, have), _without(have, want)
-        if missing or extra:
-            parts = ([f"lacks {missing}"] if missing else []) + ([f"has also {extra}"] if extra else [])
-            advice = "Drop what the model was not fitted on." if not missing else "Names must match the data."
-            raise ValueError(f"{what} {' and '.join(parts)}; the columns are {list(want)}. {advice}")
-        _require_distinct(have, what)
-        table = table.set_axis(have, axis=1)[list(want)]
-        return table.set_axis(list(self.columns or self.names), axis=1)
-
-
-def _repeated(names: Sequence[str]) -> list[str]:
-    """Return the names that occur more than once."""
-    return sorted(name for name, count in Counter(names).items() if count > 1)
-
-
-def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Return the names that are none of the others."""
-    known = set(others)
-    return [name for name in names if name not in known]
+    @cached_property
+    def _row_codec(self) -> RowCodec:
+        return RowCodec(self.features, self.columns, self.codecs, self.layout)
 
 
 def _names(d_or_names: Any) -> list[str]:
@@ -542,32 +467,3 @@ def _names(d_or_names: Any) -> list[str]:
     if isinstance(d_or_names, str) or not isinstance(d_or_names, Iterable):
         raise ValueError(f"Space.real takes a number of features or a list of names, not {d_or_names!r}")
     return list(map(str, d_or_names))
-
-
-def _require_distinct(names: Sequence[str], what: str) -> None:
-    twice = _repeated(names)
-    if twice:
-        raise ValueError(f"{what}: a column name occurs twice: {twice}. Rename or drop one of them.")
-
-
-def _has_labels(data: Any) -> bool:
-    return as_pandas(data) is not None
-
-
-def _layout(data: Any, codecs: Sequence[Codec | OneHotCodec]) -> Layout | None:
-    """Return the layout of a frame that is not of pandas, or has sparse columns.
-
-    A whole number that is read as a real one becomes a float.
-    """
-    if not _has_labels(data):
-        return None
-    if isinstance(data, pd.DataFrame):
-        layout = Layout.of(data)
-        return layout if layout.schema else None
-    real = [label for codec in codecs for label, dtype in _dtypes(codec) if dtype == "float64"]
-    return Layout.of(data).with_floats(real)
-
-
-def _dtypes(codec: Codec | OneHotCodec) -> list[tuple[Any, str]]:
-    dtypes = codec.dtypes if isinstance(codec, OneHotCodec) else (codec.dtype,)
-    return list(zip(codec.labels, dtypes, strict=True))

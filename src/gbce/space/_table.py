@@ -1,24 +1,23 @@
-"""A space as a person reads it, and what does not fit in."""
+"""A space as a person reads it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from gbce._validation import distinguish, printable
-from gbce.base import Array
+from gbce._validation import printable
 from gbce.space._codecs import Codec
-from gbce.space._constraints import Computed, Constraint, same
+from gbce.space._computed import Computed
+from gbce.space._constraints import Constraint
 from gbce.space._feature import Feature
 
-if TYPE_CHECKING:
-    from gbce.space._space import Space
+__all__ = ["as_text", "constant_notes", "value_text"]
 
-__all__ = ["as_text", "constant_notes", "misfits"]
-
-_WIDEST = 40
-_MOST_NAMED = 10  # columns in one sentence
+# What a line of text has room for; by hand.
+_WIDEST_RANGE = 40  # characters of levels, of which more are cut short
+_MOST_COLUMNS_NAMED = 10  # in one sentence
+_WRITTEN_OUT = 1e15  # numbers below it have no more digits than a double knows, and are written without an exponent
 
 
 def as_text(
@@ -52,8 +51,8 @@ def constant_notes(names: Sequence[str]) -> tuple[str, ...]:
     """Say which columns stay as they are because the data never show them change."""
     if not names:
         return ()
-    more = len(names) - _MOST_NAMED
-    listed = ", ".join(map(repr, names[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MOST_COLUMNS_NAMED
+    listed = ", ".join(map(repr, names[:_MOST_COLUMNS_NAMED])) + (f" and {more} more" if more > 0 else "")
     return (
         f"Held fixed, because the data show one value only: {listed}. To let one move, give its unit with "
         "scale={name: number}, or its levels with levels={name: [...]}.",
@@ -66,7 +65,7 @@ def _range(feature: Feature, codec: Any) -> str:
         if not feature.unordered:
             levels = levels[int(feature.low or 0) : int(feature.high or 0) + 1]
         text = (" < " if feature.kind == "ordinal" else ", ").join(levels)
-        if len(text) > _WIDEST:
+        if len(text) > _WIDEST_RANGE:
             shown = " < ".join([levels[0], "...", levels[-1]]) if feature.kind == "ordinal" else f"{levels[0]}, ..."
             text = f"{shown} ({len(levels)} levels)"
     else:
@@ -90,7 +89,7 @@ def value_text(feature: Feature, codec: Any, value: float) -> str:
     if feature.kind == "integer":
         return f"{round(value):d}"
     text = f"{value:.4g}"
-    return f"{value:,.0f}" if "e+" in text and abs(value) < 1e15 else text
+    return f"{value:,.0f}" if "e+" in text and abs(value) < _WRITTEN_OUT else text
 
 
 def _unit(feature: Feature) -> str:
@@ -104,53 +103,3 @@ def _freedom(feature: Feature) -> str:
     if not feature.mutable:
         return "no"
     return {"any": "yes", "increase": "only up", "decrease": "only down"}[feature.direction]
-
-
-def misfits(space: "Space", x: Array, slack: float) -> pd.DataFrame:
-    """Return one line per row and problem of rows ``(n, d)``."""
-    lines: list[tuple[int, str, str]] = []
-    for j, (feature, codec) in enumerate(zip(space.features, space.codecs, strict=True)):
-        value = x[:, j]
-        if feature.missing is None:
-            lines += [(int(i), feature.name, f"{feature.name!r} is missing") for i in np.flatnonzero(np.isnan(value))]
-        room = slack * np.maximum(1.0, np.abs(value))
-        for bound, side in ((feature.low, "below"), (feature.high, "above")):
-            if bound is None:
-                continue
-            outside = value < bound - room if side == "below" else value > bound + room
-            for i in np.flatnonzero(outside):
-                texts = value_text(feature, codec, value[i]), value_text(feature, codec, bound)
-                have, edge = texts if texts[0] != texts[1] else distinguish(value[i], bound)
-                problem = (
-                    f"{feature.name!r} = {have} lies {side} its bound {edge}. Correct the row or widen the bound: a "
-                    "bound holds for the row as well as for every draw."
-                )
-                lines.append((int(i), feature.name, problem))
-    certain = np.array([feature.missing is None for feature in space.features])
-    lines += _broken(space, x, ~np.isnan(x[:, certain]).any(axis=1))
-    return pd.DataFrame(sorted(lines, key=lambda line: line[0]), columns=["row", "feature", "problem"])
-
-
-def _broken(space: "Space", x: Array, known: Any) -> list[tuple[int, str, str]]:
-    """Constraints that rows break, and computed columns that do not hold what they should."""
-    lines: list[tuple[int, str, str]] = []
-    some = np.flatnonzero(known)
-    for one in space.computed:
-        value = one.values(lambda name: space.values(name, x[some]), lambda: space.decode(x[some]), len(some))
-        have = x[some, space.names.index(one.name)]
-        for i in np.flatnonzero(~same(value, have)):
-            found, wanted = distinguish(have[i], value[i])
-            problem = f"{one.name!r} = {found}, but {one.text} gives {wanted}. Correct the row or the formula."
-            lines.append((int(some[i]), one.name, problem))
-    for constraint in space.constraints:
-        met = constraint.met(lambda name: space.values(name, x[some]), lambda: space.decode(x[some]), len(some))
-        lines += [
-            (
-                int(some[i]),
-                constraint.text,
-                f"the constraint {constraint.text!r} does not hold. Correct the row or drop the constraint: it holds "
-                "for the row as well as for every draw.",
-            )
-            for i in np.flatnonzero(~met)
-        ]
-    return lines

@@ -13,8 +13,8 @@ from gbce.base import Array
 
 __all__ = ["counts_of", "ticks_of", "too_fine", "unit_and_zone"]
 
-_TICKS = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_TICKS = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}  # in seconds, the longest first
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # counts of each resolution of pandas
 
 
 def unit_and_zone(dtype: str) -> tuple[str, Any]:
@@ -32,13 +32,14 @@ def ticks_of(times: Sequence[int], dtype: str) -> tuple[int, int, str]:
     for name, seconds in _TICKS.items():
         if step and step % (seconds * per_second) == 0:
             return origin, seconds * per_second, name
-    return origin, max(per_second // 10**6, 1), "microsecond" if per_second >= 10**6 else resolution
+    micro = _PER_SECOND["us"]
+    return origin, max(per_second // micro, 1), "microsecond" if per_second >= micro else resolution
 
 
 def counts_of(known: pd.Series, dtype: str, what: str) -> Array:
     """Return known moments ``(n,)``, or texts that name them, as int64 in the resolution of a dtype."""
     unit, zone = unit_and_zone(dtype)
-    times = known if known.dtype.kind == "M" else _moments(known, dtype, zone, what)
+    times = known if known.dtype.kind == "M" else _read_moments(known, dtype, zone, what)
     if len(times):
         _require_zone(times.iloc[0], zone, known, 0, dtype, what)
     whole = times.dt.tz_convert("UTC").dt.tz_localize(None) if times.dt.tz is not None else times
@@ -57,7 +58,7 @@ def too_fine(what: str, known: pd.Series, i: int) -> ValueError:
     )
 
 
-def _moments(known: pd.Series, dtype: str, zone: Any, what: str) -> pd.Series:
+def _read_moments(known: pd.Series, dtype: str, zone: Any, what: str) -> pd.Series:
     """Read moments one by one, to name the first that is none."""
     read = []
     for i, value in enumerate(known):

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from gbce.base import Array
+from gbce.space._tolerances import ROUNDING
 
-__all__ = ["FLAT", "deviations", "units_of"]
+__all__ = ["deviations", "units_of"]
 
-FLAT = 1e-12  # relative: what varies by less than rounding would make it does not vary
-
-_SQUARES = 1e100  # up to here, and down to one over it, sums of squares are numbers
-_MAD_TO_SD = 1.4826  # the median absolute deviation of a normal law is its standard deviation over this
+# Up to here, and down to one over it, squares and their sums are finite and not zero: a double ends at 1e308.
+_SAFE_SQUARES = 1e100
+_MAD_TO_SD = 1.4826  # 1 / Phi^-1(3/4): the standard deviation of a normal law over its median absolute deviation
+_SMALLEST_SIZE = 1e-300  # of a column of zeros, so that what counts as no spread is above zero; any tiny number does
 
 
 def deviations(values: Array, measure: Callable[..., Array] = np.nanstd) -> Array:
@@ -21,7 +22,7 @@ def deviations(values: Array, measure: Callable[..., Array] = np.nanstd) -> Arra
     Columns whose squares would overflow, or vanish, are first divided by their largest value.
     """
     peak = np.nanmax(np.abs(values), axis=0)
-    unit = np.where((peak == 0) | ((peak > 1.0 / _SQUARES) & (peak < _SQUARES)), 1.0, peak)
+    unit = np.where((peak == 0) | ((peak > 1.0 / _SAFE_SQUARES) & (peak < _SAFE_SQUARES)), 1.0, peak)
     return unit * measure(values / unit, axis=0)
 
 
@@ -41,7 +42,7 @@ def units_of(values: Array, names: Sequence[str], scale: Any, fixed: Set[str]) -
         return [1.0] * len(names)
     spread = deviations(values) if how == "sd" else _MAD_TO_SD * _median_deviations(values)
     units = {name: given.get(name, float(spread[j])) for j, name in enumerate(names)}
-    tiny = FLAT * np.maximum(np.nanmax(np.abs(values), axis=0), 1e-300)
+    tiny = ROUNDING * np.maximum(np.nanmax(np.abs(values), axis=0), _SMALLEST_SIZE)
     flat = [n for j, n in enumerate(names) if n not in given and spread[j] <= tiny[j]]
     stuck = [name for name in flat if name not in fixed]
     if stuck:

@@ -1,4 +1,4 @@
-"""Values of a table as JSON has them, and back: levels, column labels and class labels.
+"""Values of a table as plain JSON data, and back: levels, column labels and class labels.
 
 What cannot be written and read back as an equal value is refused where it comes in, not when a file is saved.
 """
@@ -17,7 +17,7 @@ __all__ = ["read_value", "require_writable", "write_value"]
 
 
 def write_value(value: Any) -> Any:
-    """Return a value as JSON has it: texts, numbers, booleans and None as they are, others under a word for them."""
+    """Return a value as plain JSON data: texts, numbers, booleans and None as they are, others by type."""
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         value = value.item()
     if value is None or isinstance(value, (str, bool, int, float)):
@@ -51,12 +51,12 @@ def require_writable(values: Iterable[Any], what: str) -> None:
 
 
 def _comes_back(value: Any) -> bool:
-    if type(value) in (str, int, bool):  # the many
+    if type(value) in (str, int, bool):  # most of them
         return True
     try:
         again = read_value(write_value(value))
         return bool(again == value) and hash(again) == hash(value)
-    except Exception:  # a value of anybody's making may fail in any way
+    except Exception:  # a value of a user's own class may fail in any way
         return False
 
 

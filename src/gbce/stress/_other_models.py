@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gbce.base import Array, Target
 from gbce.budget import Budget
-from gbce.ensembles import ModelPosterior, listed_models
+from gbce.ensembles import ModelPosterior, as_models
 from gbce.posterior import GibbsPosterior, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
 from gbce.space import Space
@@ -42,13 +42,13 @@ class OtherModels:
     @classmethod
     def of(cls, models: Any, space: Space, data: Array) -> "OtherModels":
         """Wrap one model, a list of them or a posterior over models; ``data`` ``(n, d)`` is encoded."""
-        listed = listed_models(models, "models")
+        listed = as_models(models, "models")
         predictors = tuple(as_predictor(model, space) for model in listed)
         return cls(listed, predictors, _weights_of(models, len(listed)), Reference.of(data, space.discrete))
 
     def again(self, models: Any) -> "OtherModels | None":
         """Return these with the weights that ``models`` have now, if they are the very same ones."""
-        listed = listed_models(models, "models")
+        listed = as_models(models, "models")
         if len(listed) != len(self.models) or any(a is not b for a, b in zip(listed, self.models, strict=True)):
             return None
         return replace(self, weights=_weights_of(models, len(listed)))
@@ -57,7 +57,7 @@ class OtherModels:
         """Return the predictors, for a target that asks for a class as classifiers."""
         if target.reads_classes:
             return self.reference.as_classifiers(self.predictors, budget)
-        return tuple(predictor.metered() for predictor in self.predictors)
+        return tuple(predictor.with_fresh_meter() for predictor in self.predictors)
 
 
 def _weights_of(models: Any, n: int) -> Array:

@@ -6,12 +6,13 @@ off the model's outputs on the data, ``bind`` off its output for the row that is
 """
 
 from gbce.targets._change import Change
-from gbce.targets._class import Class
+from gbce.targets._class import SMALLEST_PROBABILITY, Class
 from gbce.targets._loss import Loss
 from gbce.targets._multi import Multi
 from gbce.targets._numeric import AtLeast, AtMost, Range, Value
 
 __all__ = [
+    "SMALLEST_PROBABILITY",
     "AtLeast",
     "AtMost",
     "Change",

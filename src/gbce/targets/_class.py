@@ -11,9 +11,12 @@ from gbce._validation import distinguish, is_number, require_finite
 from gbce.base import Array, Outputs, Reading, Target
 from gbce.space import require_writable
 
-__all__ = ["Class"]
+__all__ = ["SMALLEST_PROBABILITY", "Class"]
 
-_SMALLEST_PROBABILITY = np.finfo(float).eps  # so that a forest's p = 0 costs 36, not infinity
+# Of a probability in a logarithm, so that a forest's p = 0 costs 36 and not infinity; a convention: scikit-learn's
+# log_loss cuts doubles at the same number.
+SMALLEST_PROBABILITY = np.finfo(float).eps
+_OWN_DECISION = 0.5  # asks for the model's own decision: the usual threshold between two classes
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Class(Target):
     reads_classes: ClassVar[bool] = True
 
     label: Any
-    probability: float | tuple[float, float] = field(default=0.5, kw_only=True)
+    probability: float | tuple[float, float] = field(default=_OWN_DECISION, kw_only=True)
 
     def __post_init__(self) -> None:
         require_writable([self.label], "Class: the label")
@@ -69,8 +72,8 @@ class Class(Target):
             low, high = self.probability
             inside = np.clip(p, 0.0, 1.0)  # room for rounding
             return Reading(p, _divergence(inside, low, high), (low <= inside) & (inside <= high))
-        loss = -np.log(np.clip(p, _SMALLEST_PROBABILITY, 1.0))
-        reached = decided == column if self.probability == 0.5 else p >= self.probability
+        loss = -np.log(np.clip(p, SMALLEST_PROBABILITY, 1.0))
+        reached = decided == column if self.probability == _OWN_DECISION else p >= self.probability
         return Reading(p, loss, reached)
 
     @property
@@ -106,7 +109,7 @@ class Class(Target):
         if isinstance(self.probability, tuple):
             low, high = self.probability
             return f"class {self.label!r} with probability between {low:g} and {high:g}"
-        sure = "" if self.probability == 0.5 else f" with probability {self.probability:g} or more"
+        sure = "" if self.probability == _OWN_DECISION else f" with probability {self.probability:g} or more"
         return f"class {self.label!r}{sure}"
 
 
@@ -127,6 +130,6 @@ def _as_range(pair: Any) -> tuple[float, float]:
 def _divergence(p: Array, low: float, high: float) -> Array:
     """Return the least Kullback-Leibler divergence of ``p`` ``(n,)`` from a probability between low and high."""
     wanted = np.clip(p, low, high)
-    said = np.clip(p, _SMALLEST_PROBABILITY, 1.0 - _SMALLEST_PROBABILITY)
+    said = np.clip(p, SMALLEST_PROBABILITY, 1.0 - SMALLEST_PROBABILITY)
     loss = rel_entr(wanted, said) + rel_entr(1.0 - wanted, 1.0 - said)
     return np.where(wanted == p, 0.0, np.maximum(loss, 0.0))

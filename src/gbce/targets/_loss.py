@@ -60,7 +60,7 @@ class Loss(Target):
 
     @property
     def error(self) -> str:
-        """No error makes a likelihood of somebody's own loss."""
+        """There is none: no error turns a user's own loss into a likelihood."""
         raise TypeError("ModelError does not know what the values of your own loss mean: give eta as a number")
 
     def describe(self) -> str:

@@ -43,19 +43,19 @@ class Multi(Target):
     weights: Mapping[int, float] | Sequence[float] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "targets", _kept(self.targets, "targets", "gbce.Multi({0: gbce.AtLeast(3)})"))
-        for index, target in _listed(self.targets):
+        object.__setattr__(self, "targets", _freeze(self.targets, "targets", "gbce.Multi({0: gbce.AtLeast(3)})"))
+        for index, target in _entries(self.targets):
             if not isinstance(target, Numeric):
                 raise TypeError(
                     f"Multi: the target of output {index} must be a Value, Range, AtLeast, AtMost or Change, not "
                     f"{target!r}; for a function of all outputs ask for gbce.Loss"
                 )
-        if not any(True for _ in _listed(self.targets)):
+        if not any(True for _ in _entries(self.targets)):
             raise ValueError("Multi: there is no target; give at least one, such as gbce.Multi({0: gbce.AtLeast(3)})")
         if self.weights is None:
             return
-        object.__setattr__(self, "weights", _kept(self.weights, "weights", "{0: 2.0}"))
-        for index, weight in _listed(self.weights):
+        object.__setattr__(self, "weights", _freeze(self.weights, "weights", "{0: 2.0}"))
+        for index, weight in _entries(self.weights):
             if not is_number(weight) or not 0 < weight < np.inf:
                 raise ValueError(f"Multi: the weight of output {index} must be a positive number, not {weight!r}")
         self._require_same_outputs()
@@ -69,30 +69,30 @@ class Multi(Target):
                 f"Multi: weights has {len(self.weights)} entries, targets has {len(self.targets)}; give one for each"
             )
         if isinstance(self.weights, dict):
-            lost = sorted(set(self.weights) - {index for index, _ in _listed(self.targets)})
+            lost = sorted(set(self.weights) - {index for index, _ in _entries(self.targets)})
             if lost:
                 raise ValueError(f"Multi: output {lost[0]} has a weight but no target")
 
     @property
     def needs_spread(self) -> bool:
         """Whether a part has left scale or tolerance open."""
-        return any(target.needs_spread for _, target in _listed(self.targets))
+        return any(target.needs_spread for _, target in _entries(self.targets))
 
     def resolve(self, spread: float | Array) -> "Multi":
         """Return the target with each part's open numbers filled in from its own output's spread ``(c,)``."""
         each = np.atleast_1d(spread)
-        return self._with(lambda i, target: target.resolve(each[i] if i < len(each) else 1.0))
+        return self._change_each(lambda i, target: target.resolve(each[i] if i < len(each) else 1.0))
 
     def bind(self, now: Outputs) -> "Multi":
         """Return the target with parts relative to the row made plain ones."""
         values = self._values(now)
-        return self._with(lambda i, target: target.bind(Outputs(values[:, i], model=now.model)))
+        return self._change_each(lambda i, target: target.bind(Outputs(values[:, i], model=now.model)))
 
     def read(self, outputs: Outputs) -> Reading:
         """Return loss, loss and reached for each row."""
         values = self._values(outputs)
         loss, reached = np.zeros(len(values)), np.ones(len(values), dtype=bool)
-        for i, target in _listed(self.targets):
+        for i, target in _entries(self.targets):
             part = target.read(Outputs(values[:, i], model=outputs.model))
             loss += self._weight(i) * part.loss
             reached &= part.reached
@@ -105,10 +105,10 @@ class Multi(Target):
 
     def describe(self) -> str:
         """Return the wishes as a few words."""
-        return ", ".join(f"output {i} {target.describe()}" for i, target in _listed(self.targets))
+        return ", ".join(f"output {i} {target.describe()}" for i, target in _entries(self.targets))
 
     def _weight(self, index: int) -> float:
-        return 1.0 if self.weights is None else float(dict(_listed(self.weights)).get(index, 1.0))
+        return 1.0 if self.weights is None else float(dict(_entries(self.weights)).get(index, 1.0))
 
     def _values(self, outputs: Outputs) -> Array:
         """Return the outputs ``(n, c)``, or say why the targets do not fit them."""
@@ -125,25 +125,25 @@ class Multi(Target):
                 f"Multi lists targets for {len(self.targets)}, but {has}: put None where an output is left alone, or "
                 "name the outputs, as in gbce.Multi({0: gbce.AtLeast(3)})"
             )
-        last = max(index for index, _ in _listed(self.targets))
+        last = max(index for index, _ in _entries(self.targets))
         if last >= c:
             raise ValueError(f"Multi has a target for output {last}, but {has}; outputs are counted from 0")
         return values
 
-    def _with(self, change: Callable[[int, Target], Target]) -> "Multi":
-        def changed(index: int, target: Target) -> Target:
+    def _change_each(self, change: Callable[[int, Target], Target]) -> "Multi":
+        def change_one(index: int, target: Target) -> Target:
             try:
                 return change(index, target)
             except ValueError as error:
                 raise ValueError(f"Multi, output {index}: {error}") from None
 
-        parts = {index: changed(index, target) for index, target in _listed(self.targets)}
+        parts = {index: change_one(index, target) for index, target in _entries(self.targets)}
         if isinstance(self.targets, dict):
             return replace(self, targets=parts)
         return replace(self, targets=[parts.get(index) for index in range(len(self.targets))])
 
 
-def _kept(given: Any, what: str, example: str) -> dict[int, Any] | tuple[Any, ...]:
+def _freeze(given: Any, what: str, example: str) -> dict[int, Any] | tuple[Any, ...]:
     """Return a copy that the caller cannot change: a dict in the order of outputs, or a tuple."""
     if isinstance(given, Mapping):
         for index in given:
@@ -155,7 +155,7 @@ def _kept(given: Any, what: str, example: str) -> dict[int, Any] | tuple[Any, ..
     return tuple(given)
 
 
-def _listed(kept: Any) -> Iterator[tuple[int, Any]]:
-    """Yield position and entry, without those that are left alone."""
+def _entries(kept: Any) -> Iterator[tuple[int, Any]]:
+    """Yield position and entry, but for outputs that are left alone."""
     pairs = kept.items() if isinstance(kept, dict) else enumerate(kept)
     return ((index, entry) for index, entry in pairs if entry is not None)

@@ -14,7 +14,9 @@ from gbce.base import Array, Outputs, Reading, Target
 
 __all__ = ["AtLeast", "AtMost", "Numeric", "Range", "Value"]
 
-DEFAULT_SPREAD_SHARE = 0.1  # scale and tolerance left open are this share of the outputs' standard deviation
+# Scale and tolerance left open are this share of the standard deviation of the model's outputs. A convention, which
+# results do hang on: who has an error in mind gives both as numbers.
+DEFAULT_SPREAD_SHARE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,7 @@ class Numeric(Target):
 
     def resolve(self, spread: float | Array) -> Self:
         """Return the target with scale and tolerance filled in."""
-        sd = float(np.max(spread)) if np.size(spread) == 1 else 1.0  # read refuses several outputs, in words
+        sd = float(np.max(spread)) if np.size(spread) == 1 else 1.0  # read() refuses several outputs with a sentence
         if self.needs_spread and not sd > 0:
             raise ValueError(
                 f"{type(self).__name__}: the model gives the same output for every row of the data, so scale and "
@@ -89,7 +91,7 @@ class _Plain(Numeric):
 
     def deviation(self, f: Array) -> Array:
         """How far outputs ``(n,)`` are from the wish, in the output's units; never negative."""
-        low, high = self._wanted()
+        low, high = self._wanted_range()
         return np.maximum(np.maximum(low - f, f - high), 0.0)
 
     @abstractmethod
@@ -102,19 +104,19 @@ class _Plain(Numeric):
 
     def accepted(self) -> tuple[float, float]:
         """Return the lowest and the highest output that meet the wish."""
-        low, high = self._wanted()
+        low, high = self._wanted_range()
         slack = 0.0 if self.tolerance is None else self.tolerance
         return low - slack, high + slack
 
     @abstractmethod
-    def _wanted(self) -> tuple[float, float]:
+    def _wanted_range(self) -> tuple[float, float]:
         """Return the lowest and the highest output that are wished for; infinite where there is none."""
 
     def read(self, outputs: Outputs) -> Reading:
         """Return output, loss and reached for each row."""
         values = self._numbers(outputs)
         if self.scale is None or self.tolerance is None:
-            raise ValueError(f"{type(self).__name__}: scale and tolerance are still open; call resolved(spread) first")
+            raise ValueError(f"{type(self).__name__}: scale and tolerance are still open; call resolve(spread) first")
         with np.errstate(over="ignore"):  # a loss beyond any number is infinite: the point has no weight
             deviation = self.deviation(values)
             scaled = deviation / self.scale
@@ -161,7 +163,7 @@ class Value(_Plain):
     def _tolerance_share(self) -> float:
         return DEFAULT_SPREAD_SHARE
 
-    def _wanted(self) -> tuple[float, float]:
+    def _wanted_range(self) -> tuple[float, float]:
         return self.y, self.y
 
     def _wish(self) -> str:
@@ -192,7 +194,7 @@ class Range(_Plain):
             raise ValueError(f"Range: low = {low} is above high = {high}")
         super().__post_init__()
 
-    def _wanted(self) -> tuple[float, float]:
+    def _wanted_range(self) -> tuple[float, float]:
         return self.low, self.high
 
     def _wish(self) -> str:
@@ -215,7 +217,7 @@ class AtLeast(_Plain):
         require_finite(self, "y")
         super().__post_init__()
 
-    def _wanted(self) -> tuple[float, float]:
+    def _wanted_range(self) -> tuple[float, float]:
         return self.y, np.inf
 
     def _wish(self) -> str:
@@ -238,7 +240,7 @@ class AtMost(_Plain):
         require_finite(self, "y")
         super().__post_init__()
 
-    def _wanted(self) -> tuple[float, float]:
+    def _wanted_range(self) -> tuple[float, float]:
         return -np.inf, self.y
 
     def _wish(self) -> str:

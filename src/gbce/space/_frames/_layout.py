@@ -10,7 +10,16 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from gbce.space._frames._reading import FLOATS, INTEGERS, KNOWN, Column, column_of, eager, sparse_columns
+from gbce.space._frames._reading import (
+    FLOATS,
+    INTEGERS,
+    KNOWN,
+    SECONDS_PER_DAY,
+    Column,
+    column_of,
+    eager,
+    sparse_columns,
+)
 
 __all__ = ["Layout"]
 
@@ -30,7 +39,7 @@ class Layout:
 
     Examples
     --------
-    >>> from gbce._frames import as_pandas
+    >>> from gbce.space._frames import as_pandas
     >>> data = pd.DataFrame({"age": [40, 50]})
     >>> Layout.of(data).restore(as_pandas(data)).equals(data)
     True
@@ -56,11 +65,11 @@ class Layout:
     def restore(self, frame: pd.DataFrame) -> Any:
         """Return a pandas frame with these columns, in any order, as a frame of the library and with its types."""
         if self.library == "pandas":
-            return frame if self.schema is None else _sparse(frame, json.loads(self.schema))
+            return frame if self.schema is None else _as_sparse(frame, json.loads(self.schema))
         names = [column.name for column in self.columns]
         if sorted(map(str, frame.columns)) != sorted(names):
             raise ValueError(f"the frame must have the columns {names}, not {list(frame.columns)}")
-        values = [_canonical(frame[column.name], column) for column in self.columns]
+        values = [_as_canonical(frame[column.name], column) for column in self.columns]
         return self._arrow(values) if self.library == "pyarrow" else self._polars(values)
 
     def with_floats(self, names: Collection[str]) -> "Layout":
@@ -98,7 +107,7 @@ class Layout:
         return cls(written["library"], tuple(columns), written["schema"])
 
     def _polars(self, values: Sequence[pd.Series]) -> Any:
-        built = {c.name: _built(series, c) for c, series in zip(self.columns, values, strict=True)}
+        built = {c.name: _as_polars(series, c) for c, series in zip(self.columns, values, strict=True)}
         return nw.from_dict(built, backend="polars").to_native()
 
     def _arrow_schema(self) -> Any:
@@ -121,7 +130,7 @@ class Layout:
 
 
 def _fill_values(frame: pd.DataFrame) -> str | None:
-    """Return what is left out in each sparse column, by position, as JSON has it; none if there are no such columns."""
+    """Return what is left out in each sparse column, by position, as JSON; none if there are no such columns."""
     where = sparse_columns(frame)
     fills = [frame.dtypes.iloc[i].fill_value for i in where]
     for i, fill in zip(where, fills, strict=True):
@@ -134,7 +143,7 @@ def _fill_values(frame: pd.DataFrame) -> str | None:
     return json.dumps(list(zip(where, plain, strict=True))) if where else None
 
 
-def _sparse(frame: pd.DataFrame, fills: Sequence[tuple[int, Any]]) -> pd.DataFrame:
+def _as_sparse(frame: pd.DataFrame, fills: Sequence[tuple[int, Any]]) -> pd.DataFrame:
     """Return a pandas frame with some columns sparse."""
     frame = frame.copy(deep=False)
     for i, fill in fills:
@@ -143,7 +152,7 @@ def _sparse(frame: pd.DataFrame, fills: Sequence[tuple[int, Any]]) -> pd.DataFra
     return frame
 
 
-def _canonical(series: pd.Series, column: Column) -> pd.Series:
+def _as_canonical(series: pd.Series, column: Column) -> pd.Series:
     """Return a pandas column in the one form its type is restored from, or say what does not fit."""
     kind = column.dtype
     try:
@@ -171,13 +180,13 @@ def _canonical(series: pd.Series, column: Column) -> pd.Series:
     return text
 
 
-def _built(series: pd.Series, column: Column) -> Any:
-    """Return a canonical column as polars has it."""
+def _as_polars(series: pd.Series, column: Column) -> Any:
+    """Return a canonical column as a column of polars."""
     kind, make = column.dtype, nw.new_series
     if kind in ("Date", "Datetime"):
         plain = series.dt.tz_localize(None) if column.zone else series
         counts = plain.to_numpy().astype("int64")
-        counts = counts // 86_400 if kind == "Date" else counts
+        counts = counts // SECONDS_PER_DAY if kind == "Date" else counts
         gone = series.isna().to_numpy()
         listed: Any = counts
         if gone.any():

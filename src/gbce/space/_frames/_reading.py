@@ -7,13 +7,26 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-__all__ = ["CATEGORIES", "FLOATS", "INTEGERS", "KNOWN", "Column", "as_pandas", "column_of", "eager", "sparse_columns"]
+__all__ = [
+    "CATEGORIES",
+    "FLOATS",
+    "INTEGERS",
+    "KNOWN",
+    "SECONDS_PER_DAY",
+    "Column",
+    "as_pandas",
+    "column_of",
+    "eager",
+    "sparse_columns",
+]
 
 INTEGERS = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
 FLOATS = ("Float32", "Float64")
 CATEGORIES = ("Categorical", "Enum")
 KNOWN = (*INTEGERS, *FLOATS, *CATEGORIES, "Boolean", "String", "Date", "Datetime")
-_HAS_STR = int(pd.__version__.split(".")[0]) >= 3  # a string type that keeps what is missing
+_HAS_STR = int(pd.__version__.split(".")[0]) >= 3  # pandas 3 has a string type that knows missing values
+SECONDS_PER_DAY = 86_400
+_MS_PER_SECOND = 1_000
 
 
 @dataclass(frozen=True)
@@ -64,7 +77,7 @@ def as_pandas(native: Any) -> pd.DataFrame | None:
         return None
     library = str(frame.implementation)
     return pd.DataFrame(
-        {series.name: _converted(series, column_of(series, library)) for series in frame.iter_columns()}
+        {series.name: _as_pandas_column(series, column_of(series, library)) for series in frame.iter_columns()}
     )
 
 
@@ -87,7 +100,7 @@ def eager(native: Any) -> "nw.DataFrame[Any] | None":
     """Return the frame as narwhals sees it, none if it is not one; refuse those that cannot be read."""
     try:
         frame = nw.from_native(native, pass_through=True)
-    except Exception as error:  # narwhals keeps this one to itself
+    except Exception as error:  # narwhals does not export the class of this one
         if type(error).__name__ != "DuplicateError":
             raise
         raise ValueError("two columns of the frame have the same name; rename one of them") from None
@@ -122,8 +135,8 @@ def column_of(series: Any, library: str) -> Column:
     return Column(name, kind, nan=kind in FLOATS and bool(series.is_nan().any()) and not series.is_null().any())
 
 
-def _converted(series: Any, column: Column) -> Any:
-    """Return a column as pandas has it."""
+def _as_pandas_column(series: Any, column: Column) -> Any:
+    """Return a column as pandas stores it."""
     kind = column.dtype
     missing = series.is_null().to_numpy()
     if kind in CATEGORIES:
@@ -134,7 +147,7 @@ def _converted(series: Any, column: Column) -> Any:
     if kind in FLOATS:
         return np.where(missing, np.nan, series.fill_null(0.0).to_numpy()).astype(kind.lower())
     if kind in ("Date", "Datetime"):
-        counts = series.dt.timestamp("ms") // 1000 if kind == "Date" else series.cast(nw.Int64)
+        counts = series.dt.timestamp("ms") // _MS_PER_SECOND if kind == "Date" else series.cast(nw.Int64)
         times = counts.fill_null(0).to_numpy().astype("int64").view(f"datetime64[{column.unit or 's'}]")
         times = pd.Series(np.where(missing, np.array("NaT", times.dtype), times))
         return times if column.zone is None else times.dt.tz_localize("UTC").dt.tz_convert(column.zone)

@@ -1,0 +1,146 @@
+"""Rows of the user's table as float64 ``(n, d)``, and back into the same library, columns and dtypes."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gbce._validation import shown
+from gbce.base import Array
+from gbce.space._codecs import Codec, OneHotCodec
+from gbce.space._feature import Feature
+from gbce.space._frames import Layout, as_pandas
+from gbce.space._rows import as_table
+
+__all__ = ["RowCodec", "column_dtypes", "has_labels", "layout_of", "repeated", "require_distinct"]
+
+
+@dataclass(frozen=True)
+class RowCodec:
+    """How rows of a space are written in the user's table; the fields are those of :class:`gbce.Space`."""
+
+    features: tuple[Feature, ...]
+    columns: tuple[Any, ...] | None
+    codecs: tuple[Codec | OneHotCodec, ...]
+    layout: Layout | None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Of the features."""
+        return tuple(feature.name for feature in self.features)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Of the table's columns."""
+        return self.names if self.columns is None else tuple(map(str, self.columns))
+
+    def match(self, rows: Any, what: str, names: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return rows as a table with the space's columns in their order; an array's columns are the ``names``."""
+        table = as_table(rows, what, self.labels if names is None else names)
+        have, want = [str(c) for c in table.columns], self.labels
+        missing, extra = _without(want, have), _without(have, want)
+        if missing or extra:
+            parts = ([f"lacks {missing}"] if missing else []) + ([f"has also {extra}"] if extra else [])
+            advice = "Drop what the model was not fitted on." if not missing else "Names must match the data."
+            raise ValueError(f"{what} {' and '.join(parts)}; the columns are {list(want)}. {advice}")
+        require_distinct(have, what)
+        table = table.set_axis(have, axis=1)[list(want)]
+        return table.set_axis(list(self.columns or self.names), axis=1)
+
+    def encode(self, rows: Any, what: str) -> Array:
+        """Turn rows into numbers ``(n, d)``; refuse what may not be missing."""
+        table = self.match(rows, what)
+        x = np.column_stack([codec.encode(table, what) for codec in self.codecs])
+        may = np.array([feature.missing is not None for feature in self.features])
+        bad = np.isnan(x) & ~may
+        if bad.any():
+            i, j = np.argwhere(bad)[0]
+            more = f" ({int(bad.sum())} such values in all)" if bad.sum() > 1 else ""
+            raise ValueError(
+                f"{what}: column {self.names[j]!r} is missing in row {shown(table.index[i])}{more}, but the data have "
+                "no missing values there. Fill it in, or allow it with "
+                f"Space.infer(data, missing={{{self.names[j]!r}: 'keep'}}) if the model can take it."
+            )
+        return x
+
+    def decode(self, x: Array) -> Any:
+        """Turn numbers ``(n, d)`` into a frame of the data's library, or into an array where the data were one."""
+        decoded = self._decode_plain(x)
+        return decoded if self.layout is None else self.layout.restore(decoded)
+
+    def frame(self, x: Array) -> pd.DataFrame:
+        """Turn numbers ``(n, d)`` into a frame of pandas; columns of an array get the features' names."""
+        decoded = self._decode_plain(x)
+        return decoded if self.columns is not None else pd.DataFrame(decoded, columns=list(self.names))
+
+    def _decode_plain(self, x: Array) -> Any:
+        """Turn numbers ``(n, d)`` into a frame of pandas, or into an array where the data were one."""
+        x = np.atleast_2d(np.asarray(x, dtype=float))
+        if self.columns is None:
+            if all(codec.precise for codec in self.codecs):
+                return x.copy(order="K")
+            parts = [codec.decode(x[:, j]) for j, codec in enumerate(self.codecs)]
+            return np.column_stack([np.asarray(column, dtype=float) for part in parts for column in part.values()])
+        if self._all_floats:
+            return pd.DataFrame(x.copy(order="K"), columns=self._index.view())
+        series: dict[Any, Any] = {}
+        for j, codec in enumerate(self.codecs):
+            series |= codec.decode(x[:, j])
+        return pd.DataFrame({label: series[label] for label in self.columns}, columns=self._index.view())
+
+    @cached_property
+    def _all_floats(self) -> bool:
+        """Whether all columns are floats that are shown as they are."""
+        return all(isinstance(codec, Codec) and codec.precise and codec.dtype == "float64" for codec in self.codecs)
+
+    @cached_property
+    def _index(self) -> pd.Index:
+        """The labels of the columns, which pandas takes longer to make than a frame."""
+        return pd.Index(list(self.columns or self.names))
+
+
+def has_labels(data: Any) -> bool:
+    """Whether data are a frame, whose columns have labels."""
+    return as_pandas(data) is not None
+
+
+def layout_of(data: Any, codecs: Sequence[Codec | OneHotCodec]) -> Layout | None:
+    """Return the layout of a frame that is not of pandas, or has sparse columns.
+
+    A whole number that is read as a real one becomes a float.
+    """
+    if not has_labels(data):
+        return None
+    if isinstance(data, pd.DataFrame):
+        layout = Layout.of(data)
+        return layout if layout.schema else None
+    real = [label for codec in codecs for label, dtype in column_dtypes(codec) if dtype == "float64"]
+    return Layout.of(data).with_floats(real)
+
+
+def column_dtypes(codec: Codec | OneHotCodec) -> list[tuple[Any, str]]:
+    """Return label and dtype of each column that a codec reads and writes."""
+    dtypes = codec.dtypes if isinstance(codec, OneHotCodec) else (codec.dtype,)
+    return list(zip(codec.labels, dtypes, strict=True))
+
+
+def require_distinct(names: Sequence[str], what: str) -> None:
+    """Refuse two columns of one name."""
+    twice = repeated(names)
+    if twice:
+        raise ValueError(f"{what}: a column name occurs twice: {twice}. Rename or drop one of them.")
+
+
+def repeated(names: Sequence[str]) -> list[str]:
+    """Return the names that occur more than once."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
+def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Return the names that are none of the others."""
+    known = set(others)
+    return [name for name in names if name not in known]
