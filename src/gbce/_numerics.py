@@ -20,6 +20,10 @@ __all__ = [
     "MAX_PARETO_K",
     "REWEIGHTING",
     "SAMPLING",
+    "SHARE_ROUNDING",
+    "TINY",
+    "WEIGHT_ROUNDING",
+    "Z_95",
     "effective_sample_size",
     "evenly",
     "first_of_least",
@@ -36,6 +40,10 @@ __all__ = [
 
 ENOUGH_ESS = 100.0  # effective draws below which a sample is a handful of points: a share's error is then above 5%
 MAX_PARETO_K = 0.7  # Vehtari et al. (2024): beyond it, weighted averages are unreliable
+Z_95 = 1.959964  # the normal law has 95% of its mass within so many standard deviations
+TINY = 1e-300  # a floor under divisors: below anything that occurs, and with a finite reciprocal
+WEIGHT_ROUNDING = 1e-12  # sums of normalised weights that differ by less are equal: thousands of roundings of 1e-16
+SHARE_ROUNDING = 1e-9  # the same with room to spare, where a share is compared with one that a user wrote down
 
 
 def log_mean_exp(log_values: Array) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 
 from gbce.base import Array, Choice, Rule
 from gbce.draws import Points
-from gbce.metrics import open_errors, open_figures
+from gbce.metrics import unknown_errors, unknown_figures
 
 __all__ = ["Decision", "decisions_without_noise", "stack_choices"]
 
@@ -41,8 +41,8 @@ class Decision:
     loss: Array
     reached: Array
     cost: float
-    figures: Mapping[str, float] = field(default_factory=open_figures)
-    errors: Mapping[str, float] = field(default_factory=open_errors)
+    figures: Mapping[str, float] = field(default_factory=unknown_figures)
+    errors: Mapping[str, float] = field(default_factory=unknown_errors)
     rule: Rule | None = None
     beside: bool = False
 

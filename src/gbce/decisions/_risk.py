@@ -11,7 +11,7 @@ from gbce.base import Array, Choice, Rule
 from gbce.budget import BudgetSpentError
 from gbce.decisions._trials import Trials
 from gbce.draws import Scene
-from gbce.metrics import Noise, offsets, under_noise
+from gbce.metrics import Noise, evaluate_under_noise, offsets
 from gbce.posterior import GibbsPosterior
 
 __all__ = ["CVaR", "ChanceConstrained"]
@@ -71,7 +71,7 @@ class CVaR(Rule):
         candidates = some_draws(scene, _affordable(posterior, self.max_candidates, self.n_perturb))
         x = scene.draws.pool.x[candidates]
         shifts = offsets(scene.noise if self.noise is None else self.noise, scene.space, scene.rng, self.n_perturb)
-        loss = under_noise(posterior, scene.space, x, shifts).loss
+        loss = evaluate_under_noise(posterior, scene.space, x, shifts).loss
         if self.across == "models":
             weights = np.tile(scene.mixture.weights, self.n_perturb)
             risk = joint_tail_mean(loss.reshape(len(x), -1), weights / weights.sum(), self.tau)
@@ -209,7 +209,7 @@ class _Shaken:
     def success(self, which: Array, shifts: Array) -> Array:
         """Return the share of successes of each candidate ``(k,)`` under the same offsets."""
         x = self.scene.draws.pool.x[which]
-        reached = under_noise(self.posterior, self.scene.space, x, shifts, first_only=self.first_only).reached
+        reached = evaluate_under_noise(self.posterior, self.scene.space, x, shifts, first_only=self.first_only).reached
         return reached[:, :, 0].mean(axis=1) if self.first_only else reached.mean(axis=1) @ self.scene.mixture.weights
 
     def anew(self, which: int, copies: int) -> tuple[float, int]:

@@ -25,8 +25,8 @@ from gbce.metrics import (
     eta_path,
     figures,
     importance,
-    open_errors,
-    open_figures,
+    unknown_errors,
+    unknown_figures,
 )
 from gbce.posterior import Combine, Mixture, as_weights
 from gbce.space import Space
@@ -173,11 +173,11 @@ class Explanation:
         table: dict[str, Any] = {
             "loss": loss[:, 0],
             "distance": self.space.distance(x, self.x0),
-            **{name: [decision.figures[name] for decision in decided] for name in open_figures()},
+            **{name: [decision.figures.get(name, np.nan) for decision in decided] for name in unknown_figures()},
             "reached": np.array([decision.reached[0] for decision in decided], dtype=bool),
             "output": [decision.outputs[0] for decision in decided],
             "objective": self.mixture.objective(loss, cost),
-            **{f"{name}_se": [decision.errors[name] for decision in decided] for name in open_errors()},
+            **{f"{name}_se": [decision.errors.get(name, np.nan) for decision in decided] for name in unknown_errors()},
         }
         if len(self.models) > 1:
             table["combined_loss"] = self.mixture.effective_loss(loss)

@@ -9,7 +9,7 @@ from gbce._numerics import weighted_quantile
 from gbce.base import Array
 from gbce.decisions import Decision
 from gbce.draws import Draws, Points
-from gbce.metrics import at_levels, costs, frontier_table, pareto
+from gbce.metrics import costs, frontier_table, pareto_front, positions_at_levels
 from gbce.space import Space
 
 __all__ = ["changes", "front", "intervals", "point_table", "quantiles", "rule_index", "shares"]
@@ -107,6 +107,6 @@ def front(
     x = np.vstack([row.x, draws.pool.x[where], *(decision.x for decision in decisions)])
     reached = np.vstack([row.reached, draws.pool.reached[where], *(decision.reached for decision in decisions)])
     cost, reliability = costs(space, x, row.x[0], distance), reached @ weights
-    which = pareto(reliability, cost)
-    which = which[at_levels(reliability[which], levels)]
+    which = pareto_front(reliability, cost)
+    which = which[positions_at_levels(reliability[which], levels)]
     return frontier_table(space, x[which], reliability[which], {"distance": cost[which], "se": np.zeros(len(which))})

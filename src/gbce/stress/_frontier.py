@@ -18,15 +18,15 @@ from gbce.explanation import Explanation
 from gbce.metrics import (
     FEWEST_MODELS,
     Noise,
-    at_levels,
     costs,
+    evaluate_under_noise,
     frontier_table,
     near_front,
-    next_model,
+    next_model_probability,
     offsets,
-    pareto,
+    pareto_front,
+    positions_at_levels,
     require_noise,
-    under_noise,
 )
 from gbce.posterior import GibbsPosterior
 from gbce.search import Shelf, StepsFromRow, walk
@@ -182,7 +182,7 @@ class FrontierSearch:
             n = getattr(self, name)
             if not is_whole(n) or n < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, not {n!r}")
-        at_levels(np.zeros(0), self.levels)
+        positions_at_levels(np.zeros(0), self.levels)
         require_noise(self.noise, self.explanation.space)
         if self.reliability not in ("share", "next"):
             raise ValueError(f"reliability must be 'share' or 'next', not {self.reliability!r}")
@@ -217,7 +217,7 @@ class FrontierSearch:
         try:
             most = self._affordable(_MOST, 2 * n_confirm)
             near = x[near_front(judged.reliability, self._cost(x), self.n_perturb, most)]
-            near = near[pareto(self._judged(near, choose).reliability, self._cost(near))]
+            near = near[pareto_front(self._judged(near, choose).reliability, self._cost(near))]
             x, judged = near, self._judged(near, report)
         except BudgetSpentError:
             warnings.warn(_UNCONFIRMED, stacklevel=3)
@@ -279,11 +279,11 @@ class FrontierSearch:
         share, loss = np.zeros((len(x), len(shifts))), np.zeros(len(x))
         if len(valid):
             posterior, weights = replace(self.posterior, budget=budget), self.posterior.mixture.weights
-            said = under_noise(posterior, self.explanation.space, x[valid], shifts)
+            said = evaluate_under_noise(posterior, self.explanation.space, x[valid], shifts)
             if self.reliability == "share":
                 share[valid] = said.reached @ weights
             else:
-                share[valid] = next_model(said.outputs, weights, self.posterior.target.accepted())
+                share[valid] = next_model_probability(said.outputs, weights, self.posterior.target.accepted())
             loss[valid] = (said.loss @ weights).mean(axis=1)
         mean, n = share.mean(axis=1), len(shifts)
         # one copy more that goes the other way: few failures in many copies are not none, nor exactly so few
@@ -292,8 +292,8 @@ class FrontierSearch:
 
     def _reported(self, x: Array, judged: _Judged) -> pd.DataFrame:
         """Return the front among points as a table."""
-        front = pareto(judged.reliability, self._cost(x))
-        front = front[at_levels(judged.reliability[front], self.levels)]
+        front = pareto_front(judged.reliability, self._cost(x))
+        front = front[positions_at_levels(judged.reliability[front], self.levels)]
         if self.own is not None and len(front):  # what counts is what the model in use decides, not its scores
             untimed = self.posterior.budget.untimed()  # a handful of rows, and the answer itself
             own = replace(self.own, budget=untimed)
