@@ -12,7 +12,7 @@ from gbce.draws import Draws, Points
 from gbce.metrics import costs, frontier_table, pareto_front, positions_at_levels
 from gbce.space import Space
 
-__all__ = ["changes", "front", "intervals", "point_table", "quantiles", "rule_index", "shares"]
+__all__ = ["changes", "draws_frontier", "intervals", "point_table", "quantiles", "rule_index", "shares"]
 
 
 def point_table(space: Space, x: Array, labels: Sequence[str]) -> pd.DataFrame:
@@ -59,7 +59,7 @@ def _quantile(draws: Draws, space: Space, j: int, q: float) -> float:
     column, weights, feature = draws.x[:, j], draws.weights, space.features[j]
     if not feature.plain:
         known = ~np.isnan(column)
-        if weights[known].sum() < 0.5:
+        if weights[known].sum() < 0.5:  # more missing than not
             return float("nan")
         column, weights = column[known], weights[known] / weights[known].sum()
     if feature.unordered:
@@ -86,7 +86,7 @@ def shares(draws: Draws, space: Space, feature: str) -> pd.DataFrame:
     return shown if space.features[j].missing is not None else shown.iloc[:-1]
 
 
-def front(
+def draws_frontier(
     draws: Draws,
     row: Points,
     decisions: Sequence[Decision],
