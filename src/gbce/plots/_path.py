@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from gbce.explanation import Explanation
+from gbce.metrics import PRINTED_Z_95
 from gbce.plots._style import DRAWS
 
 __all__ = ["plot_path"]
 
-_PANELS = {
+_PANELS = {  # titles of the panels that are drawn by default
     "success_probability": "success probability",
     "tail": "tail loss",
     "expected_distance": "expected distance",
@@ -59,7 +60,9 @@ def plot_path(
     _, axes = plt.subplots(1, len(names), figsize=(3.1 * len(names), 2.9), layout="constrained", squeeze=False)
     for ax, name in zip(axes[0], names, strict=True):
         value, se = positive[name], positive.get(f"{name}_se", 0.0 * positive[name])
-        ax.fill_between(positive.index, value - 1.96 * se, value + 1.96 * se, color=DRAWS, alpha=0.25, lw=0)
+        ax.fill_between(
+            positive.index, value - PRINTED_Z_95 * se, value + PRINTED_Z_95 * se, color=DRAWS, alpha=0.25, lw=0
+        )
         ax.plot(positive.index, value, color=DRAWS, lw=2)
         if 0.0 in table.index:
             ax.axhline(table.loc[0.0, name], color="#888888", lw=1, ls=":")
