@@ -4,7 +4,16 @@ from typing import TYPE_CHECKING, Any
 
 from gbce.metrics._diagnostics import Diagnosis, Judgement, Verdict
 from gbce.metrics._disagreement import Disagreement, disagreement, disagreement_sentence
-from gbce.metrics._distributional import Figure, figures, importance, most_moved, stability, success_probability, tail
+from gbce.metrics._distributional import (
+    FIGURE_TITLES,
+    Figure,
+    figures,
+    importance,
+    most_moved,
+    stability,
+    success_probability,
+    tail,
+)
 from gbce.metrics._evaluation import Evaluation
 from gbce.metrics._frontier import costs, frontier_table, near_front, pareto_front, positions_at_levels
 from gbce.metrics._noise import Noise, evaluate_under_noise, offsets, require_noise
@@ -19,7 +28,7 @@ from gbce.metrics._pointwise import (
     unknown_figures,
 )
 from gbce.metrics._predictive import FEWEST_MODELS, next_model_probability
-from gbce.metrics._shares import PRINTED_Z_95, wilson
+from gbce.metrics._shares import PRINTED_Z_95, ROUNDS_TO_ZERO, wilson
 from gbce.metrics._survival import survival_table
 
 if TYPE_CHECKING:
@@ -27,8 +36,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FEWEST_MODELS",
+    "FIGURE_TITLES",
     "POINT_FIGURES",
     "PRINTED_Z_95",
+    "ROUNDS_TO_ZERO",
     "Diagnosis",
     "Disagreement",
     "Evaluation",

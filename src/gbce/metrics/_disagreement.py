@@ -12,6 +12,7 @@ from gbce._validation import printable
 from gbce.base import Array
 from gbce.draws import Draws
 from gbce.metrics._distributional import expectation, success_probability
+from gbce.metrics._shares import ROUNDS_TO_ZERO
 from gbce.space import Space
 
 __all__ = ["Disagreement", "disagreement", "disagreement_sentence"]
@@ -20,7 +21,6 @@ __all__ = ["Disagreement", "disagreement", "disagreement_sentence"]
 # depends on them.
 _CLEAR = 3.0  # standard errors: by chance alone 0.3% of differences are larger
 _LARGE = 0.2  # in units of the feature's scale, or as a probability
-_ROUNDS_TO_ZERO = 0.005  # shares below it would be printed as 0%
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ def _mean_gap(draws: Draws, values: Array, known: Array, differ: Array) -> tuple
 def _sentence(differ: float, all_reach: bool, where: pd.DataFrame) -> str:
     if differ == 0:
         return "the models agree about every draw" + (": all reach the target" if all_reach else "")
-    percent = "less than 1" if differ < _ROUNDS_TO_ZERO else f"{100 * differ:.0f}"
+    percent = "less than 1" if differ < ROUNDS_TO_ZERO else f"{100 * differ:.0f}"
     text = f"the models disagree about {percent}% of the draws"
     if len(where) == 0:
         return text

@@ -17,6 +17,7 @@ from gbce.metrics._shares import share_and_error
 from gbce.space import Centre, Places, Space
 
 __all__ = [
+    "FIGURE_TITLES",
     "Figure",
     "PoolGeometry",
     "figures",
@@ -28,6 +29,14 @@ __all__ = [
     "tail",
 ]
 
+FIGURE_TITLES = {  # in summaries and pictures; a figure that is not here goes by its name
+    "success_probability": "success probability",
+    "tail": "tail loss",
+    "stability": "stability (total variance)",
+    "expected_loss": "expected loss",
+    "expected_distance": "expected distance",
+    "log_evidence": "log evidence",
+}
 _NO_VARIANCE = 1e-9  # of the influence of a quantile: what is less is rounding, and nearly all losses are equal
 
 

@@ -5,9 +5,10 @@ import numpy as np
 from gbce._numerics import Z_95
 from gbce.base import Array
 
-__all__ = ["PRINTED_Z_95", "share_and_error", "wilson"]
+__all__ = ["PRINTED_Z_95", "ROUNDS_TO_ZERO", "share_and_error", "wilson"]
 
 PRINTED_Z_95 = 1.96  # errors on either side of intervals in texts and pictures: the figure that the documents name
+ROUNDS_TO_ZERO = 0.005  # shares below it would be printed as 0%
 
 
 def share_and_error(share: Array, n: float) -> tuple[Array, Array]:

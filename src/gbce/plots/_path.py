@@ -6,18 +6,12 @@ from typing import Any
 import numpy as np
 
 from gbce.explanation import Explanation
-from gbce.metrics import PRINTED_Z_95
+from gbce.metrics import FIGURE_TITLES, PRINTED_Z_95
 from gbce.plots._style import DRAWS
 
 __all__ = ["plot_path"]
 
-_PANELS = {  # titles of the panels that are drawn by default
-    "success_probability": "success probability",
-    "tail": "tail loss",
-    "expected_distance": "expected distance",
-    "stability": "stability (total variance)",
-    "log_evidence": "log evidence",
-}
+_PANELS = ("success_probability", "tail", "expected_distance", "stability", "log_evidence")  # drawn by default
 
 
 def plot_path(
@@ -69,7 +63,7 @@ def plot_path(
         ax.axvline(explanation.eta, color="#111111", lw=1, ls="--")
         ax.set_xscale("log")
         ax.set_xlabel("eta")
-        ax.set_title(_PANELS.get(name, name), loc="left", fontsize=10)
+        ax.set_title(FIGURE_TITLES.get(name, name), loc="left", fontsize=10)
         ax.spines[["top", "right"]].set_visible(False)
     axes[0][0].annotate(
         "dashed: this explanation's eta\ndotted: the prior",
