@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 
 import gbce
 from experiments.simulated import SEED, Case, short
-from gbce.plots._style import outside
+from gbce.plots._style import put_legend_outside
 
 __all__ = ["ETAS", "EtaPath", "eta_path", "loss_figure", "path_figure", "posterior_figure", "saved"]
 
@@ -60,7 +60,7 @@ def _success_region(case: Case, ax: Axes) -> None:
     ax.set_ylim(*ylim)
     handles, labels = ax.get_legend_handles_labels()
     region = Patch(facecolor="#f2c14e", alpha=0.30)
-    outside(ax, [region, *handles], ["within tolerance of y*", *(short(label) for label in labels)])
+    put_legend_outside(ax, [region, *handles], ["within tolerance of y*", *(short(label) for label in labels)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,9 @@ __all__ = [
     "NORMAL_975",
     "REWEIGHTING",
     "SAMPLING",
+    "SHARE_ROUNDING",
     "TINY",
+    "WEIGHT_ROUNDING",
     "WIDEST",
     "effective_sample_size",
     "first_of_least",
@@ -52,6 +54,8 @@ _TAIL_SHARE, _TAIL_ROOTS = 0.2, 3.0  # the tail is min(0.2 n, 3 sqrt(n)) of n we
 _ONE_POINT = 1.0 + 1e-9  # effective sample size of a single point, up to rounding
 _SAME_LOG_WEIGHT = 1e-12  # range of log weights that differ by rounding only
 _CUMULATIVE_ROUNDING = 1e-12  # keeps q = 0.9 of ten equal weights at the ninth value
+WEIGHT_ROUNDING = 1e-12  # sums of normalised weights that differ by less are equal: thousands of roundings of 1e-16
+SHARE_ROUNDING = 1e-9  # the same with room to spare, where a share is compared with one that a user wrote down
 
 
 def log_mean_exp(log_values: Array) -> float:

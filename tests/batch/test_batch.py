@@ -65,7 +65,7 @@ def test_rows_share_model_calls():
 
 
 def test_same_bits_whatever_n_jobs(monkeypatch):
-    monkeypatch.setattr("gbce.batch._many._GROUP", 2)
+    monkeypatch.setattr("gbce.batch._many._ROWS_PER_GROUP", 2)
     one = many()
     same(one, many(n_jobs=2))
     same(one, many(n_jobs=1))
@@ -113,7 +113,7 @@ class Dies:
 
 
 def test_a_killed_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr("gbce.batch._many._GROUP", 1)
+    monkeypatch.setattr("gbce.batch._many._ROWS_PER_GROUP", 1)
     whole = many(model=Dies(10**9))
     cost = whole.n_model_rows
     with pytest.raises(gbce.PredictionError, match=r"row '.': .*gone"):
@@ -214,7 +214,7 @@ def test_groups_count_rows_that_failed():
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_row_that_fails_ends_the_run_if_that_is_wished(n_jobs, monkeypatch):
-    monkeypatch.setattr("gbce.batch._many._GROUP", 2)
+    monkeypatch.setattr("gbce.batch._many._ROWS_PER_GROUP", 2)
     with pytest.raises(gbce.PredictionError, match=r"row 'c': .*too heavy"):
         many(HEAVY, model=picky, on_error="raise", n_jobs=n_jobs)
     with pytest.raises(ValueError, match="on_error must be 'record' or 'raise', not 'ignore'"):

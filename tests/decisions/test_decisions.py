@@ -10,7 +10,7 @@ from scipy.stats import binom, gaussian_kde, norm
 
 import gbce
 from gbce.decisions._bayes import expected_distance, geometric_median
-from gbce.decisions._risk import some_draws, tail_mean
+from gbce.decisions._risk import pick_draws, tail_mean
 from gbce.decisions._trials import Trials, lower_bound
 from gbce.metrics import offsets
 from gbce.space import Places
@@ -177,7 +177,7 @@ def test_cvar_breaks_ties_by_distance_and_minimises_the_combined_loss():
 
 def test_candidates_are_picked_in_proportion_to_their_weight():
     index = [0] * 8 + [1, 2]
-    picks = [some_draws(scene_of(np.eye(3), index=index, seed=seed), 1)[0] for seed in range(1000)]
+    picks = [pick_draws(scene_of(np.eye(3), index=index, seed=seed), 1)[0] for seed in range(1000)]
     share = np.bincount(picks, minlength=3) / 1000
     np.testing.assert_allclose(share, [0.8, 0.1, 0.1], atol=4 * np.sqrt(0.16 / 1000))
 

@@ -315,7 +315,8 @@ def test_the_error_of_some_draws_covers_all_of_them(known):
     all_of_them = explainer.survival(known, models).loc["posterior", "survival"]
     z = []
     for seed in range(40):
-        few = explainer.survival(replace(known, seed=seed), models, max_model_rows=360).loc["posterior"]
+        other = replace(known, query=replace(known.query, seed=seed))
+        few = explainer.survival(other, models, max_model_rows=360).loc["posterior"]
         z.append((few["survival"] - all_of_them) / few["se"])
     # a part of the error is that of all draws, so the spread is at most one; 40 values: four errors of their SD
     assert np.sqrt(np.mean(np.square(z))) < 1 + 4 / np.sqrt(2 * 40)
@@ -360,7 +361,7 @@ def test_all_rows_have_their_time(clock, per_row):
 
 
 def test_rows_whose_turn_comes_after_the_time_are_lines_with_that_error(clock, monkeypatch):
-    monkeypatch.setattr("gbce.batch._many._GROUP", 2)
+    monkeypatch.setattr("gbce.batch._many._ROWS_PER_GROUP", 2)
     explainer = gbce.Explainer(clock.model(per_row=30.0), DATA, space=SPACE)  # a single row takes all of the time
     with pytest.warns(UserWarning, match="could not be explained"):
         table = many(explainer, DATA[:6], total_time=10)
@@ -399,11 +400,11 @@ def test_all_rows_have_their_model_rows_whatever_is_finished(tmp_path):
 
 def test_groups_side_by_side_have_the_time_at_the_same_time(clock):
     allowance = Allowance.of(None, None, None, 100.0)
-    assert allowance.for_group(16, 64, workers=1) == pytest.approx(0.9 * 100 / 4)
-    assert allowance.for_group(16, 64, workers=2) == pytest.approx(0.9 * 100 / 2)
+    assert allowance.seconds_for_group(16, 64, workers=1) == pytest.approx(0.9 * 100 / 4)
+    assert allowance.seconds_for_group(16, 64, workers=2) == pytest.approx(0.9 * 100 / 2)
     clock.time += 60
-    assert allowance.for_group(16, 16, workers=2) == pytest.approx(0.9 * 40)
-    assert Allowance.of(None, 1.0, None, 100.0).for_group(16, 64, workers=2) == 16.0
+    assert allowance.seconds_for_group(16, 16, workers=2) == pytest.approx(0.9 * 40)
+    assert Allowance.of(None, 1.0, None, 100.0).seconds_for_group(16, 64, workers=2) == 16.0
 
 
 def test_several_workers_have_a_time_in_all():

@@ -6,7 +6,7 @@ import pytest
 import gbce
 from gbce.draws import Draws, SamplerInfo
 from gbce.metrics import Diagnosis, Neighbours, Verdict, success_probability
-from gbce.metrics._pointwise import binomial
+from gbce.metrics._shares import share_and_error
 from gbce.posterior import Mixture
 from gbce.samplers._chains import ChainsInfo
 from gbce.samplers._climb import SMCInfo
@@ -44,7 +44,7 @@ def test_importance_ratio_is_change_over_prior(explanation):
 
 
 def test_error_of_a_share():
-    share, se = binomial(np.array([0.3, 0.0, 1.0]), 200)
+    share, se = share_and_error(np.array([0.3, 0.0, 1.0]), 200)
     np.testing.assert_allclose(se, np.sqrt([0.3 * 0.7 / 200, *[2 / 204 * (202 / 204) / 204] * 2]))
     np.testing.assert_array_equal(share, [0.3, 0.0, 1.0])
 

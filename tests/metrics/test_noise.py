@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gbce
-from gbce.metrics import offsets, under_noise
+from gbce.metrics import evaluate_under_noise, offsets
 from support.scenes import scene_of
 
 SPACE = gbce.Space(
@@ -34,7 +34,7 @@ def test_perturbed_rows_stay_inside_the_space():
 
     scene = scene_of(np.zeros((3, 3)), model=model, space=SPACE)
     shifts = offsets(5.0, SPACE, np.random.default_rng(0), 200)
-    said = under_noise(scene.posterior, SPACE, scene.draws.x, shifts)
+    said = evaluate_under_noise(scene.posterior, SPACE, scene.draws.x, shifts)
     assert said.loss.shape == (3, 200, 1)
     assert seen[-1].shape == (600, 3)
     assert (seen[-1].min(axis=0)[2], seen[-1].max(axis=0)[2]) == pytest.approx((0.0, 0.5))

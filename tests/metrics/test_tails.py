@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import gbce
-from gbce.report._content import number
+from gbce.report._content import format_number
 
 SEEDS = range(200)
 LEAST = 0.95 - 4 * np.sqrt(0.95 * 0.05 / len(SEEDS))  # four Monte Carlo errors below the nominal 95%
@@ -111,7 +111,12 @@ def test_reports_show_the_tails_own_interval():
     explanation = explainer.explain([0.0], case.target, rules=[], seed=0)
     table = explanation.distribution
     line = next(line for line in explanation.summary().splitlines() if line.strip().startswith("tail loss "))
-    assert line.split()[2:] == [number(table["tail"]), number(table["tail_low"]), "to", number(table["tail_high"])]
+    assert line.split()[2:] == [
+        format_number(table["tail"]),
+        format_number(table["tail_low"]),
+        "to",
+        format_number(table["tail_high"]),
+    ]
     assert table["tail_low"] < table["tail_high"]
     path = explanation.path([0.5 * case.eta, case.eta])
     assert (path["tail_low"] <= path["tail"]).all()

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import gbce
-from gbce.report._content import number
+from gbce.report._content import format_number
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +32,11 @@ def test_summary_begins_with_the_verdict_and_has_every_number(explanation):
     assert text.startswith(f"verdict  {explanation.diagnostics['verdict'][:40]}")
     for label in explanation.pointwise.index:
         assert label in text
-    assert number(explanation.pointwise.loc["MAP", "distance"]) in text
-    assert number(explanation.distribution["success_probability"]) in text
-    assert number(explanation.distribution["success_probability[all]"]) in text
+    assert format_number(explanation.pointwise.loc["MAP", "distance"]) in text
+    assert format_number(explanation.distribution["success_probability"]) in text
+    assert format_number(explanation.distribution["success_probability[all]"]) in text
     low = explanation.distribution["stability"] - 1.96 * explanation.distribution["stability_se"]
-    assert number(low) in text
+    assert format_number(low) in text
     assert max(map(len, text.splitlines())) <= 110
     assert "c  " not in text.split("What changes")[1].split("The posterior")[0].replace("vs prior", "")
 
@@ -44,12 +44,12 @@ def test_summary_begins_with_the_verdict_and_has_every_number(explanation):
 def test_summary_gives_the_error_of_each_number_and_what_was_assumed(explanation):
     text = explanation.summary()
     change = explanation.importance.loc["a"]
-    assert f"{number(change['change'])} ± {number(2 * change['se'])}" in text
+    assert f"{format_number(change['change'])} ± {format_number(2 * change['se'])}" in text
     sp, se = explanation.distribution[["success_probability", "success_probability_se"]]
-    assert f"{number(sp - 1.96 * se)} to {number(sp + 1.96 * se)}" in text
+    assert f"{format_number(sp - 1.96 * se)} to {format_number(sp + 1.96 * se)}" in text
     assert "90% of draws stay below it" in text
     for model, output in zip(explanation.models, explanation.row.outputs[0], strict=True):
-        assert f"{number(output)} ({model})" in text
+        assert f"{format_number(output)} ({model})" in text
     assert f"an error of {explanation.target.scale:.4g} costs one unit of loss" in text
 
 
@@ -90,7 +90,7 @@ def test_repr_is_one_line(explanation):
      (-2.5e12, "-2.5e+12"), (-0.00001, "-1e-05"), (99999.6, "100,000")],
 )  # fmt: skip
 def test_numbers_are_short(value, text):
-    assert number(value) == text
+    assert format_number(value) == text
 
 
 def test_posterior_picture_shows_draws_row_and_decisions(explanation):

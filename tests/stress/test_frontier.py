@@ -8,7 +8,7 @@ from scipy.stats import t as student
 from sklearn.ensemble import RandomForestClassifier
 
 import gbce
-from gbce.metrics import near_front, next_model, pareto
+from gbce.metrics import near_front, next_model_probability, pareto_front
 from gbce.search import Shelf, StepsFromRow
 from support.slopes import DATA, MODELS, QUICK, WEIGHTS, slope, slopes_explainer, slopes_explanation
 
@@ -30,7 +30,7 @@ def explanation():
 
 def test_pareto_by_brute_force():
     reliability, cost = RNG.integers(0, 6, size=80) / 5, RNG.integers(1, 30, size=80) / 10
-    front = pareto(reliability, cost)
+    front = pareto_front(reliability, cost)
     for level in np.unique(reliability[reliability > 0]):
         cheapest = cost[reliability >= level].min()
         assert cost[front[reliability[front] >= level]].min() == cheapest
@@ -80,7 +80,7 @@ def test_many_points_of_middling_reliability_do_not_crowd_out_the_reliable_ones(
     share = rng.binomial(64, norm.cdf((cost - 1.0) / 0.4)) / 64
     kept = near_front(share, cost, 64, 200)
     assert len(kept) == 200
-    assert set(pareto(share, cost)) <= set(kept)
+    assert set(pareto_front(share, cost)) <= set(kept)
     assert share[kept].max() == share.max() > 0.99
 
 
@@ -147,17 +147,21 @@ def test_next_model_is_students_predictive_distribution():
     scale = said.std(axis=1, ddof=1) * np.sqrt(1 + 1 / 5)
     expected = student(4, said.mean(axis=1), scale)
     equal = np.full(5, 0.2)
-    np.testing.assert_allclose(next_model(said, equal, (0.3, np.inf)), expected.sf(0.3), rtol=1e-10)
-    np.testing.assert_allclose(next_model(said, equal, (-np.inf, 0.3)), expected.cdf(0.3), rtol=1e-10)
-    np.testing.assert_allclose(next_model(said, equal, (-1, 2)), expected.cdf(2) - expected.cdf(-1), rtol=1e-10)
+    np.testing.assert_allclose(next_model_probability(said, equal, (0.3, np.inf)), expected.sf(0.3), rtol=1e-10)
+    np.testing.assert_allclose(next_model_probability(said, equal, (-np.inf, 0.3)), expected.cdf(0.3), rtol=1e-10)
+    np.testing.assert_allclose(
+        next_model_probability(said, equal, (-1, 2)), expected.cdf(2) - expected.cdf(-1), rtol=1e-10
+    )
     alike = np.full((1, 5), 0.7)
-    assert next_model(alike, equal, (0.5, np.inf))[0] == 1.0
-    assert next_model(alike, equal, (0.8, np.inf))[0] == 0.0
+    assert next_model_probability(alike, equal, (0.5, np.inf))[0] == 1.0
+    assert next_model_probability(alike, equal, (0.8, np.inf))[0] == 0.0
 
 
 def test_next_model_is_calibrated():
     said = RNG.normal(3.0, 2.0, size=(20_000, 6))
-    among = np.array([next_model(row[None, :5], np.full(5, 0.2), (row[5], np.inf))[0] for row in said[:4_000]])
+    among = np.array(
+        [next_model_probability(row[None, :5], np.full(5, 0.2), (row[5], np.inf))[0] for row in said[:4_000]]
+    )
     assert kstest(among, "uniform").pvalue > 0.001
     biased = np.array([norm.sf(row[5], row[:5].mean(), row[:5].std(ddof=1)) for row in said[:4_000]])
     assert kstest(biased, "uniform").pvalue < 1e-6  # what a plug-in normal would be
@@ -344,7 +348,7 @@ def test_walk_over_a_mixed_table(forests, mixed, reliability):
         np.testing.assert_allclose(table.index, np.mean([fit.predict(found) == "yes" for fit in refits], axis=0))
     else:
         p = np.column_stack([fit.predict_proba(found)[:, 1] for fit in refits])
-        np.testing.assert_allclose(table.index, next_model(p, np.full(10, 0.1), (0.5, np.inf)))
+        np.testing.assert_allclose(table.index, next_model_probability(p, np.full(10, 0.1), (0.5, np.inf)))
     drawn = explainer.frontier(explanation, models=refits, reliability=reliability, distance="l1", refine=False)
     cheapest = [one["distance"][one.index >= 0.8].iloc[0] for one in (table, drawn)]
     assert cheapest[0] < cheapest[1]

@@ -10,7 +10,7 @@ from scipy.stats import t as student
 from sklearn.linear_model import LogisticRegression
 
 import gbce
-from gbce.decisions._risk import joint_tail_mean, tail_mean
+from gbce.decisions._risk import tail_mean
 from gbce.metrics import wilson
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import as_predictor
@@ -308,13 +308,13 @@ def two_models(x, *, weights=(0.6, 0.4), noise=0.3, target=None):
     return replace(scene, query=replace(scene.query, mixture=mixture), posterior=posterior)
 
 
-def test_joint_tail_mean_is_the_tail_of_repeated_losses():
+def test_weighted_tail_mean_is_that_of_repeated_losses():
     loss = RNG.exponential(size=(7, 4))
     times = np.array([3, 1, 4, 2])
     repeated = np.repeat(loss, times, axis=1)
     for tau in (0.0, 0.3, 0.5, 0.77, 0.95):
-        np.testing.assert_allclose(joint_tail_mean(loss, times / 10, tau), tail_mean(repeated, tau), rtol=1e-12)
-    silent = joint_tail_mean(np.array([[1.0, np.inf]]), np.array([1.0, 0.0]), 0.9)
+        np.testing.assert_allclose(tail_mean(loss, tau, times / 10), tail_mean(repeated, tau), rtol=1e-12)
+    silent = tail_mean(np.array([[1.0, np.inf]]), 0.9, np.array([1.0, 0.0]))
     np.testing.assert_array_equal(silent, [1.0])
 
 

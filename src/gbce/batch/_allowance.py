@@ -7,7 +7,7 @@ from gbce.budget import Budget, BudgetSpentError, budget_of, require_rows, requi
 
 __all__ = ["Allowance"]
 
-_ASKING = 0.9  # of the time in all: the rest is for the figures, when models have been asked
+_MODELS_SHARE = 0.9  # of the whole time, chosen by hand: the rest is for computing figures when models have answered
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Allowance:
         require_seconds(total_seconds, "total_time")
         return cls(rows, seconds, budget_of(total_rows, total_seconds))
 
-    def for_each(self, n: int, setting_up: int) -> int | None:
-        """Return the model rows for each of ``n`` rows; ``setting_up`` are those that are asked once.
+    def rows_for_each(self, n: int, setting_up: int) -> int | None:
+        """Return the model rows for each of ``n`` rows; ``setting_up`` are those that it takes to begin.
 
         It does not depend on which rows are finished or on who was asked before, so neither do the bits.
         """
@@ -51,10 +51,10 @@ class Allowance:
             )
         return each if self.rows is None else min(self.rows, each)
 
-    def for_group(self, n: int, left: int, workers: int) -> float | None:
+    def seconds_for_group(self, n: int, left: int, workers: int) -> float | None:
         """Return the seconds for ``n`` rows that are explained together, of ``left`` that ``workers`` have to do."""
         own = None if self.seconds is None else n * self.seconds
         if self.whole.deadline is None:
             return own
-        part = _ASKING * self.whole.time_left * min(n * workers / left, 1.0)
+        part = _MODELS_SHARE * self.whole.time_left * min(n * workers / left, 1.0)
         return part if own is None else min(own, part)

@@ -9,11 +9,13 @@ from scipy.special import ndtri, stdtrit
 
 from gbce._validation import is_number
 from gbce.base import Array
-from gbce.batch._table import ExplanationTable, record_of, stacked
+from gbce.batch._table import ExplanationTable, record_of, stack_records
 from gbce.explanation import Explanation, Status
 from gbce.metrics import wilson
 
 __all__ = ["group_changes", "group_costs"]
+
+_FEWEST_RESAMPLES = 100  # by convention: with fewer, the ends of a 95% interval are two or three resamples
 
 Explanations = ExplanationTable | Sequence[Explanation] | Mapping[Hashable, Explanation]
 
@@ -68,8 +70,8 @@ def group_costs(
     >>> gbce.group_costs(table, ["a", "a", "a", "b", "b", "b"]).loc["a", "rows"]
     np.int64(3)
     """
-    table = _table(explanations)
-    labels = _labels(groups, table)
+    table = _as_table(explanations)
+    labels = _group_labels(groups, table)
     _require_options(mass, n_bootstrap)
     status = table.diagnostics["status"]
     cost, se, attained = _costs(table, rule)
@@ -83,7 +85,7 @@ def group_costs(
         low, high = (
             wilson(np.array(share), n, float(ndtri(0.5 + mass / 2))) if n else (np.array(np.nan), np.array(np.nan))
         )
-        mean, bottom, top = _bootstrapped(cost[found, None], mass, n_bootstrap, np.random.default_rng(seed))
+        mean, bottom, top = _bootstrap(cost[found, None], mass, n_bootstrap, np.random.default_rng(seed))
         lines[group] = {
             "rows": int(inside.sum()),
             "failed": int((inside & (status == Status.FAILED).to_numpy()).sum()),
@@ -129,29 +131,29 @@ def group_changes(
     >>> gbce.group_changes(table, ["a", "a", "b", "b"]).index.tolist()
     [('a', 'x1'), ('a', 'x2'), ('b', 'x1'), ('b', 'x2')]
     """
-    table = _table(explanations)
-    labels = _labels(groups, table)
+    table = _as_table(explanations)
+    labels = _group_labels(groups, table)
     _require_options(mass, n_bootstrap)
     features = table.importance.index.get_level_values("feature")[: len(table.importance) // len(table)]
     change, error, prior = (
         table.importance[name].to_numpy().reshape(len(table), -1) for name in ("change", "se", "prior")
     )
     counted = (table.diagnostics["status"] == Status.ATTAINABLE).to_numpy()
-    shift = (
-        None if isinstance(explanations, ExplanationTable) else np.array([_shift(one) for one in _each(explanations)])
-    )
+    shift = None
+    if not isinstance(explanations, ExplanationTable):
+        shift = np.array([_mean_shift(one) for one in _as_list(explanations)])
     parts = []
     for group in pd.unique(labels):
         found = (labels == group).to_numpy() & counted
         rng = np.random.default_rng(seed)
-        mean, low, high = _bootstrapped(change[found], mass, n_bootstrap, rng)
+        mean, low, high = _bootstrap(change[found], mass, n_bootstrap, rng)
         n, before = max(int(found.sum()), 1), prior[found].sum(axis=0)
         part = {"change": mean, "low": low, "high": high, "se_mc": np.sqrt(np.square(error[found]).sum(axis=0)) / n}
         with np.errstate(invalid="ignore", divide="ignore"):
             part["ratio"] = np.where(before > 0, n * mean / before, 1.0)
         if shift is not None:
             rng = np.random.default_rng(seed)
-            part["shift"], part["shift_low"], part["shift_high"] = _bootstrapped(shift[found], mass, n_bootstrap, rng)
+            part["shift"], part["shift_low"], part["shift_high"] = _bootstrap(shift[found], mass, n_bootstrap, rng)
         parts.append(
             pd.DataFrame(part, index=pd.MultiIndex.from_product([[group], features], names=["group", "feature"]))
         )
@@ -177,7 +179,7 @@ def _costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array, Arr
     return cost, np.zeros(len(table)), reached
 
 
-def _bootstrapped(values: Array, mass: float, n: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+def _bootstrap(values: Array, mass: float, n: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
     """Mean over rows of ``(r, k)`` and its percentile bootstrap interval: three arrays ``(k,)``."""
     empty = np.full(values.shape[1], np.nan)
     if len(values) == 0:
@@ -192,7 +194,7 @@ def _bootstrapped(values: Array, mass: float, n: int, rng: np.random.Generator) 
     return mean, mean + wider * (low - mean), mean + wider * (high - mean)
 
 
-def _shift(explanation: Explanation) -> Array:
+def _mean_shift(explanation: Explanation) -> Array:
     """Signed mean change of each feature ``(d,)``; NaN for a category, a missing value does not count."""
     draws, space = explanation.draws, explanation.space
     gap = draws.x - explanation.x0
@@ -203,11 +205,11 @@ def _shift(explanation: Explanation) -> Array:
     return np.where(gone, np.nan, mean)
 
 
-def _each(explanations: Any) -> list[Explanation]:
+def _as_list(explanations: Any) -> list[Explanation]:
     return list(explanations.values()) if isinstance(explanations, Mapping) else list(explanations)
 
 
-def _table(explanations: Any) -> ExplanationTable:
+def _as_table(explanations: Any) -> ExplanationTable:
     if isinstance(explanations, ExplanationTable):
         return explanations
     if isinstance(explanations, Explanation) or not isinstance(explanations, (Mapping, Sequence)):
@@ -215,16 +217,16 @@ def _table(explanations: Any) -> ExplanationTable:
             "explanations must be an ExplanationTable or a list or mapping of explanations, not "
             f"{type(explanations).__name__}"
         )
-    listed = _each(explanations)
+    listed = _as_list(explanations)
     if not listed or not all(isinstance(one, Explanation) for one in listed):
         raise TypeError("explanations must hold at least one explanation, and nothing else")
     if len({one.space.names for one in listed}) > 1:
         raise ValueError("the explanations are of different tables: their features differ")
     labels = list(explanations) if isinstance(explanations, Mapping) else list(range(len(listed)))
-    return stacked([record_of(one) for one in listed], labels, 0, 0)
+    return stack_records([record_of(one) for one in listed], labels, 0, 0)
 
 
-def _labels(groups: Any, table: ExplanationTable) -> pd.Series:
+def _group_labels(groups: Any, table: ExplanationTable) -> pd.Series:
     rows = table.diagnostics.index
     if isinstance(groups, (pd.Series, Mapping)):
         known = groups if isinstance(groups, Mapping) else groups.to_dict()
@@ -245,5 +247,10 @@ def _labels(groups: Any, table: ExplanationTable) -> pd.Series:
 def _require_options(mass: Any, n_bootstrap: Any) -> None:
     if not is_number(mass) or not 0 < mass < 1:
         raise ValueError(f"mass must lie between 0 and 1, not {mass!r}")
-    if not isinstance(n_bootstrap, (int, np.integer)) or isinstance(n_bootstrap, bool) or n_bootstrap < 100:
-        raise ValueError(f"n_bootstrap must be a whole number of at least 100, not {n_bootstrap!r}")
+    if (
+        not isinstance(n_bootstrap, (int, np.integer))
+        or isinstance(n_bootstrap, bool)
+        or n_bootstrap < _FEWEST_RESAMPLES
+    ):
+        at_least = f"a whole number of at least {_FEWEST_RESAMPLES}"
+        raise ValueError(f"n_bootstrap must be {at_least}, not {n_bootstrap!r}")

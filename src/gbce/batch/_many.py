@@ -13,8 +13,8 @@ from gbce._numerics import seed_number
 from gbce._validation import show
 from gbce.base import Array, Rule, Target
 from gbce.batch._allowance import Allowance
-from gbce.batch._store import Store, described_run, rows_to_describe
-from gbce.batch._table import ExplanationTable, Record, failure_of, record_of, stacked
+from gbce.batch._store import Store, describe_run, rows_to_describe
+from gbce.batch._table import ExplanationTable, Record, failure_of, record_of, stack_records
 from gbce.budget import Budget, BudgetSpentError, deadline_in
 from gbce.explainer import Explainer
 from gbce.predictors import Lockstep, Predictor
@@ -23,8 +23,9 @@ __all__ = ["OnError", "explain_many"]
 
 OnError = Literal["record", "raise"]
 
-_GROUP = 16  # rows that share model calls
-_MAX_CELLS = 40_000_000  # of the candidates of a group: 320 MB
+_ROWS_PER_GROUP = 16  # rows that share model calls: what a kill loses, as the documents say; chosen by hand
+_MAX_GROUP_CELLS = 40_000_000  # numbers in the candidates of a group: 320 MB
+_USUAL_CANDIDATES = 20_000  # of a sampler that does not say how many it has
 
 
 def explain_many(
@@ -53,14 +54,14 @@ def explain_many(
     for label, row in zip(labels, x, strict=True):
         explainer.space.require_inside(row, f"row {label!r}")
     # with or without a store, so that the bits do not depend on it
-    max_model_rows = allowance.for_each(len(x), explainer.rows_to_prepare(target) + rows_to_describe(explainer))
+    max_model_rows = allowance.rows_for_each(len(x), explainer.rows_to_prepare(target) + rows_to_describe(explainer))
     kept, calls, rows_asked = None, 0, 0
     if store is not None:
-        asked = [predictor.with_fresh_meter() for predictor in explainer.predictors]
-        run = described_run(explainer, asked, x, target, listed, max_model_rows, allowance.whole)
+        asked = [predictor.metered() for predictor in explainer.predictors]
+        run = describe_run(explainer, asked, x, target, listed, max_model_rows, allowance.whole)
         run["time_budget"] = time_budget
         kept = Store.open(store, run, seed)
-        calls, rows_asked = _spent(asked)
+        calls, rows_asked = _count_asked(asked)
     number = seed_number(seed) if kept is None else kept.seed
     seeds = [seed_number(child) for child in np.random.SeedSequence(number).spawn(len(x))]
     records: dict[int, Record] = {}
@@ -71,23 +72,23 @@ def explain_many(
                 records[position] = record_of(kept.load(position, x[position], seeds[position]))
                 bar.update()
         # groups do not depend on what is finished or on n_jobs, so neither do the bits
-        size = _group_size(explainer, x.shape[1])
+        size = _choose_group_size(explainer, x.shape[1])
         groups = [list(range(start, min(start + size, len(x)))) for start in range(0, len(x), size)]
         todo = [[i for i in group if i not in records] for group in groups]
         if len(records) < len(x):
             # set up once, here: what is read off the data is not read again by every process
             ready, target = explainer.prepare(target, allowance.whole)
-            n_calls, n_rows = _spent(ready)
+            n_calls, n_rows = _count_asked(ready)
             calls, rows_asked = calls + n_calls, rows_asked + n_rows
         members = list(zip(range(len(x)), labels, x, seeds, strict=True))
-        for done, n_calls, n_rows in _run(
+        for done, n_calls, n_rows in _explain_groups(
             explainer, [[members[i] for i in g] for g in todo if g], target, listed, kept, n_jobs, max_model_rows,
             allowance, on_error,
         ):  # fmt: skip
             records |= done
             calls, rows_asked = calls + n_calls, rows_asked + n_rows
             bar.update(len(done))
-    table = stacked([records[i] for i in range(len(x))], labels, calls, rows_asked)
+    table = stack_records([records[i] for i in range(len(x))], labels, calls, rows_asked)
     if len(table.errors):
         warnings.warn(f"{table.error_sentence()}; table.errors has them all", stacklevel=3)
     return table
@@ -97,12 +98,12 @@ Done = tuple[dict[int, Record], int, int]
 Member = tuple[int, Any, Array, int]  # position, label, row and seed
 
 
-def _spent(predictors: Sequence[Predictor]) -> tuple[int, int]:
+def _count_asked(predictors: Sequence[Predictor]) -> tuple[int, int]:
     """Return the calls and rows of predictors so far."""
     return sum(p.meter.calls for p in predictors), sum(p.meter.rows for p in predictors)
 
 
-def _run(
+def _explain_groups(
     explainer: Explainer,
     groups: Sequence[Sequence[Member]],
     target: Target,
@@ -119,7 +120,7 @@ def _run(
     def arguments() -> Iterable[tuple[Any, ...]]:
         left = sum(map(len, groups))
         for group in groups:
-            limits = max_model_rows, allowance.for_group(len(group), left, workers)
+            limits = max_model_rows, allowance.seconds_for_group(len(group), left, workers)
             yield group, target, rules, store, limits, on_error
             left -= len(group)
 
@@ -160,8 +161,8 @@ def _explain_group(
                 )
             except Exception as error:
                 if on_error == "raise":
-                    raise _of_row(error, label) from error
-                return position, failure_of(error, explainer.space, seed, *_spent(shared))
+                    raise _name_row_in(error, label) from error
+                return position, failure_of(error, explainer.space, seed, *_count_asked(shared))
             if store is not None:
                 store.save(position, explanation)
             return position, record_of(explanation)
@@ -172,7 +173,7 @@ def _explain_group(
     return dict(done), step.n_calls, step.n_rows
 
 
-def _of_row(error: Exception, label: Any) -> Exception:
+def _name_row_in(error: Exception, label: Any) -> Exception:
     """Return an error of the same kind that names its row."""
     try:
         return type(error)(f"row {show(label)}: {error}")
@@ -180,6 +181,6 @@ def _of_row(error: Exception, label: Any) -> Exception:
         return RuntimeError(f"row {show(label)}: {type(error).__name__}: {error}")
 
 
-def _group_size(explainer: Explainer, d: int) -> int:
-    candidates = int(getattr(explainer.sampler, "n_candidates", 20_000))
-    return max(1, min(_GROUP, _MAX_CELLS // (candidates * d)))
+def _choose_group_size(explainer: Explainer, d: int) -> int:
+    candidates = int(getattr(explainer.sampler, "n_candidates", _USUAL_CANDIDATES))
+    return max(1, min(_ROWS_PER_GROUP, _MAX_GROUP_CELLS // (candidates * d)))

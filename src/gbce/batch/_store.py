@@ -12,13 +12,13 @@ import numpy as np
 
 from gbce._numerics import seed_number
 from gbce.base import Array
-from gbce.batch._content import Trial, alike, content, returned
+from gbce.batch._content import Probe, content, outputs_content, same_content
 from gbce.budget import Budget
 from gbce.explanation import Explanation
 from gbce.files import clear_leftovers, is_partial, load, save, whole_file
 from gbce.predictors import Panel, Predictor, pick_rows
 
-__all__ = ["Store", "described_run", "rows_to_describe"]
+__all__ = ["Store", "describe_run", "rows_to_describe"]
 
 _RUN = "run.json"
 _FORMAT = 3  # of its note; 3 since files of rows have format 6
@@ -63,7 +63,7 @@ class Store:
                 f"the store {folder} was begun by another version of gbce, which told runs apart otherwise. Use "
                 "another folder."
             )
-        differs = [name for name, value in run.items() if not alike(before.get(name), value)]
+        differs = [name for name, value in run.items() if not same_content(before.get(name), value)]
         if seed is not None and seed_number(seed) != store.seed:
             differs.append("seed")
         if differs:
@@ -97,12 +97,12 @@ class Store:
 
 
 def rows_to_describe(explainer: Any) -> int:
-    """Return how many model rows :func:`described_run` takes."""
+    """Return how many model rows :func:`describe_run` takes."""
     asked = [predictor.questions(use_predict=True) for predictor in explainer.predictors if not predictor.identity]
     return len(pick_rows(len(explainer.data))) * sum(asked)
 
 
-def described_run(
+def describe_run(
     explainer: Any,
     predictors: Sequence[Predictor],
     x: Array,
@@ -116,32 +116,32 @@ def described_run(
     Models and functions count by what they return for a few dozen rows of the data, so that one that was fitted again
     is another; a model with an identity of its own, such as a remote one, is not asked.
     """
-    rows = explainer.data[pick_rows(len(explainer.data))]
-    models, outputs = zip(*(_described_model(predictor, rows, budget) for predictor in predictors), strict=True)
-    trial = Trial(explainer.space, rows, outputs[0])
+    rows = explainer.data[some_of(len(explainer.data))]
+    models, outputs = zip(*(_describe_model(predictor, rows, budget) for predictor in predictors), strict=True)
+    probe = Probe(explainer.space, rows, outputs[0])
     return {
         "format": _FORMAT,
         "rows": hashlib.sha256(x.tobytes()).hexdigest(),
         "data": hashlib.sha256(explainer.data.tobytes()).hexdigest(),
-        "target": content(target, trial),
-        "rules": content(rules, trial),
-        "space": content(explainer.space, trial),
-        "prior": content(explainer.prior, trial),
-        "sampler": content(explainer.sampler, trial),
-        "evaluation": content(explainer.evaluation, trial),
+        "target": content(target, probe),
+        "rules": content(rules, probe),
+        "space": content(explainer.space, probe),
+        "prior": content(explainer.prior, probe),
+        "sampler": content(explainer.sampler, probe),
+        "evaluation": content(explainer.evaluation, probe),
         "models": list(models),
-        "mixture": content(explainer.mixture, trial),
-        "eta": content(explainer.eta_rule, trial),
+        "mixture": content(explainer.mixture, probe),
+        "eta": content(explainer.eta_rule, probe),
         "joint": explainer.jointly,
         "max_model_rows": max_model_rows,
     }
 
 
-def _described_model(predictor: Predictor, rows: Array, budget: Budget) -> tuple[dict[str, Any], Array | None]:
+def _describe_model(predictor: Predictor, rows: Array, budget: Budget) -> tuple[dict[str, Any], Array | None]:
     """Return what tells a model from others, and what it said about rows ``(n, d)`` if it was asked."""
     known: dict[str, Any] = {"name": predictor.name, "classes": list(map(repr, predictor.classes or ()))}
     if predictor.identity:
         return known | {"identity": predictor.identity}, None
     (said,) = Panel((predictor,), budget, use_predict=True).ask(rows)
     decided = np.zeros(0) if said.decided is None else said.decided
-    return known | {"outputs": returned(said.values), "decided": returned(decided)}, said.values
+    return known | {"outputs": outputs_content(said.values), "decided": outputs_content(decided)}, said.values

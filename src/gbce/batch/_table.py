@@ -1,4 +1,4 @@
-"""The result for many rows: the tables of single explanations, stacked."""
+"""The result for many rows: the tables of single explanations, stack_records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,10 @@ import pandas as pd
 
 from gbce._validation import show
 from gbce.explanation import Explanation, Status, point_table
+from gbce.metrics import unknown_errors, unknown_figures
 from gbce.space import Space
 
-__all__ = ["ExplanationTable", "Record", "failure_of", "record_of", "stacked"]
+__all__ = ["ExplanationTable", "Record", "failure_of", "record_of", "stack_records"]
 
 _DIAGNOSTICS = (
     "ess", "pareto_k", "n_distinct", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows", "sampling",
@@ -44,10 +45,10 @@ def record_of(explanation: Explanation) -> Record:
 
 def failure_of(error: Exception, space: Space, seed: int, n_calls: int, n_rows: int) -> Record:
     """Return the record of a row that could not be explained: no decision, no figure, and why."""
-    open_ = dict.fromkeys(_DIAGNOSTICS, float("nan"))
+    unknown = dict.fromkeys(_DIAGNOSTICS, float("nan"))
     kept = (
         {"status": str(Status.FAILED), "sampling": ""}
-        | open_
+        | unknown
         | {"n_distinct": 0, "n_model_calls": n_calls, "n_model_rows": n_rows}
     )
     kept |= {"verdict": "", "notes": "", "seed": seed, "error": f"{type(error).__name__}: {error}"}
@@ -112,7 +113,8 @@ class ExplanationTable:
 
     def by_rule(self) -> pd.DataFrame:
         """Mean and standard deviation over rows of each rule's figures, and the share of rows it reaches."""
-        figures = self.pointwise.select_dtypes("number").drop(columns="robustness_se", errors="ignore")
+        errors = [f"{name}_se" for name in unknown_errors()]
+        figures = self.pointwise.select_dtypes("number").drop(columns=errors, errors="ignore")
         means = figures.groupby(level="rule", sort=False).agg(["mean", "std"])
         means[("reached", "share")] = self.pointwise["reached"].groupby(level="rule", sort=False).mean()
         return means
@@ -132,14 +134,14 @@ class ExplanationTable:
         if len(self.pointwise):
             shown = self.by_rule()
             table = pd.DataFrame({"reached": shown[("reached", "share")].map("{:.0%}".format)})
-            for name in ("loss", "distance", "robustness", "plausibility"):
+            for name in ("loss", "distance", *unknown_figures()):
                 pairs = zip(shown[(name, "mean")], shown[(name, "std")], strict=True)
                 table[name] = [f"{mean:.4g} ± {sd:.3g}" for mean, sd in pairs]
             text += ["", "Mean ± SD over rows", table.to_string()]
         return "\n".join(text)
 
 
-def stacked(records: Sequence[Record], labels: Sequence[Any], n_calls: int, n_rows: int) -> ExplanationTable:
+def stack_records(records: Sequence[Record], labels: Sequence[Any], n_calls: int, n_rows: int) -> ExplanationTable:
     """Stack records under their rows' labels."""
     keys = pd.Index(labels, name="row", tupleize_cols=False)
     names = next((record.distribution.index for record in records if len(record.distribution)), pd.Index([]))

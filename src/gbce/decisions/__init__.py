@@ -3,7 +3,7 @@
 from gbce.base import Choice, ModelNeededError, Rule
 from gbce.decisions._apply import apply_known_rules, apply_rule, apply_rules, evaluate_choices, evaluate_points
 from gbce.decisions._bayes import GeometricMedian, Mean, Medoid
-from gbce.decisions._decision import Decision
+from gbce.decisions._decision import Decision, stack_points
 from gbce.decisions._direct import DirectOpt
 from gbce.decisions._mode import MAP
 from gbce.decisions._require import require_rule, require_rules
@@ -33,4 +33,5 @@ __all__ = [
     "evaluate_points",
     "require_rule",
     "require_rules",
+    "stack_points",
 ]

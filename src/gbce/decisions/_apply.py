@@ -49,7 +49,7 @@ def apply_known_rules(query: Query, draws: Draws) -> tuple[list[Decision], list[
 def evaluate_choices(
     query: Query, posterior: GibbsPosterior, choices: Sequence[tuple[Rule, Choice]], neighbours: Neighbours
 ) -> tuple[Decision, ...]:
-    """Figures of all chosen points: two model calls for all of them together.
+    """Return all chosen points with their figures: two model calls for all of them together.
 
     Robustness stays open where the budget does not allow it; without a row left for the points themselves there is no
     decision.
@@ -64,7 +64,7 @@ def evaluate_choices(
 def evaluate_points(
     query: Query, posterior: GibbsPosterior, labels: Sequence[str], x: Array, neighbours: Neighbours
 ) -> tuple[Decision, ...]:
-    """Figures of points ``(k, d)`` that no rule chose, under their labels, of which some may be equal, or refuse."""
+    """Figures of points ``(k, d)`` that no rule chose, under labels that need not differ; the budget may refuse."""
     k = len(labels)
     return _evaluate(query, posterior, Candidates(x, tuple(labels), (None,) * k, (False,) * k), neighbours)
 
@@ -94,5 +94,5 @@ def _evaluate(
 
 def _predict_choices(posterior: GibbsPosterior, x: Array) -> Evaluated:
     """Return what the models say about chosen points, as rows of their own: what is reported is what a row gets."""
-    untimed = replace(posterior, budget=posterior.budget.without_deadline())  # a handful of rows, and the answer itself
+    untimed = replace(posterior, budget=posterior.budget.untimed())  # a handful of rows, which are the answer itself
     return untimed.evaluate(x, use_predict=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gbce._numerics import first_of_least
+from gbce._numerics import TINY, first_of_least
 from gbce._validation import require_counts
 from gbce.base import Array, Choice, Rule
 from gbce.draws import Scene
@@ -12,13 +12,17 @@ from gbce.space import Centre, Places
 
 __all__ = ["GeometricMedian", "Mean", "Medoid"]
 
+# Of Weiszfeld's iteration, relative to the extent of the draws; chosen by hand, far below any difference of rows.
+_STEP_TOLERANCE = 1e-10  # a step that is shorter is the last one
+_ON_A_DRAW = 1e-14  # a draw that is nearer than this is where the iteration stands
+
 
 @dataclass(frozen=True)
 class Mean(Rule):
     """The posterior mean: least expected squared distance.
 
     Whole numbers and categories make it a Fréchet mean: the row with the least expected squared distance, in units of
-    each feature's scale, among those that there are. A category takes its most probable level.
+    each feature's scale, among admissible rows. A category takes its most probable level.
 
     Under a curved or multimodal posterior it can fall where the target is missed; the table says so.
 
@@ -29,8 +33,8 @@ class Mean(Rule):
     """
 
     def choose(self, scene: Scene) -> Choice:
-        """Choose the mean, inside the space."""
-        return _invented(scene, scene.units(scene.draws.x).centre(scene.draws.weights))
+        """Choose the admissible row nearest to the mean."""
+        return _choose_nearest_row(scene, scene.units(scene.draws.x).centre(scene.draws.weights))
 
 
 @dataclass(frozen=True)
@@ -54,10 +58,10 @@ class GeometricMedian(Rule):
         require_counts(self, "max_iterations")
 
     def choose(self, scene: Scene) -> Choice:
-        """Choose the geometric median."""
+        """Choose the admissible row nearest to the geometric median."""
         where, weight = scene.draws.distinct
         u = geometric_median(scene.units(scene.draws.pool.x[where]), weight, self.max_iterations)
-        return _invented(scene, u)
+        return _choose_nearest_row(scene, u)
 
 
 @dataclass(frozen=True)
@@ -78,13 +82,13 @@ class Medoid(Rule):
         return scene.pick(where[first_of_least(expected_distance(u, u, weight), scene.objective(points))])
 
 
-def geometric_median(u: Places, weights: Array, max_iterations: int = 1_000, tolerance: float = 1e-10) -> Centre:
+def geometric_median(u: Places, weights: Array, max_iterations: int = 1_000) -> Centre:
     """Point with the least weighted sum of Euclidean distances to ``u``, ``n`` places with weights ``(n,)``."""
     y = u.centre(weights, weights.sum())
-    size = max(float(np.abs(u.axes - y.axes).max(initial=0.0)), float(u.heights.max(initial=0.0)), 1e-300)
+    size = max(float(np.abs(u.axes - y.axes).max(initial=0.0)), float(u.heights.max(initial=0.0)), TINY)
     for _ in range(max_iterations):
         gap = np.sqrt(u.squares_from(y))
-        away = gap > 1e-14 * size
+        away = gap > _ON_A_DRAW * size
         pull = np.where(away, weights / np.where(away, gap, 1.0), 0.0)
         if not away.any():
             return y
@@ -95,7 +99,7 @@ def geometric_median(u: Places, weights: Array, max_iterations: int = 1_000, tol
             if force <= here:
                 return y
             target = y.toward(target, 1.0 - here / force)
-        if u.between(target, y) <= tolerance * size:
+        if u.between(target, y) <= _STEP_TOLERANCE * size:
             return target
         y = target
     return y
@@ -106,6 +110,6 @@ def expected_distance(a: Places, u: Places, weights: Array) -> Array:
     return np.concatenate([some.distances(u) @ weights for some in a.blocks(u)])
 
 
-def _invented(scene: Scene, u: Centre) -> Choice:
+def _choose_nearest_row(scene: Scene, u: Centre) -> Choice:
     """Choose the admissible row nearest to a point among the free features' axes."""
     return Choice(scene.space.nearest(u, scene.x0, scene.free)[None, :])

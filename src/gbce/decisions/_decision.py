@@ -7,9 +7,9 @@ import numpy as np
 
 from gbce.base import Array, Choice, Rule
 from gbce.draws import Points
-from gbce.metrics import open_errors, open_figures
+from gbce.metrics import unknown_errors, unknown_figures
 
-__all__ = ["Decision", "decisions_without_noise", "stack_choices"]
+__all__ = ["Candidates", "Decision", "decisions_without_noise", "stack_choices", "stack_points"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +41,8 @@ class Decision:
     loss: Array
     reached: Array
     cost: float
-    figures: Mapping[str, float] = field(default_factory=open_figures)
-    errors: Mapping[str, float] = field(default_factory=open_errors)
+    figures: Mapping[str, float] = field(default_factory=unknown_figures)
+    errors: Mapping[str, float] = field(default_factory=unknown_errors)
     rule: Rule | None = None
     beside: bool = False
 
@@ -60,6 +60,11 @@ class Candidates:
         return len(self.x)
 
 
+def stack_points(decisions: Sequence[Decision], d: int) -> Array:
+    """Return the chosen points of ``k`` decisions as an array ``(k, d)``; ``k`` may be zero."""
+    return np.array([decision.x for decision in decisions]).reshape(-1, d)
+
+
 def stack_choices(choices: Sequence[tuple[Rule, Choice]], d: int) -> Candidates:
     """Return the points of all rules one after the other."""
     x = np.vstack([np.zeros((0, d)), *(choice.x for _, choice in choices)])
@@ -69,7 +74,7 @@ def stack_choices(choices: Sequence[tuple[Rule, Choice]], d: int) -> Candidates:
 
 
 def decisions_without_noise(rule: Rule, choice: Choice, points: Points) -> list[Decision]:
-    """Return a rule's decisions for evaluated points; what would have to be asked of the model is left open."""
+    """Return a rule's decisions for evaluated points; figures that would take the model are left NaN."""
     return [
         Decision(
             label,

@@ -15,7 +15,7 @@ from gbce.space import Places
 
 __all__ = ["MAP"]
 
-_NO_SPREAD = 1e-12  # of an axis, in units of scale: it has no density
+_NO_SPREAD = 1e-12  # in units of scale: an axis with less spread than rounding leaves has no density
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,14 @@ class MAP(Rule):
         if self.method == "objective" and (has_spikes(scene) or self.changes is not None):
             return sparsity_path(scene, self.polish, self.changes)
         if self.method == "objective":
-            return _by_objective(scene, self.polish)
+            return _choose_by_objective(scene, self.polish)
         where, weight = scene.draws.distinct
         score = -_kernel_density(scene, where) if self.method == "kde" else _neighbour_radius(scene, where, self.k)
         chosen = scene.draws.pool.take(where)
         return scene.pick(where[first_of_least(score, -weight, scene.objective(chosen), scene.distance(chosen.x))])
 
 
-def _by_objective(scene: Scene, polish: bool) -> Choice:
+def _choose_by_objective(scene: Scene, polish: bool) -> Choice:
     pool = scene.draws.pool
     objective = scene.objective(pool)
     winner = first_of_least(objective, scene.distance(pool.x)) if np.isfinite(objective).any() else 0

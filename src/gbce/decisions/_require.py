@@ -18,7 +18,7 @@ def require_rule(rule: Any) -> Rule:
 
 
 def require_rules(rules: Any, space: Space) -> tuple[Rule, ...]:
-    """Return one rule or several as a tuple, or say which of them is none, or there twice, or unfit for the space."""
+    """Return one rule or several as a tuple; refuse what is no rule, is listed twice or does not fit the space."""
     listed = tuple(rules) if isinstance(rules, Iterable) and not isinstance(rules, str) else (rules,)
     for rule in listed:
         require_rule(rule)

@@ -5,21 +5,23 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gbce._numerics import first_of_least
+from gbce._numerics import SHARE_ROUNDING, first_of_least
 from gbce._validation import require_counts, require_finite
 from gbce.base import Array, Choice, Rule
 from gbce.budget import BudgetSpentError
 from gbce.decisions._trials import Trials
 from gbce.draws import Scene
-from gbce.metrics import Noise, offsets, under_noise
+from gbce.metrics import Noise, evaluate_under_noise, offsets
 from gbce.posterior import GibbsPosterior
 
 __all__ = ["CVaR", "ChanceConstrained"]
 
-_FIRST_BLOCK = 50  # candidates asked about in the first call; later calls take more
-_AT_ONCE = 16  # promising ones that are looked at more closely in one call
-_FALLBACKS = 20
-_TRIAL = 4  # times n_confirm: copies in a trial; the fewer, the more than enough a candidate has to be to pass
+# How ChanceConstrained spends model rows. All four were chosen by hand; the trials keep the promise, whatever
+# these are.
+_FIRST_BLOCK = 50  # candidates in the first call; each later call takes as many as all before it and this many more
+_PROMISING_AT_ONCE = 16  # promising ones that are looked at more closely in one call
+_N_FALLBACKS = 20  # that are compared under n_confirm copies if none holds
+_TRIAL_COPIES = 4  # times n_confirm: with fewer copies a candidate must exceed the promise by more to pass
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,13 @@ class CVaR(Rule):
     def choose(self, scene: Scene) -> Choice:
         """Choose; ties go to the smaller distance from the row."""
         posterior = scene.model(self)
-        candidates = some_draws(scene, _affordable(posterior, self.max_candidates, self.n_perturb))
+        candidates = pick_draws(scene, _count_affordable(posterior, self.max_candidates, self.n_perturb))
         x = scene.draws.pool.x[candidates]
         shifts = offsets(scene.noise if self.noise is None else self.noise, scene.space, scene.rng, self.n_perturb)
-        loss = under_noise(posterior, scene.space, x, shifts).loss
+        loss = evaluate_under_noise(posterior, scene.space, x, shifts).loss
         if self.across == "models":
             weights = np.tile(scene.mixture.weights, self.n_perturb)
-            risk = joint_tail_mean(loss.reshape(len(x), -1), weights / weights.sum(), self.tau)
+            risk = tail_mean(loss.reshape(len(x), -1), self.tau, weights / weights.sum())
         else:
             combined = scene.mixture.effective_loss(loss.reshape(-1, loss.shape[2])).reshape(loss.shape[:2])
             risk = tail_mean(combined, self.tau)
@@ -86,8 +88,8 @@ class ChanceConstrained(Rule):
     """The draw nearest to the row that reaches the target and still does so with the given probability under noise.
 
     Candidates are draws that reach the target as they are, by the first model's own decision. They are gone through
-    from the nearest outwards. One that looks promising under a few perturbations and under many is put to trial under
-    fresh ones, because the best of several noisy estimates is too good to be true: the lower confidence bound of its
+    from the nearest outwards. One that looks promising under a few perturbations and under many is tested under fresh
+    ones, because the best of several noisy estimates is too good to be true: the lower confidence bound of its
     success must be the given probability or more.
 
     Parameters
@@ -144,42 +146,45 @@ class ChanceConstrained(Rule):
     def choose(self, scene: Scene) -> Choice:
         """Choose the nearest candidate that holds."""
         posterior = scene.model(self)
-        where, weight, reaching = _reaching(scene)
+        where, weight, reaching = _find_candidates(scene)
         # each is looked at once; as much again is left for confirming
-        candidates = some_draws(scene, _affordable(posterior, self.max_candidates, 2 * self.n_perturb), where, weight)
+        most = _count_affordable(posterior, self.max_candidates, 2 * self.n_perturb)
+        candidates = pick_draws(scene, most, where, weight)
         candidates = candidates[np.argsort(scene.distance(scene.draws.pool.x[candidates]), kind="stable")]
-        shaken = _Shaken(scene, posterior, scene.noise if self.noise is None else self.noise, self.across == "first")
-        few, many = np.split(shaken.shifts(self.n_perturb + self.n_confirm), [self.n_perturb])
-        copies = _TRIAL * self.n_confirm
-        trials = Trials(lambda which: shaken.anew(which, copies), self.probability, 1.0 - self.confidence, copies)
+        noise = scene.noise if self.noise is None else self.noise
+        noisy = _NoisyCandidates(scene, posterior, noise, first_only=self.across == "first")
+        few, many = np.split(noisy.draw_offsets(self.n_perturb + self.n_confirm), [self.n_perturb])
+        copies = _TRIAL_COPIES * self.n_confirm
+        risk = 1.0 - self.confidence
+        trials = Trials(lambda which: noisy.fresh_success(which, copies), self.probability, risk, copies)
         looks = np.zeros(0)
         while len(looks) < len(candidates):
             block = candidates[len(looks) : 2 * len(looks) + _FIRST_BLOCK]
-            share = shaken.success(block, few)
+            share = noisy.success(block, few)
             looks = np.concatenate([looks, share])
             worth = trials.worth
             hopeful = block[share >= worth - np.sqrt(worth * (1 - worth) / self.n_perturb)]
-            held = _held(shaken, trials, hopeful, many) if reaching else None
+            held = _find_holding(noisy, trials, hopeful, many) if reaching else None
             if held is not None:
-                return scene.pick(np.array(held), self._shown(trials.enough))
-        most = _affordable(posterior, _FALLBACKS + 1, self.n_confirm)
-        best_few = candidates[np.sort(np.argsort(-looks, kind="stable")[: min(most, _FALLBACKS)])]
-        accepted = shaken.accepted(best_few) if reaching else best_few[:0]
+                return scene.pick(np.array(held), self._proof_note(trials.enough))
+        most = _count_affordable(posterior, _N_FALLBACKS + 1, self.n_confirm)
+        best_few = candidates[np.sort(np.argsort(-looks, kind="stable")[: min(most, _N_FALLBACKS)])]
+        accepted = noisy.keep_accepted(best_few) if reaching else best_few[:0]
         best_few = accepted if len(accepted) else best_few
-        winner = int(best_few[np.argmax(shaken.success(best_few, many))])  # the first of equals is the nearest
-        anew, _ = shaken.anew(winner, copies)
-        return scene.pick(np.array(winner), self._fallen_short(len(candidates), len(accepted) > 0, anew))
+        winner = int(best_few[np.argmax(noisy.success(best_few, many))])  # the first of equals is the nearest
+        fresh, _ = noisy.fresh_success(winner, copies)
+        return scene.pick(np.array(winner), self._shortfall_note(len(candidates), len(accepted) > 0, fresh))
 
-    def _shown(self, shown: float) -> str:
+    def _proof_note(self, shown: float) -> str:
         """Say so where a trial without a failure shows less than what is promised."""
         if shown >= self.probability:
             return ""
         return (
-            f"{self.label}: {_TRIAL * self.n_confirm:,} copies without a failure show a probability of {shown:.4f}; a "
-            "larger n_confirm would show more."
+            f"{self.label}: {_TRIAL_COPIES * self.n_confirm:,} copies without a failure show a probability of "
+            f"{shown:.4f}; a larger n_confirm would show more."
         )
 
-    def _fallen_short(self, n: int, reaching: bool, share: float) -> str:
+    def _shortfall_note(self, n: int, reaching: bool, share: float) -> str:
         """Say that no candidate kept the promise, and what the chosen one does."""
         where = "" if self.across == "first" else " and across models"
         if not reaching:
@@ -194,7 +199,7 @@ class ChanceConstrained(Rule):
 
 
 @dataclass(frozen=True)
-class _Shaken:
+class _NoisyCandidates:
     """Candidates, by their positions in the pool, under execution noise."""
 
     scene: Scene
@@ -202,22 +207,22 @@ class _Shaken:
     noise: Noise
     first_only: bool
 
-    def shifts(self, n: int) -> Array:
+    def draw_offsets(self, n: int) -> Array:
         """Draw ``n`` offsets."""
         return offsets(self.noise, self.scene.space, self.scene.rng, n)
 
     def success(self, which: Array, shifts: Array) -> Array:
         """Return the share of successes of each candidate ``(k,)`` under the same offsets."""
         x = self.scene.draws.pool.x[which]
-        reached = under_noise(self.posterior, self.scene.space, x, shifts, first_only=self.first_only).reached
+        reached = evaluate_under_noise(self.posterior, self.scene.space, x, shifts, first_only=self.first_only).reached
         return reached[:, :, 0].mean(axis=1) if self.first_only else reached.mean(axis=1) @ self.scene.mixture.weights
 
-    def anew(self, which: int, copies: int) -> tuple[float, int]:
+    def fresh_success(self, which: int, copies: int) -> tuple[float, int]:
         """Return one candidate's share under offsets of its own, and how many there were within the budget."""
-        n = _affordable(self.posterior, copies, 1)
-        return float(self.success(np.array([which]), self.shifts(n))[0]), n
+        n = _count_affordable(self.posterior, copies, 1)
+        return float(self.success(np.array([which]), self.draw_offsets(n))[0]), n
 
-    def accepted(self, which: Array) -> Array:
+    def keep_accepted(self, which: Array) -> Array:
         """Return those that the first model accepts by its own decision, which is asked for where it may differ."""
         first = self.posterior.predictors[0]
         if len(which) == 0 or first.questions(use_predict=True) == first.questions():
@@ -226,7 +231,7 @@ class _Shaken:
         return which[self.posterior.read(said).reached[:, 0]]
 
 
-def _reaching(scene: Scene) -> tuple[Array, Array, bool]:
+def _find_candidates(scene: Scene) -> tuple[Array, Array, bool]:
     """Return where to look in the pool, the weights, and whether the target is reached there as it is.
 
     That is among the draws; if none of them reaches it, among all evaluated points; and if none does, anywhere.
@@ -240,20 +245,20 @@ def _reaching(scene: Scene) -> tuple[Array, Array, bool]:
     return where, weight, False
 
 
-def _held(shaken: _Shaken, trials: Trials, hopeful: Array, many: Array) -> int | None:
-    """Look at hopeful candidates more closely, the nearest first, and put the best of them to trial."""
-    for start in range(0, len(hopeful), _AT_ONCE):
-        near = hopeful[start : start + _AT_ONCE]
-        near = near[: _affordable(shaken.posterior, len(near) + 1, len(many))]  # one more, for the trial
-        share = shaken.success(near, many)
-        accepted = shaken.accepted(near[share >= trials.worth])
+def _find_holding(noisy: _NoisyCandidates, trials: Trials, hopeful: Array, many: Array) -> int | None:
+    """Return the first of the hopeful candidates, the nearest first, that holds under many copies and in a trial."""
+    for start in range(0, len(hopeful), _PROMISING_AT_ONCE):
+        near = hopeful[start : start + _PROMISING_AT_ONCE]
+        near = near[: _count_affordable(noisy.posterior, len(near) + 1, len(many))]  # one more, for the trial
+        share = noisy.success(near, many)
+        accepted = noisy.keep_accepted(near[share >= trials.worth])
         held = trials.first_to_hold(accepted, share[np.isin(near, accepted)])
         if held is not None:
             return held
     return None
 
 
-def _affordable(posterior: GibbsPosterior, most: int, rows_each: int) -> int:
+def _count_affordable(posterior: GibbsPosterior, most: int, rows_each: int) -> int:
     """Return how many candidates the budget allows, up to ``most``."""
     n = posterior.affords(most * rows_each) // rows_each
     if n == 0:
@@ -261,24 +266,16 @@ def _affordable(posterior: GibbsPosterior, most: int, rows_each: int) -> int:
     return n
 
 
-def tail_mean(loss: Array, tau: float) -> Array:
-    """Mean of the losses at or above their tau-quantile: ``(k, n)`` to ``(k,)``.
+def tail_mean(loss: Array, tau: float, weights: Array | None = None) -> Array:
+    """Mean of the losses ``(k, n)`` at or above their tau-quantile, with weights ``(n,)`` if they differ: ``(k,)``.
 
-    The quantile is the smallest loss with at least a share ``tau`` of losses at or below it.
+    The quantile is the smallest loss with at least a share ``tau`` of the weights at or below it.
     """
-    n = loss.shape[1]
-    ordered = np.sort(loss, axis=1)
-    var = ordered[:, max(int(np.ceil(tau * n - 1e-9)) - 1, 0)]
-    tail = ordered >= var[:, None]
-    return np.where(tail, ordered, 0.0).sum(axis=1) / tail.sum(axis=1)
-
-
-def joint_tail_mean(loss: Array, weights: Array, tau: float) -> Array:
-    """Mean of losses ``(k, n)`` at or above their tau-quantile, each with its weight ``(n,)``: ``(k,)``."""
+    weights = np.ones(loss.shape[1]) if weights is None else weights
     loss, weights = loss[:, weights > 0], weights[weights > 0]
     order = np.argsort(loss, axis=1, kind="stable")
     ordered, weight = np.take_along_axis(loss, order, axis=1), weights[order]
-    place = (np.cumsum(weight, axis=1) < tau - 1e-9).sum(axis=1)
+    place = (np.cumsum(weight, axis=1) < tau * weights.sum() - SHARE_ROUNDING).sum(axis=1)
     var = np.take_along_axis(ordered, np.minimum(place, loss.shape[1] - 1)[:, None], axis=1)
     weight = np.where(ordered >= var, weight, 0.0)
     return (np.where(weight > 0, ordered, 0.0) * weight).sum(axis=1) / weight.sum(axis=1)
@@ -290,12 +287,12 @@ def _require_across(rule: Rule, default: str) -> None:
         raise ValueError(f"{type(rule).__name__}: across must be {default!r} or 'models', not {across!r}")
 
 
-def some_draws(scene: Scene, most: int, where: Array | None = None, weight: Array | None = None) -> Array:
+def pick_draws(scene: Scene, most: int, where: Array | None = None, weight: Array | None = None) -> Array:
     """Pool positions of at most ``most`` distinct draws, or of ``where``, at random in proportion to their weights."""
     if where is None or weight is None:
         where, weight = scene.draws.distinct
     if len(where) <= most:
         return where
-    # Efraimidis and Spirakis: sampling without replacement in proportion to the weights
+    # Efraimidis and Spirakis (2006): sampling without replacement in proportion to the weights
     keys = np.log(scene.rng.random(len(where))) / weight
     return np.sort(where[np.argsort(-keys, kind="stable")[:most]])

@@ -12,8 +12,8 @@ from gbce.space import Places
 
 __all__ = ["DiverseSet", "RandomDraw"]
 
-_MOST_DRAWN = 10_000  # draws that are judged one by one, each with 200 perturbed copies: two million model rows
-_MAX_POINTS = 4_000  # distinct draws among which representatives are sought: 128 MB of distances
+_MAX_RANDOM_DRAWS = 10_000  # each is judged under 200 perturbed copies by default: two million model rows
+_MAX_REPRESENTED = 4_000  # distinct draws among which representatives are sought: 128 MB of distances
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class DiverseSet(Rule):
         objective = scene.objective(scene.draws.pool.take(where))
         inside = objective <= weighted_quantile(objective, weight, self.mass)
         where, weight, objective = where[inside], weight[inside], objective[inside]
-        if len(where) > _MAX_POINTS:
-            keep = np.sort(np.argsort(-weight, kind="stable")[:_MAX_POINTS])
+        if len(where) > _MAX_REPRESENTED:
+            keep = np.sort(np.argsort(-weight, kind="stable")[:_MAX_REPRESENTED])
             where, weight = where[keep], weight[keep]
         chosen = representatives(scene.units(scene.draws.pool.x[where]), weight, self.k)
         note = "" if len(chosen) == self.k else f"{self.label}: the region has only {len(chosen)} distinct draws."
@@ -78,10 +78,10 @@ class RandomDraw(Rule):
 
     def __post_init__(self) -> None:
         require_counts(self, "k")
-        if self.k > _MOST_DRAWN:
+        if self.k > _MAX_RANDOM_DRAWS:
             raise ValueError(
-                f"RandomDraw: k must be at most {_MOST_DRAWN:,}, not {self.k:,}: each of them is shown to the model "
-                "and judged. More draws, not judged, are in explanation.draws."
+                f"RandomDraw: k must be at most {_MAX_RANDOM_DRAWS:,}, not {self.k:,}: each of them is shown to the "
+                "model and judged. More draws, not judged, are in explanation.draws."
             )
 
     def choose(self, scene: Scene) -> Choice:

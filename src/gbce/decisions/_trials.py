@@ -1,4 +1,4 @@
-"""Trials under fresh noise: a promise about a point must be borne out by noise that had no part in choosing it."""
+"""Trials under fresh noise: a promise about a point must hold under noise that had no part in choosing it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
+from gbce._numerics import WEIGHT_ROUNDING
 from gbce.base import Array
 
 __all__ = ["Trials", "lower_bound"]
 
-_MOST = 8  # after so many, what is asked for is as good as unattainable
-_ROUNDING = 1e-12  # of a sum of weights
+_MAX_TRIALS = 8  # chosen by hand: where so many failed, what is asked for is as good as unattainable
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Trials:
     probability : float
         What is promised.
     risk : float
-        Of a broken promise.
+        Of accepting a candidate that falls short.
     copies : int
         Of a candidate in one trial, as far as a budget allows.
     """
@@ -47,10 +47,10 @@ class Trials:
 
     @property
     def worth(self) -> float:
-        """Share in an earlier look from which on a candidate is worth a trial."""
+        """The least share in an earlier look that makes a candidate worth a trial."""
         p = self.probability
         error = float(np.sqrt(p * (1 - p) / self.copies))
-        return min(p - float(ndtri(self.risk / 2 ** (self.done + 1))) * error + self.lift, 1.0) - _ROUNDING
+        return min(p - float(ndtri(self.risk / 2 ** (self.done + 1))) * error + self.lift, 1.0) - WEIGHT_ROUNDING
 
     def first_to_hold(self, candidates: Array, shares: Array) -> int | None:
         """Try candidates in their order, if their ``shares`` in an earlier look are high enough.
@@ -59,7 +59,7 @@ class Trials:
         shares is too high about the next ones as well.
         """
         for candidate, share in zip(candidates.tolist(), shares.tolist(), strict=True):
-            if self.done == _MOST:
+            if self.done == _MAX_TRIALS:
                 break
             if share < self.worth:
                 continue

@@ -27,7 +27,7 @@ from gbce.decisions import (
 from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import EtaRule, ModelError, as_eta
-from gbce.explainer._notes import budget_note, calibration_note, judge_status, mode_note, short_note
+from gbce.explainer._notes import budget_note, calibration_note, judge_status, mode_note, shortfall_note
 from gbce.explainer._provenance import require_own
 from gbce.explanation import Explanation, point_table, require_explanation
 from gbce.metrics import Evaluation, Neighbours, require_noise
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_RULES", "Explainer"]
 
 DEFAULT_RULES: tuple[Rule, ...] = (MAP(), Mean(), CVaR(), ChanceConstrained())
+_SAMPLING_SHARE = 0.5  # of a budget, if there are rules; chosen by hand, and the rest is for them and their figures
 
 
 class Explainer:
@@ -110,7 +111,7 @@ class Explainer:
             weights = model.weights
         models = as_models(model, "model")
         if space is not None:
-            _require(space, "adopt", "space", "gbce.Space.infer(data)")
+            _require_attribute(space, "adopt", "space", "gbce.Space.infer(data)")
         self.space = Space.infer(data) if space is None else space.adopt(data)
         self.data = self.space.encode(data, what="data")
         self.prior: Prior = Gaussian() if prior is None else prior
@@ -120,15 +121,15 @@ class Explainer:
         self.evaluation = Evaluation() if evaluation is None else evaluation
         number, self.eta_rule = as_eta(eta)
         self.mixture = Mixture(number, as_weights(weights, len(models)), combine)
-        _require(self.prior, "at", "prior", "gbce.Gaussian(), gbce.Laplace() or gbce.DistancePrior(...)")
-        _require(self.sampler, "sample", "sampler", "gbce.SMC()")
-        _require(self.evaluation, "noise", "evaluation", "gbce.Evaluation()")
+        _require_attribute(self.prior, "at", "prior", "gbce.Gaussian(), gbce.Laplace() or gbce.DistancePrior(...)")
+        _require_attribute(self.sampler, "sample", "sampler", "gbce.SMC()")
+        _require_attribute(self.evaluation, "noise", "evaluation", "gbce.Evaluation()")
         if batch_rows is not None and (not is_whole(batch_rows) or batch_rows < 1):
             raise ValueError(f"batch_rows must be a whole number of at least 1, not {batch_rows!r}")
         require_noise(self.evaluation.noise, self.space)
         self._models = models
         predictors = [as_predictor(one, self.space, batch_rows=batch_rows) for one in models]
-        self.predictors = _with_distinct_names(predictors)
+        self.predictors = _make_names_distinct(predictors)
         self._neighbours = Neighbours.of(self.data, self.space)
         self._reference = Reference.of(self.data, self.space.discrete)
         self.other_models = KnownModels(self.space, self.data)
@@ -337,7 +338,7 @@ class Explainer:
         decisions = evaluate_points(explanation.query, posterior, labels, x, self._neighbours)
         return replace(explanation, decisions=decisions).pointwise
 
-    # --- the way of one row, for the rooms that build on it ---------------------------------------------------
+    # --- the steps for one row, for the rooms that build on them -------------------------------------------
 
     def listed_rules(self, rules: Any) -> tuple[Rule, ...]:
         """Return rules as a tuple, the default ones for ``None``, or say what is wrong with them."""
@@ -371,9 +372,9 @@ class Explainer:
         budget: Budget,
     ) -> Explanation:
         """Explain a row ``(d,)`` as it is encoded; predictors and target are those of :meth:`prepare`."""
-        posterior, query = self._asked(self._posterior(x0, predictors, target, budget), x0, rules, seed)
-        part = 0.5 if rules else 1.0  # of the budget; the rest is for the rules and their figures
-        rng, allowed = stream(seed, SAMPLING), replace(posterior, budget=budget.share(part))
+        posterior, query = self._evaluate_row(self._posterior(x0, predictors, target, budget), x0, rules, seed)
+        rng, share = stream(seed, SAMPLING), _SAMPLING_SHARE if rules else 1.0
+        allowed = replace(posterior, budget=budget.share(share))
         draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
         # eta is the one that was reached, or found
         posterior = replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1]), goal=None)
@@ -389,7 +390,7 @@ class Explainer:
             calibration_note(calibration, posterior.mixture.eta),
             *rule_notes,
             *self.space.notes,
-            short_note(query, status, decisions),
+            shortfall_note(query, status, decisions),
             mode_note(query, decisions),
         ]
         return Explanation(
@@ -404,13 +405,13 @@ class Explainer:
         )
 
     def own_posterior(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
-        """Return the question of an explanation; refuse one of other models, and what is none."""
+        """Return the posterior that an explanation was drawn from; refuse an explanation of other models."""
         posterior = self.posterior_of(require_explanation(explanation), budget)
         require_own(explanation, posterior)
         return posterior
 
     def posterior_of(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
-        """Return the question of an explanation, whose models are not looked at."""
+        """Return the posterior of an explanation under this explainer's models, which need not be its own."""
         if explanation.space != self.space or len(explanation.models) != len(self.predictors):
             raise ValueError("the explanation was made with another space or other models than this explainer has")
         predictors, target = self.prepare(explanation.target, budget)
@@ -430,7 +431,7 @@ class Explainer:
         prior = self.prior.at(self.space, x0)
         return GibbsPosterior(prior, predictors, target, mixture, rule, self._reference.rows, budget)
 
-    def _asked(
+    def _evaluate_row(
         self, posterior: GibbsPosterior, x0: Array, rules: tuple[Rule, ...], seed: int
     ) -> tuple[GibbsPosterior, Query]:
         """Evaluate the row; return the posterior with its target bound to what was said, and the whole question."""
@@ -467,12 +468,12 @@ def _require_target(target: Any) -> None:
         raise TypeError(f"target must be a gbce target such as gbce.AtLeast(10), not {target!r}")
 
 
-def _require(value: Any, method: str, what: str, example: str) -> None:
-    if isinstance(value, type) or not hasattr(value, method):
+def _require_attribute(value: Any, attribute: str, what: str, example: str) -> None:
+    if isinstance(value, type) or not hasattr(value, attribute):
         raise TypeError(f"{what} must be an object such as {example}, not {value!r}")
 
 
-def _with_distinct_names(predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:
+def _make_names_distinct(predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:
     names: list[str] = []
     for predictor in predictors:
         same = sum(name.split(" #")[0] == predictor.name for name in names)

@@ -1,4 +1,4 @@
-"""What became of a question, in words: attained or not, and whether the mode is really the mode."""
+"""The outcome in words: whether the target is attained, and whether the mode is really the mode."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,9 +11,9 @@ from gbce.decisions import Decision
 from gbce.draws import Draws, Points
 from gbce.explanation import Status
 
-__all__ = ["budget_note", "calibration_note", "judge_status", "mode_note", "short_note"]
+__all__ = ["budget_note", "calibration_note", "judge_status", "mode_note", "shortfall_note"]
 
-_DENSER = 0.1  # of log density: less is not worth a sentence
+_WORTH_A_NOTE = 0.1  # of log density, chosen by hand: what is denser by less is not worth a sentence
 
 
 def judge_status(query: Query, pool: Points, decisions: Sequence[Decision]) -> tuple[Status, str]:
@@ -57,9 +57,9 @@ def calibration_note(calibration: Mapping[str, Any], eta: float) -> str:
     )
 
 
-def short_note(query: Query, status: Status, decisions: Sequence[Decision]) -> str:
+def shortfall_note(query: Query, status: Status, decisions: Sequence[Decision]) -> str:
     """Say so if the mode falls short of a target that can be reached: it trades loss against distance."""
-    mode = _mode(decisions)
+    mode = _find_mode(decisions)
     if status != Status.ATTAINABLE or mode is None or mode.reached[0]:
         return ""
     output, wish = float(mode.outputs[0]), query.target.describe()
@@ -72,13 +72,13 @@ def short_note(query: Query, status: Status, decisions: Sequence[Decision]) -> s
 
 def mode_note(query: Query, decisions: Sequence[Decision]) -> str:
     """Say so if another decision is more probable than the mode, which refines only the best points it is given."""
-    mode = _mode(decisions)
+    mode = _find_mode(decisions)
     others = [decision for decision in decisions if decision.rule is None or not decision.rule.seeks_mode]
     if query.sparse or mode is None or not others:
         return ""
     objective = [float(query.mixture.objective(d.loss[None, :], np.array([d.cost]))[0]) for d in (mode, *others)]
     best = int(np.argmin(objective))
-    if objective[0] - objective[best] <= _DENSER:
+    if objective[0] - objective[best] <= _WORTH_A_NOTE:
         return ""
     return (
         f"{mode.label} is the most probable point that was found, but {others[best - 1].label} is more probable still "
@@ -86,7 +86,7 @@ def mode_note(query: Query, decisions: Sequence[Decision]) -> str:
     )
 
 
-def _mode(decisions: Sequence[Decision]) -> Decision | None:
+def _find_mode(decisions: Sequence[Decision]) -> Decision | None:
     """Return the first decision that is meant to be the most probable point."""
     answers = (d for d in decisions if d.rule is not None and d.rule.seeks_mode and not d.beside)
     return next(answers, None)

@@ -1,4 +1,4 @@
-"""Whether an explanation is one of these models: it knows what its own said, and they are asked again."""
+"""Whether an explanation was made with these models: it knows what its own said, and these are asked again."""
 
 import numpy as np
 
@@ -9,6 +9,9 @@ from gbce.posterior import GibbsPosterior
 from gbce.predictors import Panel, pick_rows, same_answers
 
 __all__ = ["require_own"]
+
+_CHECK_SHARE = 10  # one part in so many of a budget may go into this check; chosen by hand
+_ADVICE = "Explain the row with this explainer, or use the one that the explanation was made with."
 
 
 def require_own(explanation: Explanation, posterior: GibbsPosterior) -> None:
@@ -29,15 +32,11 @@ def require_own(explanation: Explanation, posterior: GibbsPosterior) -> None:
             )
         if not predictor.identity:
             panel = Panel((predictor,), posterior.budget)
-            most = max(panel.affords(_SHARE * len(points.x)) // _SHARE, 1)
+            most = max(panel.affords(_CHECK_SHARE * len(points.x)) // _CHECK_SHARE, 1)
             now = _output(panel.ask_some(points.x[:most])[0], posterior.target)
             _require_same(points.outputs[: most if now is None else len(now), k], now, predictor.name)
     if not same_answers(points.cost, posterior.prior.cost(points.x)):
         raise ValueError(f"the explanation was made with another prior than this explainer has. {_ADVICE}")
-
-
-_SHARE = 10  # of a budget, one part in so many may be spent on this check; the rest is for what is asked
-_ADVICE = "Explain the row with this explainer, or use the one that the explanation was made with."
 
 
 def _known_points(explanation: Explanation) -> Points:

@@ -11,13 +11,15 @@ from gbce.explanation._explanation import Explanation
 
 __all__ = ["to_arviz"]
 
+_SHORTEST_CHAIN = 4  # draws: of fewer, ArviZ computes neither R-hat nor an effective size
+
 
 def to_arviz(explanation: Explanation) -> Any:
     """Return the draws as an ``xarray.DataTree``; see :meth:`gbce.Explanation.to_arviz`.
 
     Islands and chains become chains; a pool of independent points becomes one. Within each run points are picked by
-    their weights there, so that every chain is a sample of the posterior by itself. What a run found in mass beyond the
-    others is not in it: figures with their errors are those of the explanation.
+    their weights there, so that every chain is a sample of the posterior by itself. How much mass each run found
+    is not kept: figures and errors are those of the explanation.
     """
     picks = _chains(explanation)
     pool, space = explanation.draws.pool, explanation.space
@@ -28,7 +30,7 @@ def to_arviz(explanation: Explanation) -> Any:
     }
     height = -explanation.mixture.objective(pool.loss, pool.cost)
     groups = {"posterior": posterior, "sample_stats": {"lp": height[picks], "success": pool.reached[:, 0][picks]}}
-    tree = _base().from_dict(groups)
+    tree = _import_arviz_base().from_dict(groups)
     tree.attrs |= {
         "eta": explanation.eta,
         "target": explanation.target.describe(),
@@ -47,9 +49,9 @@ def _chains(explanation: Explanation) -> Array:
     rng = stream(explanation.seed, REWEIGHTING)
     runs = [np.flatnonzero((draws.groups == j) & (draws.pool_weights > 0)) for j in range(int(draws.groups.max()) + 1)]
     runs = [own for own in runs if len(own)]
-    each = max(len(draws) // len(runs), 4)
-    picked = [own[resample_evenly(rng, normalise(np.log(draws.pool_weights[own])), each)] for own in runs]
-    # points that are picked twice come in turn; a chain should not look as if it had stayed
+    each = max(len(draws) // len(runs), _SHORTEST_CHAIN)
+    picked = [own[evenly(rng, normalise(np.log(draws.pool_weights[own])), each)] for own in runs]
+    # points picked twice would stand side by side, and the chain would seem to have stayed there
     return np.array([rng.permutation(one) for one in picked])
 
 
@@ -59,7 +61,7 @@ def _free_name(name: str, taken: dict[str, Array]) -> str:
     return name
 
 
-def _base() -> Any:
+def _import_arviz_base() -> Any:
     try:
         return import_module("arviz_base")
     except ImportError:

@@ -12,11 +12,11 @@ import pandas as pd
 from gbce._numerics import ENOUGH_ESS, REWEIGHTING, stream
 from gbce._validation import printable
 from gbce.base import Array, Query, Rule, Target
-from gbce.decisions import Decision, apply_known_rules, apply_rule, require_rule
+from gbce.decisions import Decision, apply_known_rules, apply_rule, require_rule, stack_points
 from gbce.draws import Draws, Points
 from gbce.eta import EtaRule, ModelError, as_etas, solve_eta
 from gbce.explanation._status import Status
-from gbce.explanation._tables import changes, front, intervals, point_table, quantiles, rule_index, shares
+from gbce.explanation._tables import changes, draws_frontier, intervals, point_table, quantiles, rule_index, shares
 from gbce.metrics import (
     Diagnosis,
     Disagreement,
@@ -25,8 +25,8 @@ from gbce.metrics import (
     eta_path,
     figures,
     importance,
-    open_errors,
-    open_figures,
+    unknown_errors,
+    unknown_figures,
 )
 from gbce.posterior import Combine, Mixture, as_weights
 from gbce.space import Space
@@ -55,7 +55,7 @@ class Explanation:
         What the rules chose.
     status : Status
         ``"attainable"``, ``"already reached"`` or ``"not attained"``:
-        Whether there was anything to do, and whether any evaluated point does it.
+        whether there was anything to do, and whether any evaluated point does it.
     notes : tuple of str
         Sentences the user should read.
     n_model_calls, n_model_rows : int
@@ -146,7 +146,7 @@ class Explanation:
     @cached_property
     def counterfactuals(self) -> pd.DataFrame:
         """One line per decision in the user's columns and dtypes, with the rule as the index."""
-        x = np.array([decision.x for decision in self.decisions]).reshape(-1, len(self.space))
+        x = stack_points(self.decisions, len(self.space))
         return point_table(self.space, x, [decision.label for decision in self.decisions])
 
     def changes(self) -> pd.DataFrame:
@@ -168,16 +168,16 @@ class Explanation:
         """
         decided = self.decisions
         loss = np.array([decision.loss for decision in decided]).reshape(-1, len(self.models))
-        x = np.array([decision.x for decision in decided]).reshape(-1, len(self.space))
+        x = stack_points(decided, len(self.space))
         cost = np.array([decision.cost for decision in decided])
         table: dict[str, Any] = {
             "loss": loss[:, 0],
             "distance": self.space.distance(x, self.x0),
-            **{name: [decision.figures[name] for decision in decided] for name in open_figures()},
+            **{name: [decision.figures.get(name, np.nan) for decision in decided] for name in unknown_figures()},
             "reached": np.array([decision.reached[0] for decision in decided], dtype=bool),
             "output": [decision.outputs[0] for decision in decided],
             "objective": self.mixture.objective(loss, cost),
-            **{f"{name}_se": [decision.errors[name] for decision in decided] for name in open_errors()},
+            **{f"{name}_se": [decision.errors.get(name, np.nan) for decision in decided] for name in unknown_errors()},
         }
         if len(self.models) > 1:
             table["combined_loss"] = self.mixture.effective_loss(loss)
@@ -278,8 +278,8 @@ class Explanation:
         Parameters
         ----------
         etas : sequence of float, optional
-            Where to look; from zero, the prior, to the explanation's own eta when left out. Beyond that the draws
-            soon cannot carry the question.
+            Where to look; from zero, the prior, to the explanation's own eta when left out. Not far beyond that too few
+            effective draws are left.
 
         Returns
         -------
@@ -316,7 +316,7 @@ class Explanation:
             and the row in the user's columns. :meth:`gbce.Explainer.frontier` has noise and other models.
         """
         points, weights = (self.draws, self.row, self.decisions, self.space), self.mixture.weights
-        return front(*points, weights, distance=distance, levels=levels, among=among)
+        return draws_frontier(*points, weights, distance=distance, levels=levels, among=among)
 
     def at(
         self,
@@ -341,7 +341,7 @@ class Explanation:
         Raises
         ------
         ValueError
-            Where fewer than 100 effective draws would be left: then the draws cannot carry the question.
+            Where fewer than 100 effective draws would be left, which are too few for an answer.
         """
         mixture = Mixture(
             self.eta if eta is None or isinstance(eta, EtaRule) else eta,
@@ -349,8 +349,8 @@ class Explanation:
             self.mixture.combine if combine is None else combine,
         )
         if isinstance(eta, EtaRule):
-            mixture = replace(mixture, eta=self._eta_by(eta, mixture))
-        weighted = self.draws.reweigh(mixture)
+            mixture = replace(mixture, eta=self._solve_eta(eta, mixture))
+        weighted = self.draws.reweighed(mixture)
         if weighted.ess < min(ENOUGH_ESS, self.draws.ess):
             raise ValueError(
                 f"the draws cannot carry eta = {mixture.eta:g}, combine = {mixture.combine!r}: {weighted.ess:.0f} "
@@ -359,13 +359,13 @@ class Explanation:
         draws = weighted.resample(stream(self.seed, REWEIGHTING), len(self.draws))
         query = replace(self.query, mixture=mixture)
         decisions, undecided = apply_known_rules(query, draws)
-        note = f"Reweighted from eta = {self.eta:g}: robustness and plausibility were not computed again."
+        note = f"Reweighted from eta = {self.eta:g}: {' and '.join(unknown_figures())} were not computed again."
         if undecided:
             note += f" {', '.join(undecided)} must ask the model: use explainer.decide(explanation, rule)."
         kept = self.notes[:1] if self.status != Status.ATTAINABLE else ()
         return replace(self, query=query, draws=draws, decisions=tuple(decisions), notes=(*kept, note))
 
-    def _eta_by(self, rule: EtaRule, mixture: Mixture) -> float:
+    def _solve_eta(self, rule: EtaRule, mixture: Mixture) -> float:
         if isinstance(rule, ModelError):
             raise TypeError("ModelError needs the model: give it to gbce.Explainer(..., eta=gbce.ModelError(y))")
         eta, met = solve_eta(self.draws, mixture, rule)
@@ -385,7 +385,7 @@ class Explanation:
         return point_table(self.space, choice.x, choice.labels(rule.label))
 
     # --- for people -----------------------------------------------------------------------------------------
-    # The outer rooms (plots, report, io) are imported when asked for, so that this room does not depend on them.
+    # The outer rooms (plots, report, files) are imported when asked for, so that this room does not depend on them.
 
     def summary(self) -> str:
         """Return a readable text: verdict, posterior, what changes, decisions, notes."""

@@ -9,10 +9,10 @@ from gbce._numerics import weighted_quantile
 from gbce.base import Array
 from gbce.decisions import Decision
 from gbce.draws import Draws, Points
-from gbce.metrics import at_levels, costs, frontier_table, pareto
+from gbce.metrics import costs, frontier_table, pareto_front, positions_at_levels
 from gbce.space import Space
 
-__all__ = ["changes", "front", "intervals", "point_table", "quantiles", "rule_index", "shares"]
+__all__ = ["changes", "draws_frontier", "intervals", "point_table", "quantiles", "rule_index", "shares"]
 
 
 def point_table(space: Space, x: Array, labels: Sequence[str]) -> pd.DataFrame:
@@ -59,7 +59,7 @@ def _quantile(draws: Draws, space: Space, j: int, q: float) -> float:
     column, weights, feature = draws.x[:, j], draws.weights, space.features[j]
     if not feature.plain:
         known = ~np.isnan(column)
-        if weights[known].sum() < 0.5:
+        if weights[known].sum() < 0.5:  # more missing than not
             return float("nan")
         column, weights = column[known], weights[known] / weights[known].sum()
     if feature.unordered:
@@ -86,7 +86,7 @@ def shares(draws: Draws, space: Space, feature: str) -> pd.DataFrame:
     return shown if space.features[j].missing is not None else shown.iloc[:-1]
 
 
-def front(
+def draws_frontier(
     draws: Draws,
     row: Points,
     decisions: Sequence[Decision],
@@ -107,6 +107,6 @@ def front(
     x = np.vstack([row.x, draws.pool.x[where], *(decision.x for decision in decisions)])
     reached = np.vstack([row.reached, draws.pool.reached[where], *(decision.reached for decision in decisions)])
     cost, reliability = costs(space, x, row.x[0], distance), reached @ weights
-    which = pareto(reliability, cost)
-    which = which[at_levels(reliability[which], levels)]
+    which = pareto_front(reliability, cost)
+    which = which[positions_at_levels(reliability[which], levels)]
     return frontier_table(space, x[which], reliability[which], {"distance": cost[which], "se": np.zeros(len(which))})

@@ -18,10 +18,11 @@ __all__ = ["MANIFEST", "Archive", "FileError", "TooLargeError", "write_archive"]
 
 MANIFEST = "explanation.json"
 _CHECKSUMS = "checksums"
-_CHUNK = 1 << 20  # bytes that are unpacked at a time
-_JSON_GROWS = 20  # "[]," is three bytes, and a list of 56 and a place of 8 in memory
-_USUAL_BYTES = 500_000_000  # a pool of 60,000 points in 500 columns
-_USUAL_RATIO = 10  # how far draws are packed at best where they vary; a larger file of draws is no bomb
+_COMPRESSION = 1  # zlib's quickest
+_CHUNK = 1 << 20  # bytes that are unpacked at a time: one MiB, by convention
+_JSON_GROWTH = 20  # at worst, from text to objects: "[]," has 3 bytes, and takes a list of 56 and a reference of 8
+_USUAL_BYTES = 500_000_000  # enough for a pool of 60,000 points in 500 columns
+_USUAL_RATIO = 10  # draws that vary are packed at best so far: a large file within it is no bomb
 
 
 class FileError(ValueError):
@@ -36,7 +37,7 @@ def write_archive(
     file: BinaryIO, manifest: Mapping[str, Any], arrays: Mapping[str, Array], plain: Callable[[Any], Any]
 ) -> None:
     """Write arrays by their names, and JSON; ``plain`` turns what is not representable in JSON into what is."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as box:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION) as box:
         for name, array in arrays.items():
             with box.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
@@ -61,8 +62,8 @@ class Archive:
         self._require_small(file, max_bytes)
         if MANIFEST not in self._members:
             raise ValueError(f"there is no {MANIFEST} in it")
-        with self._opened(MANIFEST) as member:
-            manifest = json.loads(b"".join(_chunks(member, self._members[MANIFEST].file_size)))
+        with self._open_member(MANIFEST) as member:
+            manifest = json.loads(b"".join(_read_chunks(member, self._members[MANIFEST].file_size)))
         if not isinstance(manifest, dict):
             raise ValueError(f"its {MANIFEST} is no mapping")
         self.manifest: dict[str, Any] = manifest
@@ -76,7 +77,7 @@ class Archive:
                 raise ValueError(f"it {what} {min(wrong)}")
         if self.manifest[_CHECKSUMS] != {name: self._members[name].CRC for name in names}:
             raise ValueError("its arrays are not those that it was written with")
-        return {name.removesuffix(".npy"): self._array(name) for name in sorted(names)}
+        return {name.removesuffix(".npy"): self._read_array(name) for name in sorted(names)}
 
     def _require_small(self, file: BinaryIO, max_bytes: int | None) -> None:
         listed = self._box.infolist()
@@ -84,23 +85,23 @@ class Archive:
             raise ValueError("a member occurs twice")
         size = file.seek(0, 2)
         limit = max(_USUAL_BYTES, _USUAL_RATIO * size) if max_bytes is None else max_bytes
-        takes = sum(info.file_size * (_JSON_GROWS if info.filename == MANIFEST else 1) for info in listed)
+        takes = sum(info.file_size * (_JSON_GROWTH if info.filename == MANIFEST else 1) for info in listed)
         if takes > limit:
             raise TooLargeError(
                 f"it would take up to {takes:,} bytes unpacked, more than the {limit:,} that are allowed; if you trust "
                 f"it, load it with max_bytes={takes}"
             )
 
-    def _opened(self, name: str) -> Any:
+    def _open_member(self, name: str) -> Any:
         info = self._members[name]
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(f"{name} is packed in a way that is not known")
         return self._box.open(info)
 
-    def _array(self, name: str) -> Array:
+    def _read_array(self, name: str) -> Array:
         """Read an array whose shape agrees with the size of its member, before memory is taken for it."""
         size = self._members[name].file_size
-        with self._opened(name) as member:
+        with self._open_member(name) as member:
             if np.lib.format.read_magic(member) != (1, 0):
                 raise ValueError(f"{name} is an array of an unknown version")
             shape, by_column, dtype = np.lib.format.read_array_header_1_0(member)
@@ -110,7 +111,7 @@ class Archive:
                 raise ValueError(f"{name} has the shape {shape}, which is not its size")
             flat = np.empty(math.prod(shape), dtype)
             view, start = flat.view(np.uint8), 0
-            for chunk in _chunks(member, flat.nbytes):
+            for chunk in _read_chunks(member, flat.nbytes):
                 view[start : start + len(chunk)] = np.frombuffer(chunk, np.uint8)
                 start += len(chunk)
             if dtype.kind == "b" and (view > 1).any():
@@ -118,7 +119,7 @@ class Archive:
         return flat.reshape(shape[::-1]).T if by_column else flat.reshape(shape)
 
 
-def _chunks(member: Any, size: int) -> Iterator[bytes]:
+def _read_chunks(member: Any, size: int) -> Iterator[bytes]:
     """Yield the ``size`` bytes of a member part by part; at the last of them zipfile compares the checksum."""
     left = size
     while left:

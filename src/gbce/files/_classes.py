@@ -15,7 +15,7 @@ from gbce.base import Choice, Outputs, Reading, Rule, Target
 from gbce.draws import SamplerInfo, Scene
 from gbce.space import read_value, write_value
 
-__all__ = ["KeptInfo", "KeptRule", "KeptTarget", "read_info", "read_rule", "read_target", "write_open"]
+__all__ = ["KeptInfo", "KeptRule", "KeptTarget", "read_info", "read_rule", "read_target", "write_object"]
 
 Written = dict[str, Any]
 _OURS = "gbce"  # built-in classes are known by their public names, wherever they live
@@ -93,7 +93,7 @@ def _refuse(kept: "KeptTarget | KeptRule") -> NoReturn:
     raise ValueError(f"{kept.written['label']} came from a file, and {kept.reason}")
 
 
-def write_open(thing: Target | Rule | SamplerInfo) -> Written:
+def write_object(thing: Target | Rule | SamplerInfo) -> Written:
     """Return a target, a rule or a report as plain data."""
     if isinstance(thing, (KeptTarget, KeptRule, KeptInfo)):
         return dict(thing.written)
@@ -114,12 +114,12 @@ def write_open(thing: Target | Rule | SamplerInfo) -> Written:
 
 def read_target(written: Written) -> Target:
     """Return a target as it was, or as plain data with its label."""
-    return _read_open(written, Target, KeptTarget)  # type: ignore[type-abstract]
+    return _read_object(written, Target, KeptTarget)  # type: ignore[type-abstract]
 
 
 def read_rule(written: Written) -> Rule:
     """Return a rule as it was, or as plain data with its label."""
-    return _read_open(written, Rule, KeptRule)  # type: ignore[type-abstract]
+    return _read_object(written, Rule, KeptRule)  # type: ignore[type-abstract]
 
 
 def read_info(written: Written) -> SamplerInfo:
@@ -131,10 +131,10 @@ def read_info(written: Written) -> SamplerInfo:
             **{name: _read(value) for name, value in written["options"].items() if name in usual}, written=written
         )
 
-    return _read_open(written, SamplerInfo, kept)
+    return _read_object(written, SamplerInfo, kept)
 
 
-def _read_open(written: Written, base: type[T], kept: Callable[[Written, str], T]) -> T:
+def _read_object(written: Written, base: type[T], kept: Callable[[Written, str], T]) -> T:
     if not (isinstance(written["type"], str) and isinstance(written["label"], str)):
         raise ValueError(f"{written!r:.80} has no type or no label")
     if "lost" in written:
@@ -179,7 +179,7 @@ def _write(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {"map": [[_write(key), _write(part)] for key, part in value.items()]}
     if isinstance(value, Target):
-        written = write_open(value)
+        written = write_object(value)
         if "lost" in written:
             raise TypeError(written["lost"])
         return {"target": written}

@@ -25,7 +25,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     It is written under another name, beside it; that file is locked for as long as its writer lives.
     """
     clear_leftovers(path.parent, path.name.__eq__)
-    partial, file = _begun(path)
+    partial, file = _open_partial(path)
     try:
         with file:
             yield file
@@ -61,7 +61,7 @@ def clear_leftovers(folder: Path, ours: Callable[[str], bool]) -> None:
                 (folder / name).unlink()
 
 
-def _begun(path: Path) -> tuple[Path, BinaryIO]:
+def _open_partial(path: Path) -> tuple[Path, BinaryIO]:
     """Begin a file beside ``path`` and lock it; begin again if it was cleared before it was locked."""
     while True:
         partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")

@@ -11,7 +11,7 @@ from gbce.base import Array, Query, Rule
 from gbce.draws import Draws, Points
 from gbce.explanation import Decision, Explanation, Status
 from gbce.files._archive import Archive, FileError, TooLargeError, write_archive
-from gbce.files._classes import read_info, read_rule, read_target, write_open
+from gbce.files._classes import read_info, read_rule, read_target, write_object
 from gbce.files._durable import whole_file
 from gbce.files._soundness import require_sound
 from gbce.metrics import Evaluation
@@ -20,14 +20,14 @@ from gbce.space import space_fields, space_of
 
 __all__ = ["FileError", "load", "save"]
 
-FORMAT = 6
-_POINTS = tuple(f.name for f in fields(Points))
-_DECIDED = ("x", "outputs", "loss", "reached", "cost", "beside")
-_DRAWS = ("pool_weights", "index", "weights", "prior_change", "log_base_weights")
+FORMAT = 6  # a file with another number is refused
+_POINT_ARRAYS = tuple(f.name for f in fields(Points))
+_DECISION_ARRAYS = ("x", "outputs", "loss", "reached", "cost", "beside")
+_DRAW_ARRAYS = ("pool_weights", "index", "weights", "prior_change", "log_base_weights")
 _NEEDED = (
-    *(f"{room}.{name}" for room in ("pool", "row") for name in _POINTS),
-    *(f"draws.{name}" for name in _DRAWS),
-    *(f"decisions.{name}" for name in _DECIDED),
+    *(f"{room}.{name}" for room in ("pool", "row") for name in _POINT_ARRAYS),
+    *(f"draws.{name}" for name in _DRAW_ARRAYS),
+    *(f"decisions.{name}" for name in _DECISION_ARRAYS),
     "decisions.figures",
     "decisions.errors",
     "mixture.weights",
@@ -44,7 +44,7 @@ def save(explanation: Explanation, path: str | Path) -> Path:
     """
     path = Path(path)
     with whole_file(path) as file:
-        write_archive(file, _manifest(explanation), _arrays(explanation), _plain)
+        write_archive(file, _manifest(explanation), _arrays(explanation), _as_plain)
     return path
 
 
@@ -100,7 +100,7 @@ def load(path: str | Path, *, max_bytes: int | None = None) -> Explanation:
             raise FileError(f"{path} has format {found!r}; this version of gbce reads format {FORMAT}")
         try:
             arrays = archive.arrays(_NEEDED, _POSSIBLE)
-            explanation = _rebuilt(archive.manifest, arrays)
+            explanation = _rebuild(archive.manifest, arrays)
             require_sound(explanation)
         except Exception as error:
             raise FileError(f"{path} is damaged: {type(error).__name__} {error}") from error
@@ -109,13 +109,13 @@ def load(path: str | Path, *, max_bytes: int | None = None) -> Explanation:
 
 def _arrays(explanation: Explanation) -> dict[str, Array]:
     draws = explanation.draws
-    arrays = {f"pool.{name}": getattr(draws.pool, name) for name in _POINTS}
-    arrays |= {f"row.{name}": getattr(explanation.row, name) for name in _POINTS}
-    arrays |= {f"draws.{name}": getattr(draws, name) for name in _DRAWS}
+    arrays = {f"pool.{name}": getattr(draws.pool, name) for name in _POINT_ARRAYS}
+    arrays |= {f"row.{name}": getattr(explanation.row, name) for name in _POINT_ARRAYS}
+    arrays |= {f"draws.{name}": getattr(draws, name) for name in _DRAW_ARRAYS}
     if draws.groups is not None:
         arrays["draws.groups"] = draws.groups
     decisions = explanation.decisions
-    for name in _DECIDED:
+    for name in _DECISION_ARRAYS:
         arrays[f"decisions.{name}"] = np.array([getattr(decision, name) for decision in decisions])
     for name in ("figures", "errors"):
         arrays[f"decisions.{name}"] = np.array([list(getattr(decision, name).values()) for decision in decisions])
@@ -131,13 +131,13 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "space": space_fields(space),
-        "target": write_open(explanation.target),
+        "target": write_object(explanation.target),
         "models": explanation.models,
         "identities": explanation.query.identities,
         "sparse": explanation.query.sparse,
-        "mixture": {"eta": explanation.mixture.eta, "combine": _combine_written(explanation.mixture.combine)},
+        "mixture": {"eta": explanation.mixture.eta, "combine": _write_combine(explanation.mixture.combine)},
         "evaluation": evaluation,
-        "rules": [write_open(rule) for rule in explanation.rules],
+        "rules": [write_object(rule) for rule in explanation.rules],
         "seed": explanation.seed,
         "draws": {
             "resampled": draws.resampled,
@@ -146,8 +146,8 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
             "rungs": draws.rungs,
             "evidence_inflation": draws.evidence_inflation,
         },
-        "sampler": write_open(draws.info),
-        "decisions": _decision_words(explanation),
+        "sampler": write_object(draws.info),
+        "decisions": _decision_texts(explanation),
         "status": str(explanation.status),
         "notes": explanation.notes,
         "n_model_calls": explanation.n_model_calls,
@@ -156,16 +156,16 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _combine_written(combine: Combine) -> Any:
+def _write_combine(combine: Combine) -> Any:
     return {"t": float(combine.t)} if isinstance(combine, Entropic) else combine
 
 
-def _combine_read(written: Any) -> Combine:
+def _read_combine(written: Any) -> Combine:
     return Entropic(written["t"]) if isinstance(written, dict) else written
 
 
-def _decision_words(explanation: Explanation) -> dict[str, Any]:
-    """Return what of the decisions is no number: labels, which of the rules chose each, the names of their figures."""
+def _decision_texts(explanation: Explanation) -> dict[str, Any]:
+    """Return what is not a number: labels, which of the rules chose each decision, names of figures."""
     decisions = explanation.decisions
     position = {id(rule): i for i, rule in enumerate(explanation.rules)}
     return {
@@ -176,24 +176,24 @@ def _decision_words(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
+def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
     evaluation = manifest["evaluation"]
     if evaluation["noise"] is None:
         evaluation["noise"] = _lost_noise
     draws = Draws(
-        pool=_points(arrays, "pool"),
-        **cast(dict[str, Any], {name: arrays[f"draws.{name}"] for name in _DRAWS}),
+        pool=_read_points(arrays, "pool"),
+        **cast(dict[str, Any], {name: arrays[f"draws.{name}"] for name in _DRAW_ARRAYS}),
         groups=arrays.get("draws.groups"),
         info=read_info(manifest["sampler"]),
         **manifest["draws"] | {"rungs": tuple(manifest["draws"]["rungs"])},
     )
-    space, row = space_of(manifest["space"]), _points(arrays, "row")
+    space, row = space_of(manifest["space"]), _read_points(arrays, "row")
     query = Query(
         space=space,
         target=read_target(manifest["target"]),
         models=tuple(manifest["models"]),
         mixture=Mixture(
-            manifest["mixture"]["eta"], arrays["mixture.weights"], _combine_read(manifest["mixture"]["combine"])
+            manifest["mixture"]["eta"], arrays["mixture.weights"], _read_combine(manifest["mixture"]["combine"])
         ),
         evaluation=Evaluation(**evaluation),
         rules=tuple(read_rule(written) for written in manifest["rules"]),
@@ -206,7 +206,7 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
     return Explanation(
         query=query,
         draws=draws,
-        decisions=_decisions(manifest["decisions"], query.rules, arrays),
+        decisions=_read_decisions(manifest["decisions"], query.rules, arrays),
         status=Status(manifest["status"]),
         notes=tuple(manifest["notes"]),
         n_model_calls=manifest["n_model_calls"],
@@ -215,22 +215,22 @@ def _rebuilt(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
     )
 
 
-def _points(arrays: dict[str, Array], prefix: str) -> Points:
-    return Points(**{name: arrays[f"{prefix}.{name}"] for name in _POINTS})
+def _read_points(arrays: dict[str, Array], prefix: str) -> Points:
+    return Points(**{name: arrays[f"{prefix}.{name}"] for name in _POINT_ARRAYS})
 
 
-def _decisions(words: dict[str, Any], rules: tuple[Rule, ...], arrays: dict[str, Array]) -> tuple[Decision, ...]:
-    labels = words["labels"]
-    for name in (*_DECIDED, "figures", "errors"):
+def _read_decisions(texts: dict[str, Any], rules: tuple[Rule, ...], arrays: dict[str, Array]) -> tuple[Decision, ...]:
+    labels = texts["labels"]
+    for name in (*_DECISION_ARRAYS, "figures", "errors"):
         if len(arrays[f"decisions.{name}"]) != len(labels):
             raise ValueError(f"there are {len(labels)} decisions, but {name} of {len(arrays[f'decisions.{name}'])}")
     return tuple(
         Decision(
             label=label,
-            rule=None if words["rules"][i] is None else rules[words["rules"][i]],
-            figures=dict(zip(words["figures"], arrays["decisions.figures"][i].tolist(), strict=True)),
-            errors=dict(zip(words["errors"], arrays["decisions.errors"][i].tolist(), strict=True)),
-            **{name: _scalar(arrays[f"decisions.{name}"][i]) for name in _DECIDED},
+            rule=None if texts["rules"][i] is None else rules[texts["rules"][i]],
+            figures=dict(zip(texts["figures"], arrays["decisions.figures"][i].tolist(), strict=True)),
+            errors=dict(zip(texts["errors"], arrays["decisions.errors"][i].tolist(), strict=True)),
+            **{name: _scalar(arrays[f"decisions.{name}"][i]) for name in _DECISION_ARRAYS},
         )
         for i, label in enumerate(labels)
     )
@@ -245,7 +245,7 @@ def _lost_noise(rng: np.random.Generator, n: int) -> Array:
     raise ValueError("the execution noise was a function, which a file does not keep; give the rule a noise of its own")
 
 
-def _plain(value: Any) -> Any:
+def _as_plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

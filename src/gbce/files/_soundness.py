@@ -21,7 +21,7 @@ Test = Callable[[Array], Any]
 def require_sound(explanation: Explanation) -> None:
     """Refuse what no explanation holds; the error names it."""
     draws, d, k = explanation.draws, len(explanation.space), len(explanation.models)
-    _require_words(explanation)
+    _require_texts(explanation)
     latent = draws.pool.z.shape[1:]
     if len(latent) != 1 or not len(draws.pool):
         raise ValueError("the pool has no points, or none with coordinates")
@@ -30,7 +30,7 @@ def require_sound(explanation: Explanation) -> None:
     _require_draws(draws, d)
     for decision in explanation.decisions:
         _require_decision(decision, explanation.space, k)
-    _require("mixture.weights", explanation.mixture.weights, (k,), "f", _shares)
+    _require("mixture.weights", explanation.mixture.weights, (k,), "f", _sum_to_one)
     explanation.space.frame(explanation.row.x)  # levels and dtypes make a table
 
 
@@ -43,35 +43,35 @@ def _require(name: str, array: Array, shape: tuple[int, ...], kinds: str, sound:
         raise ValueError(f"{name} holds values that it cannot have")
 
 
-def _known(array: Array) -> Array:
+def _not_nan(array: Array) -> Array:
     return ~np.isnan(array)
 
 
-def _any(array: Array) -> bool:
+def _anything(array: Array) -> bool:
     return True
 
 
-def _shares(array: Array) -> bool:
+def _sum_to_one(array: Array) -> bool:
     """Whether these are weights that sum to one; a comparison with NaN is false."""
     return bool((array >= 0).all() and abs(array.sum() - 1.0) <= _SUM_SLACK)
 
 
-def _positions(n: int) -> Test:
+def _positions_in(n: int) -> Test:
     return lambda array: (array >= 0) & (array < n)
 
 
 def _require_points(room: str, points: Points, n: int, m: int, space: Space, k: int) -> None:
     _require(f"{room}.z", points.z, (n, m), "f", np.isfinite)
-    _require(f"{room}.x", points.x, (n, len(space)), "f", _inside(space))
+    _require(f"{room}.x", points.x, (n, len(space)), "f", _values_of(space))
     for name in ("outputs", "loss"):  # a loss may be infinite, and is shown as the output where there are several
-        _require(f"{room}.{name}", getattr(points, name), (n, k), "f", _known)
-    _require(f"{room}.reached", points.reached, (n, k), "b", _any)
+        _require(f"{room}.{name}", getattr(points, name), (n, k), "f", _not_nan)
+    _require(f"{room}.reached", points.reached, (n, k), "b", _anything)
     for name in ("cost", "log_correction"):
-        _require(f"{room}.{name}", getattr(points, name), (n,), "f", _known)
+        _require(f"{room}.{name}", getattr(points, name), (n,), "f", _not_nan)
 
 
-def _inside(space: Space) -> Test:
-    """Return what tells whether values ``(..., d)`` are some that the features have."""
+def _values_of(space: Space) -> Test:
+    """Return a test of whether values ``(..., d)`` are some that the features can have."""
     may_lack = np.array([feature.missing is not None for feature in space.features]) | space.is_computed
     levels = np.array([len(feature.levels) if feature.levels else np.inf for feature in space.features])
     leveled = np.isfinite(levels)
@@ -85,13 +85,13 @@ def _inside(space: Space) -> Test:
 
 def _require_draws(draws: Draws, d: int) -> None:
     n = len(draws.pool)
-    _require("draws.pool_weights", draws.pool_weights, (n,), "f", _shares)
-    _require("draws.index", draws.index, (len(draws.index),), "iu", _positions(n))
-    _require("draws.weights", draws.weights, (len(draws.index),), "f", _shares)
+    _require("draws.pool_weights", draws.pool_weights, (n,), "f", _sum_to_one)
+    _require("draws.index", draws.index, (len(draws.index),), "iu", _positions_in(n))
+    _require("draws.weights", draws.weights, (len(draws.index),), "f", _sum_to_one)
     _require("draws.prior_change", draws.prior_change, (d,), "f", lambda change: change >= 0)
-    _require("draws.log_base_weights", draws.log_base_weights, (n,), "f", _known)
+    _require("draws.log_base_weights", draws.log_base_weights, (n,), "f", _not_nan)
     if draws.groups is not None:
-        _require("draws.groups", draws.groups, (n,), "iu", _positions(n))
+        _require("draws.groups", draws.groups, (n,), "iu", _positions_in(n))
     numbers: Sequence[Any] = (draws.log_evidence, draws.log_evidence_se, draws.evidence_inflation, *draws.rungs)
     if not draws.rungs or not all(is_number(number) and number == number for number in numbers):
         raise ValueError("the evidence or the rungs of the draws are no numbers")
@@ -106,15 +106,15 @@ def _require_draws(draws: Draws, d: int) -> None:
 
 def _require_decision(decision: Decision, space: Space, k: int) -> None:
     room = f"decision {decision.label!r}:"
-    _require(f"{room} x", decision.x, (len(space),), "f", _inside(space))
+    _require(f"{room} x", decision.x, (len(space),), "f", _values_of(space))
     for name in ("outputs", "loss"):
-        _require(f"{room} {name}", getattr(decision, name), (k,), "f", _known)
-    _require(f"{room} reached", decision.reached, (k,), "b", _any)
+        _require(f"{room} {name}", getattr(decision, name), (k,), "f", _not_nan)
+    _require(f"{room} reached", decision.reached, (k,), "b", _anything)
     if not is_number(decision.cost) or np.isnan(decision.cost):  # the other figures may not have been computed
         raise ValueError(f"{room} cost is no number")
 
 
-def _require_words(explanation: Explanation) -> None:
+def _require_texts(explanation: Explanation) -> None:
     texts = (*explanation.models, *explanation.notes, explanation.status, *(one.label for one in explanation.decisions))
     if not explanation.models or not all(isinstance(text, str) for text in texts):
         raise ValueError("names and notes must be texts, and there must be a model")

@@ -4,20 +4,42 @@ from typing import TYPE_CHECKING, Any
 
 from gbce.metrics._diagnostics import Diagnosis, Judgement, Verdict
 from gbce.metrics._disagreement import Disagreement, disagreement, disagreement_sentence
-from gbce.metrics._distributional import Figure, figures, importance, most_moved, stability, success_probability, tail
+from gbce.metrics._distributional import (
+    FIGURE_TITLES,
+    Figure,
+    figures,
+    importance,
+    most_moved,
+    stability,
+    success_probability,
+    tail,
+)
 from gbce.metrics._evaluation import Evaluation
-from gbce.metrics._frontier import at_levels, costs, frontier_table, near_front, pareto
-from gbce.metrics._noise import Noise, offsets, require_noise, under_noise
+from gbce.metrics._frontier import costs, frontier_table, near_front, pareto_front, positions_at_levels
+from gbce.metrics._noise import Noise, evaluate_under_noise, offsets, require_noise
 from gbce.metrics._path import eta_path
-from gbce.metrics._pointwise import Neighbours, evaluate_figures, open_errors, open_figures, robustness
-from gbce.metrics._predictive import FEWEST_MODELS, next_model
-from gbce.metrics._survival import survival_table, wilson
+from gbce.metrics._pointwise import (
+    POINT_FIGURES,
+    Neighbours,
+    PointFigure,
+    evaluate_figures,
+    robustness,
+    unknown_errors,
+    unknown_figures,
+)
+from gbce.metrics._predictive import FEWEST_MODELS, next_model_probability
+from gbce.metrics._shares import PRINTED_Z_95, ROUNDS_TO_ZERO, wilson
+from gbce.metrics._survival import survival_table
 
 if TYPE_CHECKING:
     from gbce.stress import survival
 
 __all__ = [
     "FEWEST_MODELS",
+    "FIGURE_TITLES",
+    "POINT_FIGURES",
+    "PRINTED_Z_95",
+    "ROUNDS_TO_ZERO",
     "Diagnosis",
     "Disagreement",
     "Evaluation",
@@ -25,23 +47,23 @@ __all__ = [
     "Judgement",
     "Neighbours",
     "Noise",
+    "PointFigure",
     "Verdict",
-    "at_levels",
     "costs",
     "disagreement",
     "disagreement_sentence",
     "eta_path",
     "evaluate_figures",
+    "evaluate_under_noise",
     "figures",
     "frontier_table",
     "importance",
     "most_moved",
     "near_front",
-    "next_model",
+    "next_model_probability",
     "offsets",
-    "open_errors",
-    "open_figures",
-    "pareto",
+    "pareto_front",
+    "positions_at_levels",
     "require_noise",
     "robustness",
     "stability",
@@ -49,7 +71,8 @@ __all__ = [
     "survival",
     "survival_table",
     "tail",
-    "under_noise",
+    "unknown_errors",
+    "unknown_figures",
     "wilson",
 ]
 

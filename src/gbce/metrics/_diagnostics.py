@@ -8,6 +8,7 @@ import numpy as np
 
 from gbce._numerics import ENOUGH_ESS, MAX_PARETO_K, pareto_k
 from gbce.draws import Draws, SamplerInfo
+from gbce.metrics._shares import PRINTED_Z_95
 from gbce.posterior import Mixture
 
 __all__ = ["Diagnosis", "Judgement", "Verdict"]
@@ -111,10 +112,12 @@ class Diagnosis:
     def judge(self) -> Judgement:
         """Return whether to trust the draws, and what to do if not."""
         if not self.info.complete:
-            ended = f"the budget ran out at eta = {self.rungs[-1]:g}, with {self._counted}; allow more rows or time"
+            ended = (
+                f"the budget ran out at eta = {self.rungs[-1]:g}, with {self._count_of_draws}; allow more rows or time"
+            )
             return _judgement(Verdict.NOT_FINISHED, f": {ended}")
         if self.ess < ENOUGH_ESS:
-            return _judgement(Verdict.NOT_SAMPLED, f": only {self._counted}; {self.info.advice}")
+            return _judgement(Verdict.NOT_SAMPLED, f": only {self._count_of_draws}; {self.info.advice}")
         doubts = self._doubts()
         if doubts:
             return _judgement(Verdict.CARE, f", because {doubts[0]}; {self.info.advice}")
@@ -122,17 +125,17 @@ class Diagnosis:
         if self.info.r_hat is not None:
             detail = f"R-hat {self.info.r_hat:.3f}"
         if self.info.tempered:
-            detail = f"log evidence within {1.96 * self.log_evidence_se:.2f}"
-        return _judgement(Verdict.TRUSTWORTHY, f": {self._counted}" + (f", {detail}" if detail else ""))
+            detail = f"log evidence within {PRINTED_Z_95 * self.log_evidence_se:.2f}"
+        return _judgement(Verdict.TRUSTWORTHY, f": {self._count_of_draws}" + (f", {detail}" if detail else ""))
 
     @property
-    def _counted(self) -> str:
-        """Effective draws, and out of what."""
+    def _count_of_draws(self) -> str:
+        """The number of effective draws, and where they come from, in words."""
         count = f"{self.ess:,.0f} effective draws"
         return f"{count} from {self.info.runs}" if self.info.runs else f"{count} out of {self.n_evaluated:,} candidates"
 
     def _doubts(self) -> list[str]:
-        """Reasons for care, the gravest first."""
+        """Return reasons for care, the gravest first."""
         r_hat = 1.0 if self.info.r_hat is None else self.info.r_hat
         reasons = [
             (r_hat > MAX_R_HAT, f"the chains have not come together (R-hat {r_hat:.2f})"),
@@ -149,7 +152,7 @@ class Diagnosis:
                 self.pareto_k > MAX_PARETO_K,
                 f"few candidates carry most of the weight (Pareto k {self.pareto_k:.2f})",
             ),
-            (self.ess < GOOD_ESS, f"there are only {self._counted}"),
+            (self.ess < GOOD_ESS, f"there are only {self._count_of_draws}"),
         ]
         return [reason for holds, reason in reasons if holds]
 

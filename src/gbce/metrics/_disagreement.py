@@ -7,15 +7,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gbce._numerics import TINY
 from gbce._validation import printable
 from gbce.base import Array
 from gbce.draws import Draws
 from gbce.metrics._distributional import expectation, success_probability
+from gbce.metrics._shares import ROUNDS_TO_ZERO
 from gbce.space import Space
 
 __all__ = ["Disagreement", "disagreement", "disagreement_sentence"]
 
-_CLEAR = 3.0  # standard errors that a difference must have to be worth a word
+# Differences that the sentence names must be clear and large; both limits were chosen by hand, and no table or decision
+# depends on them.
+_CLEAR = 3.0  # standard errors: by chance alone 0.3% of differences are larger
 _LARGE = 0.2  # in units of the feature's scale, or as a probability
 
 
@@ -70,7 +74,7 @@ def disagreement(draws: Draws, space: Space, free: Array, models: tuple[str, ...
     overall = success_probability(draws, differ)
     yes = reached @ share
     # a model agrees with itself: such pairs are left out
-    pair = expectation(draws, 2.0 * yes * (1.0 - yes) / max(1.0 - float(np.square(share).sum()), 1e-300))
+    pair = expectation(draws, 2.0 * yes * (1.0 - yes) / max(1.0 - float(np.square(share).sum()), TINY))
     first = outputs[draws.index, 0]
     own = float(np.sqrt(draws.weights @ np.square(first - draws.weights @ first)))
     between = draws.mean(np.sqrt(np.square(outputs - (outputs @ share)[:, None]) @ share))
@@ -79,7 +83,7 @@ def disagreement(draws: Draws, space: Space, free: Array, models: tuple[str, ...
         (names[a], names[b]): success_probability(draws, reached[:, a] != reached[:, b])
         for a, b in combinations(range(len(names)), 2)
     }
-    where = _where(draws, space, free, differ)
+    where = _locate_disagreement(draws, space, free, differ)
     return Disagreement(
         overall=pd.Series(
             {
@@ -104,13 +108,12 @@ def disagreement(draws: Draws, space: Space, free: Array, models: tuple[str, ...
 def disagreement_sentence(draws: Draws, space: Space, free: Array, weights: Array) -> str:
     """Return the sentence alone, without looking at pairs of models."""
     _, reached, differ = _verdicts(draws, weights)
-    return _sentence(
-        float(draws.mean(differ.astype(float))), bool(reached[draws.index].all()), _where(draws, space, free, differ)
-    )
+    where = _locate_disagreement(draws, space, free, differ)
+    return _sentence(float(draws.mean(differ.astype(float))), bool(reached[draws.index].all()), where)
 
 
 def _verdicts(draws: Draws, weights: Array) -> tuple[Array, Array, Array]:
-    """Positions ``(k,)`` of the models that count, their verdicts on the pool ``(N, k)``, and where these differ."""
+    """Return which models count ``(k,)``, their verdicts on the pool ``(N, k)``, and where these differ ``(N,)``."""
     counted = np.flatnonzero(weights > 0)
     if len(counted) < 2:
         raise ValueError(
@@ -120,34 +123,34 @@ def _verdicts(draws: Draws, weights: Array) -> tuple[Array, Array, Array]:
     return counted, reached, np.asarray(reached.any(axis=1) & ~reached.all(axis=1))
 
 
-def _where(draws: Draws, space: Space, free: Array, differ: Array) -> pd.DataFrame:
-    """Return, by feature, how draws with and without disagreement differ; nothing where there is only one sort."""
+def _locate_disagreement(draws: Draws, space: Space, free: Array, differ: Array) -> pd.DataFrame:
+    """Return, by feature, how draws with and without disagreement differ; no line if all draws are of one sort."""
     columns = ["difference", "se", "agree", "differ", "level"]
-    drawn = differ[draws.index]
-    if len(free) == 0 or drawn.all() or not drawn.any():
+    among_draws = differ[draws.index]
+    if len(free) == 0 or among_draws.all() or not among_draws.any():
         return pd.DataFrame(columns=columns, index=pd.Index([], name="feature", dtype=object))
-    lines = {space.names[j]: _difference(draws, space, int(j), differ) for j in free}
+    lines = {space.names[j]: _compare_feature(draws, space, int(j), differ) for j in free}
     table = pd.DataFrame.from_dict(lines, orient="index", columns=columns).rename_axis("feature")
     order = table["difference"].abs().fillna(-1.0).to_numpy(dtype=float).argsort(kind="stable")[::-1]
     return table.iloc[order]
 
 
-def _difference(draws: Draws, space: Space, j: int, differ: Array) -> tuple[Any, ...]:
+def _compare_feature(draws: Draws, space: Space, j: int, differ: Array) -> tuple[Any, ...]:
     feature, column = space.features[j], draws.pool.x[:, j]
     known = ~np.isnan(column)
     if not feature.unordered:
-        line = _gap(draws, np.where(known, column, 0.0), known, differ)
+        line = _mean_gap(draws, np.where(known, column, 0.0), known, differ)
         return (line[0] / feature.scale, line[1] / feature.scale, *line[2:], None)
     levels = [
-        (_gap(draws, (column == code).astype(float), known, differ), level)
+        (_mean_gap(draws, (column == code).astype(float), known, differ), level)
         for code, level in enumerate(feature.levels or ())
     ]
     line, level = max(levels, key=lambda found: abs(np.nan_to_num(found[0][0])))
     return (*line, level)
 
 
-def _gap(draws: Draws, values: Array, known: Array, differ: Array) -> tuple[float, float, float, float]:
-    """Difference of the means of known values ``(N,)`` with and without disagreement, its error, and both means."""
+def _mean_gap(draws: Draws, values: Array, known: Array, differ: Array) -> tuple[float, float, float, float]:
+    """Compare the means of known values ``(N,)`` with and without disagreement: difference, its error, both means."""
     means, influence = [], np.zeros(len(values))
     for sign, group in ((-1.0, ~differ & known), (1.0, differ & known)):
         mass = float(draws.mean(group.astype(float)))
@@ -162,7 +165,8 @@ def _gap(draws: Draws, values: Array, known: Array, differ: Array) -> tuple[floa
 def _sentence(differ: float, all_reach: bool, where: pd.DataFrame) -> str:
     if differ == 0:
         return "the models agree about every draw" + (": all reach the target" if all_reach else "")
-    text = f"the models disagree about {'less than 1' if differ < 0.005 else f'{100 * differ:.0f}'}% of the draws"
+    percent = "less than 1" if differ < ROUNDS_TO_ZERO else f"{100 * differ:.0f}"
+    text = f"the models disagree about {percent}% of the draws"
     if len(where) == 0:
         return text
     name, top = where.index[0], where.iloc[0]

@@ -10,15 +10,16 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from gbce._numerics import weighted_quantile
+from gbce._numerics import SHARE_ROUNDING, TINY, NORMAL_975, weighted_quantile
 from gbce.base import Array
 from gbce.draws import Draws, Points
-from gbce.metrics._pointwise import binomial
+from gbce.metrics._shares import share_and_error
 from gbce.space import Centre, Places, Space
 
 __all__ = [
+    "FIGURE_TITLES",
     "Figure",
-    "Measured",
+    "PoolGeometry",
     "figures",
     "first_figures",
     "importance",
@@ -28,8 +29,15 @@ __all__ = [
     "tail",
 ]
 
-
-_WIDE = 1.959964  # standard errors on either side that cover 95%
+FIGURE_TITLES = {  # in summaries and pictures; a figure that is not here goes by its name
+    "success_probability": "success probability",
+    "tail": "tail loss",
+    "stability": "stability (total variance)",
+    "expected_loss": "expected loss",
+    "expected_distance": "expected distance",
+    "log_evidence": "log evidence",
+}
+_NO_VARIANCE = 1e-9  # of the influence of a quantile: what is less is rounding, and nearly all losses are equal
 
 
 class Figure(NamedTuple):
@@ -62,8 +70,7 @@ def success_probability(draws: Draws, reached: Array) -> Figure:
     drawn = reached[draws.index]
     if drawn.any() and not drawn.all():
         return figure
-    n = draws.ess if not draws.resampled else 1.0 / (1.0 / draws.ess + 1.0 / len(draws))
-    share, se = binomial(np.array(float(drawn.all())), n)
+    share, se = share_and_error(np.array(float(drawn.all())), _n_independent(draws))
     return Figure(float(share), float(se))
 
 
@@ -77,12 +84,12 @@ def tail(draws: Draws, loss: Array, alpha: float) -> Figure:
     """
     own, level = loss[draws.index], 1.0 - alpha
     t = weighted_quantile(own, draws.weights, level)
-    error = _WIDE * _share_error(draws, loss, t, level)
+    error = NORMAL_975 * _share_error(draws, loss, t, level)
     low = weighted_quantile(own, draws.weights, max(level - error, 0.0))
     # the first loss with more than that share at or below it: a share that is just attained does not rule it out
-    high = weighted_quantile(own, draws.weights, min(level + error + 1e-9, 1.0))
+    high = weighted_quantile(own, draws.weights, min(level + error + SHARE_ROUNDING, 1.0))
     longer = max((high - t) if high > t else 0.0, (t - low) if t > low else 0.0)
-    return Figure(t, longer / _WIDE, (low, high))
+    return Figure(t, longer / NORMAL_975, (low, high))
 
 
 def _share_error(draws: Draws, loss: Array, t: float, level: float) -> float:
@@ -97,11 +104,16 @@ def _share_error(draws: Draws, loss: Array, t: float, level: float) -> float:
     split = min(max((level - less) / equal, 0.0), 1.0)
     influence = (loss < t) + split * (loss == t) - level
     variance = float(draws.pool_weights @ np.square(influence))
-    if variance > 1e-9:
-        worth = variance / max(float(draws.standard_error(influence)) ** 2, 1e-300)
+    if variance > _NO_VARIANCE:
+        worth = variance / max(float(draws.standard_error(influence)) ** 2, TINY)
     else:  # nearly all draws are equal to t
-        worth = draws.ess if not draws.resampled else 1.0 / (1.0 / draws.ess + 1.0 / len(draws))
+        worth = _n_independent(draws)
     return float(np.sqrt(level * (1.0 - level) / max(worth, 1.0)))
+
+
+def _n_independent(draws: Draws) -> float:
+    """Return how many independent draws have the same error: of the pool, and of picking draws from it."""
+    return draws.ess if not draws.resampled else 1.0 / (1.0 / draws.ess + 1.0 / len(draws))
 
 
 def stability(draws: Draws, u: Places) -> Figure:
@@ -109,7 +121,7 @@ def stability(draws: Draws, u: Places) -> Figure:
     in_pool = np.bincount(draws.index, weights=draws.weights, minlength=len(u))
     squares = u.squares_from(Centre(draws.mean(u.axes), u.shares(in_pool)))
     # n - 1 in the divisor when the weights are equal
-    correction = 1.0 / max(1.0 - float(np.square(draws.weights).sum()), 1e-300)
+    correction = 1.0 / max(1.0 - float(np.square(draws.weights).sum()), TINY)
     value = float(draws.mean(squares)) * correction
     return Figure(value, float(draws.standard_error(squares - value)))
 
@@ -135,33 +147,33 @@ def most_moved(table: pd.DataFrame, n: int) -> list[str]:
     return [name for name in table.index if name in kept]
 
 
-class Measured(NamedTuple):
+class PoolGeometry(NamedTuple):
     """The pool's points in units of each feature's scale, and their distances ``(N,)`` from the row."""
 
     places: Places
     distance: Array
 
     @classmethod
-    def of(cls, pool: Points, space: Space, x0: Array) -> "Measured":
+    def of(cls, pool: Points, space: Space, x0: Array) -> "PoolGeometry":
         """Measure a pool: once for all weights that it may get."""
         return cls(space.embed(pool.x), space.distance(pool.x, x0))
 
 
-def first_figures(draws: Draws, measured: Measured, alpha: float) -> dict[str, Figure]:
+def first_figures(draws: Draws, geometry: PoolGeometry, alpha: float) -> dict[str, Figure]:
     """Figures of a posterior by name, under the first model."""
     pool = draws.pool
     return {
         "success_probability": success_probability(draws, pool.reached[:, 0]),
         "tail": tail(draws, pool.loss[:, 0], alpha),
-        "stability": stability(draws, measured.places),
+        "stability": stability(draws, geometry.places),
         "expected_loss": expectation(draws, pool.loss[:, 0]),
-        "expected_distance": expectation(draws, measured.distance),
+        "expected_distance": expectation(draws, geometry.distance),
     }
 
 
 def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[str, ...]) -> dict[str, Figure]:
     """All figures of a posterior by name; those of one model out of several carry its name in brackets."""
-    pool, table = draws.pool, first_figures(draws, Measured.of(draws.pool, space, x0), alpha)
+    pool, table = draws.pool, first_figures(draws, PoolGeometry.of(draws.pool, space, x0), alpha)
     if len(models) > 1:
         for k, name in enumerate(models):
             table[f"success_probability[{name}]"] = success_probability(draws, pool.reached[:, k])

@@ -14,11 +14,11 @@ from gbce.base import Array
 from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.space import Space
 
-__all__ = ["Noise", "offsets", "require_noise", "under_noise"]
+__all__ = ["Noise", "evaluate_under_noise", "offsets", "require_noise"]
 
 Noise = float | Sequence[float] | Mapping[str, float] | Callable[[np.random.Generator, int], Array]
 
-_MAX_CELLS = 10_000_000  # floats in one perturbed batch
+_MAX_CELLS = 10_000_000  # numbers in one perturbed batch: 80 MB
 
 
 def offsets(noise: Noise, space: Space, rng: np.random.Generator, n: int) -> Array:
@@ -37,7 +37,7 @@ def offsets(noise: Noise, space: Space, rng: np.random.Generator, n: int) -> Arr
     return np.where(np.logical_and(movable, ~space.is_computed), drawn, 0.0)
 
 
-def under_noise(
+def evaluate_under_noise(
     posterior: GibbsPosterior, space: Space, x: Array, shifts: Array, *, first_only: bool = False
 ) -> Evaluated:
     """Evaluate every point ``(k, d)`` under every offset ``(n, d)``: arrays ``(k, n, K)``, in few model calls."""

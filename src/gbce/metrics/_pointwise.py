@@ -4,6 +4,7 @@ Loss and distance (L_pt and D_pt) need no code of their own: the loss comes with
 distance is Euclidean in units of each feature's scale.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,44 +13,60 @@ import numpy as np
 from gbce._numerics import JUDGING, stream
 from gbce.base import Array, Query
 from gbce.budget import BudgetSpentError
-from gbce.metrics._noise import offsets, under_noise
+from gbce.metrics._noise import evaluate_under_noise, offsets
+from gbce.metrics._shares import share_and_error
 from gbce.posterior import GibbsPosterior
 from gbce.space import Places, Space
 
-__all__ = ["Neighbours", "PointFigures", "evaluate_figures", "open_errors", "open_figures", "robustness"]
+__all__ = [
+    "POINT_FIGURES", "Neighbours", "PointFigure", "PointValues", "evaluate_figures", "robustness",
+    "unknown_errors", "unknown_figures",
+]  # fmt: skip
 
-_FEWEST_PERTURBED = 10  # copies, below which robustness is not worth a number: its error is above 0.15
+_FEWEST_PERTURBED = 10  # copies below which robustness is not worth a number: the error of a share is up to 0.16
 
 
-class PointFigures(NamedTuple):
+class PointFigure(NamedTuple):
+    """A figure of single points, as tables, files and summaries show it beside loss, distance and verdict.
+
+    Parameters
+    ----------
+    name : str
+        Of its column.
+    meaning : str
+        What it is, in a few words, for the legend of a summary.
+    evaluate : function of a query, a posterior, points ``(k, d)`` and training rows
+        Returns values ``(k,)`` and their Monte Carlo errors ``(k,)``, or ``None`` instead of errors.
+    has_error : bool
+        Whether it has a Monte Carlo error, which stands in a column of its own.
+    """
+
+    name: str
+    meaning: str
+    evaluate: Callable[[Query, GibbsPosterior, Array, "Neighbours"], tuple[Array, Array | None]]
+    has_error: bool = False
+
+
+class PointValues(NamedTuple):
     """Figures of ``k`` points by name, each ``(k,)``, and the Monte Carlo errors of those that have one."""
 
     values: dict[str, Array]
     errors: dict[str, Array]
 
 
-def evaluate_figures(query: Query, posterior: GibbsPosterior, x: Array, neighbours: "Neighbours") -> PointFigures:
-    """Return every figure of points ``(k, d)`` that a table shows beside loss, distance and verdict.
-
-    A figure that is added here, and to :func:`open_figures`, appears in tables and files. One that the budget does not
-    allow is NaN.
-    """
-    robust, robust_se = _robustness_within(query, posterior, x)
-    near = neighbours.plausibility(x, query.evaluation.neighbours)
-    return PointFigures({"robustness": robust, "plausibility": near}, {"robustness": robust_se})
-
-
-def open_figures() -> dict[str, float]:
-    """Return the figures of a point that nobody was asked about."""
-    return {"robustness": float("nan"), "plausibility": float("nan")}
+def evaluate_figures(query: Query, posterior: GibbsPosterior, x: Array, neighbours: "Neighbours") -> PointValues:
+    """Return every figure in :data:`POINT_FIGURES` of points ``(k, d)``; one that the budget does not allow is NaN."""
+    found = PointValues({}, {})
+    for figure in POINT_FIGURES:
+        found.values[figure.name], error = figure.evaluate(query, posterior, x, neighbours)
+        if error is not None:
+            found.errors[figure.name] = error
+    return found
 
 
-def open_errors() -> dict[str, float]:
-    """Return the errors of these."""
-    return {"robustness": float("nan")}
-
-
-def _robustness_within(query: Query, posterior: GibbsPosterior, x: Array) -> tuple[Array, Array]:
+def _robustness_within_budget(
+    query: Query, posterior: GibbsPosterior, x: Array, neighbours: "Neighbours"
+) -> tuple[Array, Array]:
     """Return robustness and its error under as many copies as the budget allows, or NaN."""
     evaluation, unknown = query.evaluation, np.full(len(x), np.nan)
     shifts = offsets(evaluation.noise, query.space, stream(query.seed, JUDGING), evaluation.n_perturb)
@@ -58,8 +75,33 @@ def _robustness_within(query: Query, posterior: GibbsPosterior, x: Array) -> tup
         return unknown, unknown
     try:
         return robustness(posterior, query.space, x, shifts)
-    except BudgetSpentError:  # time ran out earlier than was foreseen
+    except BudgetSpentError:  # time ran out earlier than expected
         return unknown, unknown
+
+
+def _plausibility(
+    query: Query, posterior: GibbsPosterior, x: Array, neighbours: "Neighbours"
+) -> tuple[Array, Array | None]:
+    return neighbours.plausibility(x, query.evaluation.neighbours), None
+
+
+# One entry is all that a new figure takes: tables, files, batches and summaries go by this list.
+POINT_FIGURES = (
+    PointFigure(
+        "robustness", "share that still succeeds under execution noise", _robustness_within_budget, has_error=True
+    ),
+    PointFigure("plausibility", "mean distance to the nearest training rows", _plausibility),
+)
+
+
+def unknown_figures() -> dict[str, float]:
+    """Return the figures of a point for which none was computed: NaN by name."""
+    return {figure.name: float("nan") for figure in POINT_FIGURES}
+
+
+def unknown_errors() -> dict[str, float]:
+    """Return the errors of figures that were not computed: NaN by name."""
+    return {figure.name: float("nan") for figure in POINT_FIGURES if figure.has_error}
 
 
 def robustness(posterior: GibbsPosterior, space: Space, x: Array, shifts: Array) -> tuple[Array, Array]:
@@ -81,18 +123,8 @@ def robustness(posterior: GibbsPosterior, space: Space, x: Array, shifts: Array)
     tuple of two arrays of shape (k,)
         Rb and its standard error.
     """
-    reached = under_noise(posterior, space, x, shifts, first_only=True).reached[:, :, 0]
-    return binomial(reached.mean(axis=1), len(shifts))
-
-
-def binomial(share: Array, n: float) -> tuple[Array, Array]:
-    """Return a share of ``n`` trials and its standard error, which is not zero at shares of 0 and 1.
-
-    There Agresti and Coull's two extra successes and failures stand in: none in 200 trials is not "impossible".
-    """
-    adjusted = np.where((share == 0) | (share == 1), (share * n + 2) / (n + 4), share)
-    size = np.where((share == 0) | (share == 1), n + 4, n)
-    return share, np.sqrt(adjusted * (1 - adjusted) / size)
+    reached = evaluate_under_noise(posterior, space, x, shifts, first_only=True).reached[:, :, 0]
+    return share_and_error(reached.mean(axis=1), len(shifts))
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from scipy.special import stdtr
 
 from gbce.base import Array
 
-__all__ = ["FEWEST_MODELS", "next_model"]
+__all__ = ["FEWEST_MODELS", "next_model_probability"]
 
-FEWEST_MODELS = 4
+FEWEST_MODELS = 4  # fewer leave two degrees of freedom or less, and Student's law without a finite variance
 
 
-def next_model(outputs: Array, weights: Array, accepted: tuple[float, float]) -> Array:
+def next_model_probability(outputs: Array, weights: Array, accepted: tuple[float, float]) -> Array:
     """Return the probability that one more model's output is accepted.
 
     The outputs of the models at a point count as a sample from a normal distribution with unknown mean and variance,
@@ -34,7 +34,7 @@ def next_model(outputs: Array, weights: Array, accepted: tuple[float, float]) ->
     Examples
     --------
     >>> said = np.array([[0.4, 0.6, 0.55, 0.65], [0.8, 0.82, 0.79, 0.81]])
-    >>> next_model(said, np.full(4, 0.25), (0.5, np.inf)).round(2)
+    >>> next_model_probability(said, np.full(4, 0.25), (0.5, np.inf)).round(2)
     array([0.65, 1.  ])
     """
     square = float(np.square(weights).sum())

@@ -5,10 +5,9 @@ import pandas as pd
 
 from gbce.base import Array
 from gbce.draws import Draws
+from gbce.metrics._shares import wilson
 
-__all__ = ["survival_table", "wilson"]
-
-_Z = 1.959964
+__all__ = ["survival_table"]
 
 
 def survival_table(
@@ -43,7 +42,7 @@ def survival_table(
     spread = 1.0 / draws.ess + (1.0 / len(draws) if draws.resampled else 0.0)
     if which is not None and len(which) < len(weight):
         weight = weight[which] / weight[which].sum()
-        spread += float(np.square(weight).sum())  # that of picking some of them
+        spread += float(np.square(weight).sum())  # from picking only some of them
     share, under_all = drawn @ weights, np.asarray(drawn[:, counts].all(axis=1))
     mean = _mean(weight, share)
     size = 1.0 / spread
@@ -62,15 +61,3 @@ def survival_table(
 def _mean(weight: Array, values: Array) -> float:
     """Weighted mean, NaN of nothing."""
     return float(weight @ values) if len(values) else float("nan")
-
-
-def wilson(share: Array, n: float | Array, z: float = _Z) -> tuple[Array, Array]:
-    """Return Wilson's interval of shares of ``n`` trials; at shares of 0 and 1 it still has a width.
-
-    Of a mean of figures between zero and one it is at least as wide as it has to be: none varies more than a verdict.
-    """
-    share = np.asarray(share, dtype=float)
-    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    # at shares of 0 and 1 one end is the share itself, but for its last bit
-    return np.clip(middle - half, 0.0, share), np.clip(middle + half, share, 1.0)

@@ -6,9 +6,10 @@ import numpy as np
 
 from gbce._numerics import weighted_quantile
 from gbce.base import Array
+from gbce.decisions import stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
-from gbce.plots._style import DRAWS, PRIOR, entry_of, marks, outside, verbatim
+from gbce.plots._style import DRAWS, PRIOR, finish_axes, literal_text, mark_decisions, new_axes, put_legend_outside
 from gbce.space import value_text
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_changes"]
 
 _LONGEST_NAME = 40  # characters; longer ones would leave no room for the picture
+_MARK_RISE = 0.22  # of a line, up and down, between the marks of the first and the last decision; chosen by hand
 
 
 def plot_changes(
@@ -52,17 +54,14 @@ def plot_changes(
     >>> [tick.get_text().split()[0] for tick in explanation.plot.changes().get_yticklabels()]
     ['x1', 'x2']
     """
-    import matplotlib.pyplot as plt
-
     kept = most_moved(explanation.importance, max_features)
     columns = [explanation.space.names.index(name) for name in kept]
-    if ax is None:
-        width = 8.0 + 0.08 * max([len(_cut(name)) - 12 for name in kept] + [0])
-        _, ax = plt.subplots(figsize=(width, 1.6 + 0.5 * len(kept)), layout="constrained")
+    width = 8.0 + 0.08 * max([len(_shorten(name)) - 12 for name in kept] + [0])  # inches: room for long names
+    ax = new_axes(ax, width, 1.6 + 0.5 * len(kept))
     space = explanation.space
     labels = []
     for y, j in enumerate(columns):
-        before, (low, middle, high) = _spans(explanation, j, mass)
+        before, (low, middle, high) = _change_spans(explanation, j, mass)
         first = y == 0
         ax.barh(
             y,
@@ -83,30 +82,26 @@ def plot_changes(
         ax.plot([middle], [y], "|", color="white", ms=9, mew=2)
         now = value_text(space.features[j], space.codecs[j], explanation.x0[j])
         odds = f", changes: {high * space.scale[j]:.0%}" if space.features[j].unordered else ""
-        labels.append(verbatim(f"{_cut(kept[y])}  (now {_cut(now)}{odds})"))
-    spread = np.linspace(-0.22, 0.22, max(len(explanation.decisions), 1)) if len(explanation.decisions) > 1 else [0.0]
-    styles = marks(explanation.decisions)
-    for position, decision in enumerate(explanation.decisions):
-        at = _moves(explanation, decision.x[None, :])[0, columns]
-        style = styles[position]
-        size = 90 if style["marker"] == "*" else 38
-        rows = np.arange(len(columns)) + spread[position]
-        ax.scatter(at, rows, s=size, **style, edgecolors="white", linewidths=0.7, label=entry_of(decision), zorder=5)
+        labels.append(literal_text(f"{_shorten(kept[y])}  (now {_shorten(now)}{odds})"))
+    decisions = explanation.decisions
+    rise = np.linspace(-_MARK_RISE, _MARK_RISE, len(decisions)) if len(decisions) > 1 else np.zeros(len(decisions))
+    changes = _signed_changes(explanation, stack_points(decisions, len(space)))[:, columns]
+    places = [(change, np.arange(len(columns)) + up) for change, up in zip(changes, rise, strict=True)]
+    mark_decisions(ax, decisions, places, size=38, star=90, edge=0.7)
     ax.axvline(0.0, color="#111111", lw=1)
     ax.set_yticks(range(len(columns)), labels)
     ax.invert_yaxis()
     ax.set_xlabel("change, in units of each feature's scale")
-    wish = verbatim(explanation.target.describe())
-    ax.set_title(f"What changes, target: {wish} ({mass:.0%} intervals)", loc="left", fontsize=11)
+    wish = literal_text(explanation.target.describe())
+    finish_axes(ax, f"What changes, target: {wish} ({mass:.0%} intervals)", hidden=("top", "right", "left"))
     handles, texts = ax.get_legend_handles_labels()
     order = sorted(range(len(texts)), key=lambda i: {"prior": -2, "posterior": -1}.get(texts[i], i))
-    outside(ax, [handles[i] for i in order], [texts[i] for i in order])
-    ax.spines[["top", "right", "left"]].set_visible(False)
+    put_legend_outside(ax, [handles[i] for i in order], [texts[i] for i in order])
     ax.tick_params(axis="y", length=0)
     return ax
 
 
-def _moves(explanation: Explanation, x: Array) -> Array:
+def _signed_changes(explanation: Explanation, x: Array) -> Array:
     """Signed changes ``(n, d)`` in units of each feature's scale; a category that changes, upwards."""
     space, x0 = explanation.space, explanation.x0
     unordered = np.array([feature.unordered for feature in space.features])
@@ -115,14 +110,14 @@ def _moves(explanation: Explanation, x: Array) -> Array:
     return side * space.change(x, x0) / space.scale
 
 
-def _spans(explanation: Explanation, j: int, mass: float) -> tuple[list[float], list[float]]:
+def _change_spans(explanation: Explanation, j: int, mass: float) -> tuple[list[float], list[float]]:
     """Low end, middle and high end of a feature's change under the prior and under the posterior.
 
     For a category both reach from zero to the probability of a change.
     """
     draws, found = explanation.draws, []
     for x, weights in ((draws.pool.x, draws.prior_weights), (draws.x, draws.weights)):
-        moves = _moves(explanation, x)[:, j]
+        moves = _signed_changes(explanation, x)[:, j]
         if explanation.space.features[j].unordered:
             mean = float(weights @ moves)
             found.append([0.0, mean, mean])
@@ -132,5 +127,5 @@ def _spans(explanation: Explanation, j: int, mass: float) -> tuple[list[float], 
     return found[0], found[1]
 
 
-def _cut(name: str) -> str:
+def _shorten(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"

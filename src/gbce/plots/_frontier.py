@@ -5,14 +5,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from gbce.decisions import stack_points
 from gbce.explanation import Explanation
-from gbce.metrics import costs
-from gbce.plots._style import DRAWS, MISSED, UNSEEN, entry_of, marks, outside, verbatim
+from gbce.metrics import PRINTED_Z_95, costs
+from gbce.plots._style import (
+    DRAWS,
+    MISSED,
+    UNSEEN,
+    finish_axes,
+    literal_text,
+    mark_decisions,
+    new_axes,
+    put_legend_outside,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["plot_frontier"]
+
+# Looks, chosen by hand.
+_JITTER = 0.012  # of a reliability, up and down
+_MANY_STEPS = 40  # of a frontier, from which on its points are small
 
 
 def plot_frontier(
@@ -51,18 +65,17 @@ def plot_frontier(
     >>> explanation.plot.frontier().get_ylabel()
     'reliability: share of models that reach the target'
     """
-    import matplotlib.pyplot as plt
-
     own = labelled = table is None
     shown = explanation.frontier(distance=distance) if table is None else table
-    if ax is None:
-        _, ax = plt.subplots(figsize=(7.6, 4.6), layout="constrained")
+    ax = new_axes(ax, 7.6, 4.6)
     space, x0, weights = explanation.space, explanation.x0, explanation.mixture.weights
     if own:
         where = explanation.draws.distinct[0]
         pool = explanation.draws.pool
         cost = costs(space, pool.x[where], x0, distance)
-        apart = np.random.default_rng(0).uniform(-0.012, 0.012, size=len(where))  # draws do not hide each other
+        apart = np.random.default_rng(0).uniform(
+            -_JITTER, _JITTER, size=len(where)
+        )  # so that draws do not hide each other
         share = pool.reached[where] @ weights + apart
         ax.scatter(cost, share, s=10, color=MISSED, alpha=0.6, linewidths=0, label="draw")
     reliability, cheapest = shown.index.to_numpy(dtype=float), shown.iloc[:, 0].to_numpy(dtype=float)
@@ -71,30 +84,29 @@ def plot_frontier(
         at = np.append(cheapest, last)
         se = shown.iloc[:, 1].to_numpy(dtype=float)
         if (se > 0).any():
-            low, high = np.clip(reliability - 1.96 * se, 0, 1), np.clip(reliability + 1.96 * se, 0, 1)
+            half = PRINTED_Z_95 * se
+            low, high = np.clip(reliability - half, 0, 1), np.clip(reliability + half, 0, 1)
             ax.fill_between(
                 at, np.append(low, low[-1]), np.append(high, high[-1]), step="post", color=DRAWS, alpha=0.2, lw=0
             )
         steps = np.append(reliability, reliability[-1])
         ax.step(at, steps, where="post", color=DRAWS, lw=2, label="frontier")
-        ax.plot(cheapest, reliability, "o", color=DRAWS, ms=4 if len(shown) < 40 else 2)
+        ax.plot(cheapest, reliability, "o", color=DRAWS, ms=4 if len(shown) < _MANY_STEPS else 2)
         if len(shown.columns) - space.n_columns == 3:  # distance, error, and the share of unseen models
             ax.plot(
                 cheapest, shown.iloc[:, 2], "D", color=UNSEEN, ms=6, mec="white", label="under unseen models", zorder=4
             )
             labelled = True
     if own:
-        styles = marks(explanation.decisions)
-        for decision, style in zip(explanation.decisions, styles, strict=True):
-            place = costs(space, decision.x[None, :], x0, distance)[0], float(decision.reached @ weights)
-            size = 150 if style["marker"] == "*" else 60
-            ax.scatter(*place, s=size, **style, edgecolors="white", linewidths=1, label=entry_of(decision), zorder=5)
+        decisions = explanation.decisions
+        cost = costs(space, stack_points(decisions, len(space)), x0, distance)
+        places = [(c, float(decision.reached @ weights)) for c, decision in zip(cost, decisions, strict=True)]
+        mark_decisions(ax, decisions, places, size=60, star=150, edge=1.0)
     kind = "share of models that reach" if own else "probability to reach"
     ax.set_ylim(-0.03, 1.03)
     ax.set_xlabel(f"distance from the row ({distance.upper()}, in units of each feature's scale)")
     ax.set_ylabel(f"reliability: {kind} the target")
-    ax.set_title(f"What reliability costs, target: {verbatim(explanation.target.describe())}", loc="left", fontsize=11)
+    finish_axes(ax, f"What reliability costs, target: {literal_text(explanation.target.describe())}")
     if labelled:
-        outside(ax, *ax.get_legend_handles_labels())
-    ax.spines[["top", "right"]].set_visible(False)
+        put_legend_outside(ax, *ax.get_legend_handles_labels())
     return ax

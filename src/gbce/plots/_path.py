@@ -6,17 +6,12 @@ from typing import Any
 import numpy as np
 
 from gbce.explanation import Explanation
+from gbce.metrics import FIGURE_TITLES, PRINTED_Z_95
 from gbce.plots._style import DRAWS
 
 __all__ = ["plot_path"]
 
-_PANELS = {
-    "success_probability": "success probability",
-    "tail": "tail loss",
-    "expected_distance": "expected distance",
-    "stability": "stability (total variance)",
-    "log_evidence": "log evidence",
-}
+_PANELS = ("success_probability", "tail", "expected_distance", "stability", "log_evidence")  # drawn by default
 
 
 def plot_path(
@@ -59,14 +54,16 @@ def plot_path(
     _, axes = plt.subplots(1, len(names), figsize=(3.1 * len(names), 2.9), layout="constrained", squeeze=False)
     for ax, name in zip(axes[0], names, strict=True):
         value, se = positive[name], positive.get(f"{name}_se", 0.0 * positive[name])
-        ax.fill_between(positive.index, value - 1.96 * se, value + 1.96 * se, color=DRAWS, alpha=0.25, lw=0)
+        ax.fill_between(
+            positive.index, value - PRINTED_Z_95 * se, value + PRINTED_Z_95 * se, color=DRAWS, alpha=0.25, lw=0
+        )
         ax.plot(positive.index, value, color=DRAWS, lw=2)
         if 0.0 in table.index:
             ax.axhline(table.loc[0.0, name], color="#888888", lw=1, ls=":")
         ax.axvline(explanation.eta, color="#111111", lw=1, ls="--")
         ax.set_xscale("log")
         ax.set_xlabel("eta")
-        ax.set_title(_PANELS.get(name, name), loc="left", fontsize=10)
+        ax.set_title(FIGURE_TITLES.get(name, name), loc="left", fontsize=10)
         ax.spines[["top", "right"]].set_visible(False)
     axes[0][0].annotate(
         "dashed: this explanation's eta\ndotted: the prior",

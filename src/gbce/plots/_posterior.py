@@ -8,14 +8,26 @@ import numpy as np
 from gbce.base import Array
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
-from gbce.plots._style import DRAWS, MISSED, ROW, entry_of, marks, outside, verbatim
+from gbce.plots._style import (
+    DRAWS,
+    MISSED,
+    ROW,
+    finish_axes,
+    literal_text,
+    mark_decisions,
+    new_axes,
+    put_legend_outside,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["plot_posterior"]
 
-_FEW = 30  # values of a feature that are shown one by one
+# Looks, chosen by hand.
+_MAX_TICKS = 30  # values of a feature that are shown one by one
+_JITTER = 0.3  # of a step between levels or whole numbers, up and down
+_MAX_LEVEL_CHARACTERS = 50  # of all levels side by side, beyond which they are written aslant
 
 
 def plot_posterior(
@@ -54,15 +66,12 @@ def plot_posterior(
     >>> ax.get_xlabel()
     'x1'
     """
-    import matplotlib.pyplot as plt
-
     names = explanation.space.names
-    first, second = _pair(explanation, features)
+    first, second = _choose_features(explanation, features)
     i, j = names.index(first), names.index(second)
-    if ax is None:
-        _, ax = plt.subplots(figsize=(7.0, 5.6), layout="constrained")
+    ax = new_axes(ax, 7.0, 5.6)
     draws = explanation.draws
-    x, reached = _apart(explanation, draws.x[:n_draws], (i, j)), draws.reached[:n_draws, 0]
+    x, reached = _jitter(explanation, draws.x[:n_draws], (i, j)), draws.reached[:n_draws, 0]
     for which, colour, label in (
         (~reached, MISSED, "draw, misses"),
         (reached, DRAWS, "draw, reaches the target"),
@@ -70,35 +79,22 @@ def plot_posterior(
         if which.any():
             ax.scatter(x[which, i], x[which, j], s=11, color=colour, alpha=0.55, linewidths=0, label=label)
     ax.scatter(explanation.x0[i], explanation.x0[j], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=4)
-    styles = marks(explanation.decisions)
-    for position, decision in enumerate(explanation.decisions):
-        style = styles[position]
-        size = 190 if style["marker"] == "*" else 75
-        ax.scatter(
-            decision.x[i],
-            decision.x[j],
-            s=size,
-            **style,
-            edgecolors="white",
-            linewidths=1,
-            label=entry_of(decision),
-            zorder=5,
-        )
+    places = [(decision.x[i], decision.x[j]) for decision in explanation.decisions]
+    mark_decisions(ax, explanation.decisions, places, size=75, star=190, edge=1.0)
     _name_levels(explanation, ax, i, j)
-    ax.set_xlabel(verbatim(first))
-    ax.set_ylabel(verbatim(second))
-    ax.set_title(f"Draws for the target: {verbatim(explanation.target.describe())}", loc="left", fontsize=11)
-    outside(ax, *ax.get_legend_handles_labels())
-    ax.spines[["top", "right"]].set_visible(False)
+    ax.set_xlabel(literal_text(first))
+    ax.set_ylabel(literal_text(second))
+    finish_axes(ax, f"Draws for the target: {literal_text(explanation.target.describe())}")
+    put_legend_outside(ax, *ax.get_legend_handles_labels())
     return ax
 
 
-def _apart(explanation: Explanation, x: Array, which: tuple[int, int]) -> Array:
-    """Rows in which levels and whole numbers are scattered a little, so that draws do not hide each other."""
+def _jitter(explanation: Explanation, x: Array, which: tuple[int, int]) -> Array:
+    """Scatter levels and whole numbers a little, so that draws do not hide each other."""
     rng, x = np.random.default_rng(0), x.copy()
     for k in which:
-        if explanation.space.features[k].discrete and len(np.unique(x[:, k])) <= _FEW:
-            x[:, k] += rng.uniform(-0.3, 0.3, size=len(x))
+        if explanation.space.features[k].discrete and len(np.unique(x[:, k])) <= _MAX_TICKS:
+            x[:, k] += rng.uniform(-_JITTER, _JITTER, size=len(x))
     return x
 
 
@@ -106,13 +102,13 @@ def _name_levels(explanation: Explanation, ax: "Axes", i: int, j: int) -> None:
     """Write the levels of a category or an ordinal along its axis."""
     for k, axis in ((i, ax.xaxis), (j, ax.yaxis)):
         levels = explanation.space.features[k].levels
-        if levels is not None and len(levels) <= _FEW:
-            axis.set_ticks(range(len(levels)), [verbatim(str(level)) for level in levels])
-            if axis is ax.xaxis and sum(len(str(level)) for level in levels) > 50:
+        if levels is not None and len(levels) <= _MAX_TICKS:
+            axis.set_ticks(range(len(levels)), [literal_text(str(level)) for level in levels])
+            if axis is ax.xaxis and sum(len(str(level)) for level in levels) > _MAX_LEVEL_CHARACTERS:
                 ax.tick_params(axis="x", rotation=40)
 
 
-def _pair(explanation: Explanation, features: Sequence[str] | None) -> tuple[str, str]:
+def _choose_features(explanation: Explanation, features: Sequence[str] | None) -> tuple[str, str]:
     names = explanation.space.names
     if features is not None:
         unknown = [name for name in features if name not in names]

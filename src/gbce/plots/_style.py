@@ -9,7 +9,10 @@ from gbce.explanation import Decision
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["DRAWS", "MISSED", "PRIOR", "ROW", "UNSEEN", "entry_of", "marks", "outside", "verbatim"]
+__all__ = [
+    "DRAWS", "MISSED", "PRIOR", "ROW", "UNSEEN", "finish_axes", "literal_text", "mark_decisions", "new_axes",
+    "put_legend_outside",
+]  # fmt: skip
 
 DRAWS = "#3b6fb6"  # draws that reach the target
 MISSED = "#b9c4d0"
@@ -29,12 +32,37 @@ _MARKS: dict[str, tuple[str, str]] = {
     "DiverseSet": ("#c2185b", "X"),
     "RandomDraw": ("#7f8c8d", "h"),
 }
-_OTHER_RULES = ("#555555", "#2a6f97", "#6a994e", "#bc4749", "#9c6644")  # colours of somebody's own
+_OTHER_RULES = ("#555555", "#2a6f97", "#6a994e", "#bc4749", "#9c6644")  # colours of a user's own
 _VARIANTS = ("<", ">", "p", "d", "8")
 
 
-def marks(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
-    """Colour and marker of each decision; variants of one rule share the colour and differ in the marker."""
+def new_axes(ax: "Axes | None", width: float, height: float) -> "Axes":
+    """Return the axes to draw on: those that were given, or those of a new figure of so many inches."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt  # slow to import
+
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def finish_axes(ax: "Axes", title: str, *, hidden: Sequence[str] = ("top", "right")) -> None:
+    """Write the title on the left, and take away the edges that are of no use."""
+    ax.set_title(title, loc="left", fontsize=11)
+    ax.spines[list(hidden)].set_visible(False)
+
+
+def mark_decisions(
+    ax: "Axes", decisions: Sequence[Decision], places: Sequence[tuple[Any, Any]], size: float, star: float, edge: float
+) -> None:
+    """Mark decisions at their places, one or several each; a star needs a size of its own to look as large."""
+    for decision, place, style in zip(decisions, places, _choose_styles(decisions), strict=True):
+        area = star if style["marker"] == "*" else size
+        label = _legend_entry(decision)
+        ax.scatter(*place, s=area, **style, edgecolors="white", linewidths=edge, label=label, zorder=5)
+
+
+def _choose_styles(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
+    """Return colour and marker of each decision; variants of one rule share the colour and differ in the marker."""
     styles: list[dict[str, Any]] = []
     seen: dict[str, list[str]] = {}
     for decision in decisions:
@@ -51,20 +79,20 @@ def marks(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
     return styles
 
 
-def entry_of(decision: Decision) -> str:
+def _legend_entry(decision: Decision) -> str:
     """Return the legend's entry: the points of one set share one, and so do those beside a rule's answer."""
     label = decision.label if decision.rule is None else decision.rule.label
     return f"{label}, alternatives" if decision.beside else label
 
 
-def verbatim(text: str) -> str:
+def literal_text(text: str) -> str:
     """Return a user's text so that matplotlib draws it as it is: a dollar sign starts no formula."""
     return printable(text).replace("$", r"\$")
 
 
-def outside(ax: "Axes", handles: list[Any], labels: list[str]) -> None:
+def put_legend_outside(ax: "Axes", handles: list[Any], labels: list[str]) -> None:
     """Put the legend to the right of the axes, where it hides nothing; equal labels share one entry."""
-    entries = dict(zip(map(verbatim, labels), handles, strict=True))
+    entries = dict(zip(map(literal_text, labels), handles, strict=True))
     legend = ax.legend(
         list(entries.values()), list(entries), loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9
     )

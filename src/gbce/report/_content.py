@@ -6,20 +6,19 @@ import numpy as np
 import pandas as pd
 
 from gbce._validation import printable, short
+from gbce.decisions import stack_points
 from gbce.explanation import Explanation
-from gbce.metrics import disagreement_sentence, most_moved
+from gbce.metrics import FIGURE_TITLES, POINT_FIGURES, PRINTED_Z_95, ROUNDS_TO_ZERO, disagreement_sentence, most_moved
 from gbce.space import value_text
 
-__all__ = ["Section", "content", "headline"]
+__all__ = ["Section", "headline", "sections"]
 
-_NAMES = {
-    "success_probability": "success probability",
-    "tail": "tail loss",
-    "stability": "stability (total variance)",
-    "expected_loss": "expected loss",
-    "expected_distance": "expected distance",
-}
+# What a summary has room for, chosen by hand; the tables of the explanation have it all.
 _MAX_FEATURES = 12
+_MAX_LEVELS = 3  # of a category
+_ENDS = (0.05, 0.95)  # quantiles between which 90% of the draws lie
+_PLAIN_NUMBERS = (1e-3, 1e9)  # sizes that are printed without an exponent
+_DIGITS = 4  # of a number, and at most after its point
 
 
 class Section(NamedTuple):
@@ -39,7 +38,7 @@ def headline(explanation: Explanation) -> list[tuple[str, str]]:
         ("verdict", explanation.diagnostics["verdict"]),
         ("target", explanation.target.describe() + unit),
         ("status", str(explanation.status)),
-        ("row", "output " + ", ".join(f"{number(value)} ({model})" for value, model in outputs)),
+        ("row", "output " + ", ".join(f"{format_number(value)} ({model})" for value, model in outputs)),
     ]
     if len(explanation.models) > 1:
         facts.append(("models", f"combined by {explanation.mixture.combine!r}; figures are those of the first"))
@@ -53,53 +52,50 @@ def headline(explanation: Explanation) -> list[tuple[str, str]]:
     return [(name, printable(fact)) for name, fact in facts]
 
 
-def content(explanation: Explanation) -> list[Section]:
+def sections(explanation: Explanation) -> list[Section]:
     """Return the tables of a summary."""
-    sections = (_decisions(explanation), _features(explanation), _posterior(explanation))
-    return [section._replace(table=_printable(section.table)) for section in sections]
+    listed = (_decision_section(explanation), _feature_section(explanation), _posterior_section(explanation))
+    return [section._replace(table=_make_printable(section.table)) for section in listed]
 
 
-def _printable(table: pd.DataFrame) -> pd.DataFrame:
+def _make_printable(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table of texts, names of users' columns and levels among them, without control characters."""
     return table.map(printable).rename(index=printable, columns=printable)
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Four significant digits, without exponents where they can be avoided."""
     if not np.isfinite(value):
         return "-" if np.isnan(value) else ("inf" if value > 0 else "-inf")
-    if value == 0 or 1e-3 <= abs(value) < 1e9:
-        digits = max(0, 3 - int(np.floor(np.log10(abs(value))))) if value else 0
-        return f"{value:,.{min(digits, 4)}f}"
+    if value == 0 or _PLAIN_NUMBERS[0] <= abs(value) < _PLAIN_NUMBERS[1]:
+        digits = max(0, _DIGITS - 1 - int(np.floor(np.log10(abs(value))))) if value else 0
+        return f"{value:,.{min(digits, _DIGITS)}f}"
     return f"{value:.3g}"
 
 
-def _decisions(explanation: Explanation) -> Section:
+def _decision_section(explanation: Explanation) -> Section:
     table = explanation.pointwise
     shown = pd.DataFrame(
         {
-            "output": table["output"].map(number),
+            "output": table["output"].map(format_number),
             "reached": table["reached"].map({True: "yes", False: "no"}),
-            "loss": table["loss"].map(number),
-            "distance": table["distance"].map(number),
-            "robustness": table["robustness"].map(number),
-            "plausibility": table["plausibility"].map(number),
+            "loss": table["loss"].map(format_number),
+            "distance": table["distance"].map(format_number),
+            **{figure.name: table[figure.name].map(format_number) for figure in POINT_FIGURES},
         },
         index=table.index,
     )
-    values = np.array([decision.x for decision in explanation.decisions]).reshape(-1, len(explanation.space))
+    values = stack_points(explanation.decisions, len(explanation.space))
     moved, space = explanation.changes(), explanation.space
-    names = _told(explanation, moved)
+    names = _choose_columns(explanation, moved)
     for name in names:
         column = values[:, space.names.index(name)]
         changed = {rule for rule, feature in zip(moved["rule"], moved["feature"], strict=True) if feature == name}
         shown[name] = [
-            value(explanation, name, v) if rule in changed else "=" for rule, v in zip(table.index, column, strict=True)
+            format_value(explanation, name, v) if rule in changed else "="
+            for rule, v in zip(table.index, column, strict=True)
         ]
-    legend = (
-        "robustness: share that still succeeds under execution noise; plausibility: mean distance to the nearest "
-        "training rows; = means unchanged."
-    )
+    legend = "; ".join([*(f"{figure.name}: {figure.meaning}" for figure in POINT_FIGURES), "= means unchanged."])
     further = moved["rule"][~moved["feature"].isin(names)].value_counts()
     if len(further):
         shown["further"] = [str(further.get(rule, "=")) for rule in table.index]
@@ -107,28 +103,29 @@ def _decisions(explanation: Explanation) -> Section:
     return Section("Decisions", shown, legend)
 
 
-def _told(explanation: Explanation, moved: pd.DataFrame) -> list[str]:
+def _choose_columns(explanation: Explanation, moved: pd.DataFrame) -> list[str]:
     """Return the columns to show: all that a decision changes if they are few, then those that draws move most."""
-    told: dict[str, None] = {}
+    chosen: dict[str, None] = {}
     for names in sorted((list(names) for _, names in moved.groupby("rule")["feature"]), key=len):
         if len(names) <= _MAX_FEATURES:
-            told |= dict.fromkeys(names)
-    told |= dict.fromkeys(most_moved(explanation.importance, _MAX_FEATURES))
-    kept = set(list(told)[:_MAX_FEATURES])
+            chosen |= dict.fromkeys(names)
+    chosen |= dict.fromkeys(most_moved(explanation.importance, _MAX_FEATURES))
+    kept = set(list(chosen)[:_MAX_FEATURES])
     return [name for name in explanation.space.names if name in kept]
 
 
-def _features(explanation: Explanation) -> Section:
+def _feature_section(explanation: Explanation) -> Section:
     names = most_moved(explanation.importance, _MAX_FEATURES)
-    low, middle, high = (explanation.quantiles(q) for q in (0.05, 0.5, 0.95))
+    low, middle, high = (explanation.quantiles(q) for q in (_ENDS[0], 0.5, _ENDS[1]))
     places = [explanation.space.names.index(name) for name in names]
     importance = explanation.importance.loc[names]
-    span = [_span(explanation, name, low[j], high[j]) for name, j in zip(names, places, strict=True)]
-    size = [f"{number(c)} ± {number(2 * s)}" for c, s in zip(importance["change"], importance["se"], strict=True)]
+    span = [_format_span(explanation, name, low[j], high[j]) for name, j in zip(names, places, strict=True)]
+    errors = zip(importance["change"], importance["se"], strict=True)
+    size = [f"{format_number(change)} ± {format_number(2 * se)}" for change, se in errors]
     shown = pd.DataFrame(
         {
-            "now": [value(explanation, name, explanation.x0[j]) for name, j in zip(names, places, strict=True)],
-            "median": [value(explanation, name, middle[j]) for name, j in zip(names, places, strict=True)],
+            "now": [format_value(explanation, name, explanation.x0[j]) for name, j in zip(names, places, strict=True)],
+            "median": [format_value(explanation, name, middle[j]) for name, j in zip(names, places, strict=True)],
             "90% of draws": span,
             "mean change": size,
             "vs prior": importance["ratio"].map(lambda ratio: f"x {ratio:.2f}"),
@@ -142,21 +139,22 @@ def _features(explanation: Explanation) -> Section:
     return Section("What changes", shown, legend + (f" Not shown: {hidden} more." if hidden else ""))
 
 
-def value(explanation: Explanation, name: str, x: float) -> str:
+def format_value(explanation: Explanation, name: str, x: float) -> str:
     """One value of a feature as the table has it."""
     j = explanation.space.names.index(name)
     feature = explanation.space.features[j]
-    return number(x) if feature.plain else value_text(feature, explanation.space.codecs[j], x)
+    return format_number(x) if feature.plain else value_text(feature, explanation.space.codecs[j], x)
 
 
-def _span(explanation: Explanation, name: str, low: float, high: float) -> str:
+def _format_span(explanation: Explanation, name: str, low: float, high: float) -> str:
     if not explanation.space.features[explanation.space.names.index(name)].unordered:
-        return f"{value(explanation, name, low)} to {value(explanation, name, high)}"
+        return f"{format_value(explanation, name, low)} to {format_value(explanation, name, high)}"
     shares = explanation.shares(name)["posterior"].sort_values(ascending=False, kind="stable")
-    return ", ".join(f"{level} {share:.0%}" for level, share in shares[:3].items() if share >= 0.005)
+    common = shares[shares >= ROUNDS_TO_ZERO][:_MAX_LEVELS]
+    return ", ".join(f"{level} {share:.0%}" for level, share in common.items())
 
 
-def _posterior(explanation: Explanation) -> Section:
+def _posterior_section(explanation: Explanation) -> Section:
     figures = explanation.distribution
     names = [name for name in figures.index if not name.endswith(("_se", "_low", "_high"))]
     lines = {}
@@ -164,15 +162,16 @@ def _posterior(explanation: Explanation) -> Section:
         value, se = figures[name], figures[f"{name}_se"]
         base, _, model = name.partition("[")
         with np.errstate(invalid="ignore"):  # an infinite value with an infinite error has no interval, shown as -
-            low, high = figures.get(f"{name}_low", value - 1.96 * se), figures.get(f"{name}_high", value + 1.96 * se)
+            half = PRINTED_Z_95 * se
+            low, high = figures.get(f"{name}_low", value - half), figures.get(f"{name}_high", value + half)
         low = max(low, 0.0) if base != "expected_loss" else low  # only a user's own loss can be negative
         high = min(high, 1.0) if base == "success_probability" else high
-        label = _NAMES[base] + (f" [{model}" if model else "")
-        lines[label] = (number(value), f"{number(low)} to {number(high)}")
+        label = FIGURE_TITLES.get(base, base) + (f" [{model}" if model else "")
+        lines[label] = (format_number(value), f"{format_number(low)} to {format_number(high)}")
     evidence, se = explanation.draws.log_evidence, explanation.draws.log_evidence_se
-    lines["log evidence"] = (
-        number(evidence),
-        f"{number(evidence - 1.96 * se)} to {number(evidence + 1.96 * se)}",
+    lines[FIGURE_TITLES["log_evidence"]] = (
+        format_number(evidence),
+        f"{format_number(evidence - PRINTED_Z_95 * se)} to {format_number(evidence + PRINTED_Z_95 * se)}",
     )
     table = pd.DataFrame.from_dict(lines, orient="index", columns=["value", "95% interval"])
     table.index.name = "figure"

@@ -3,7 +3,7 @@
 from html import escape
 
 from gbce.explanation import Explanation
-from gbce.report._content import content, headline
+from gbce.report._content import headline, sections
 
 __all__ = ["as_html"]
 
@@ -23,7 +23,7 @@ def as_html(explanation: Explanation) -> str:
     """Return the summary as one HTML fragment with its own style."""
     parts = [f"<dt>{escape(name)}</dt><dd>{escape(fact)}</dd>" for name, fact in headline(explanation)]
     html = [f"<style>{_STYLE}</style><div class='gbce'><dl>{''.join(parts)}</dl>"]
-    for section in content(explanation):
+    for section in sections(explanation):
         if len(section.table):
             table = section.table.rename_axis(None).to_html(border=0, escape=True)
             html.append(f"<h4>{escape(section.title)}</h4>{table}<p>{escape(section.legend)}</p>")

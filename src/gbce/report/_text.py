@@ -5,27 +5,30 @@ import textwrap
 import pandas as pd
 
 from gbce.explanation import Explanation
-from gbce.report._content import content, headline
+from gbce.report._content import headline, sections
 
 __all__ = ["as_text"]
 
-_WIDTH = 110
+_WIDTH = 110  # characters, chosen by hand
+_NAME_WIDTH = 9  # of the facts that come first: the longest, "verdict", and two blanks
 
 
 def as_text(explanation: Explanation) -> str:
     """Return the summary as plain text, at most 110 characters wide where the columns allow it."""
     lines = []
     for name, fact in headline(explanation):
-        lines += textwrap.wrap(fact, _WIDTH, initial_indent=f"{name:<9}", subsequent_indent=" " * 9)
-    for section in content(explanation):
+        lines += textwrap.wrap(
+            fact, _WIDTH, initial_indent=f"{name:<{_NAME_WIDTH}}", subsequent_indent=" " * _NAME_WIDTH
+        )
+    for section in sections(explanation):
         if len(section.table):
-            lines += ["", section.title, *_table(section.table)]
+            lines += ["", section.title, *_fold_table(section.table)]
             lines += textwrap.wrap(section.legend, _WIDTH, initial_indent="  ", subsequent_indent="  ")
     return "\n".join(lines)
 
 
-def _table(table: pd.DataFrame) -> list[str]:
-    """Columns aligned right, folded into several blocks when they would be too wide."""
+def _fold_table(table: pd.DataFrame) -> list[str]:
+    """Align columns on the right, folded into several blocks where they would be too wide."""
     index = [str(table.index.name or ""), *map(str, table.index)]
     first = max(map(len, index))
     columns = [[str(name), *map(str, table[name])] for name in table.columns]

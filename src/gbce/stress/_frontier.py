@@ -14,23 +14,24 @@ from gbce._numerics import JUDGING, stream
 from gbce._validation import is_whole
 from gbce.base import Array
 from gbce.budget import Budget, BudgetSpentError, budget_of
+from gbce.decisions import stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import (
     FEWEST_MODELS,
     Noise,
-    at_levels,
     costs,
+    evaluate_under_noise,
     frontier_table,
     near_front,
-    next_model,
+    next_model_probability,
     offsets,
-    pareto,
+    pareto_front,
+    positions_at_levels,
     require_noise,
-    under_noise,
 )
 from gbce.posterior import GibbsPosterior
 from gbce.search import Shelf, StepsFromRow, walk
-from gbce.stress._other_models import posterior_under, with_models
+from gbce.stress._other_models import posterior_under, replace_models
 
 if TYPE_CHECKING:
     from gbce.explainer import Explainer
@@ -39,12 +40,17 @@ __all__ = ["Reliability", "frontier"]
 
 Reliability = Literal["share", "next"]
 
-_FOR_UNSEEN = 0.1  # of the time of a frontier
-_MOST = 200  # candidates that are looked at again
-_LEFT = 100  # confirmed copies of a point that a budget must have room for
-_LEFT_IN_TIME = 32  # the same where time is short: fewer points, but these are known better
-_COPIES = 16  # under noise, of each point of a walk
-_LEVELS = np.array([0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])  # "next" never says 1
+# How a frontier spends its budget. All of these were chosen by hand: they decide how many points are tried, while the
+# reliability of those in the table comes from fresh noise.
+_UNSEEN_SHARE = 0.1  # of the time, for models that take no part in the search
+_LOOK_SHARE = 0.5  # of the time that is left, for a first look at candidates where time is short
+_WALK_SHARE = 0.5  # of the budget that is left, for the walk
+_MAX_CONFIRMED = 200  # candidates that are looked at again under fresh noise
+_CONFIRMED_WITHIN_ROWS = 100  # points that a budget of rows must have room to confirm: n_confirm shrinks for them
+_CONFIRMED_WITHIN_TIME = 32  # the same where time is short: fewer points, but these are known better
+_WALK_COPIES = 16  # under noise, of each point of the walk
+# reliabilities that the walk heads for when none are asked for, denser near 1; "next" never says 1
+_WALK_LEVELS = np.array([0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])
 _UNCONFIRMED = (
     "frontier: the budget ran out before points could be confirmed under fresh noise: their reliability is the one "
     "they were found by, and the best of many such figures is too good; allow more rows or time"
@@ -71,8 +77,8 @@ def frontier(
 ) -> pd.DataFrame:
     """Return the cheapest point for every reliability, under execution noise and other models.
 
-    Points are the draws, the decisions and, with ``refine``, what a walk from the row finds that makes the change
-    that buys most for its price, step by step, and then gives up what is not needed.
+    Points are the draws, the decisions and, with ``refine``, what a walk from the row finds: step by step it makes the
+    change that gains most for its cost, and then gives up what is not needed.
 
     Parameters
     ----------
@@ -84,7 +90,7 @@ def frontier(
         Whose verdicts count, such as refits; this explainer's own when left out. A point must then also succeed
         under this explainer's first model, the one in use.
     unseen : estimator, callable, or list of them, optional
-        Models that take no part in the search, to see what it found hold.
+        Models that take no part in the search, as a check on what it found.
     reliability : {"share", "next"}
         The share of models (and copies) that accept a point; or the probability that one more model does,
         see Notes.
@@ -119,15 +125,16 @@ def frontier(
     """
     whole = budget_of(max_model_rows, time_budget)
     # what the search leaves to models that take no part in it; of rows it leaves enough anyway
-    budget = whole if unseen is None or whole.deadline is None else whole.share(1.0 - _FOR_UNSEEN)
+    budget = whole if unseen is None or whole.deadline is None else whole.share(1.0 - _UNSEEN_SHARE)
     explainer.own_posterior(explanation, budget)
     posterior = posterior_under(explainer, explanation, models, budget, weights)
     counts = posterior.mixture.weights > 0
-    posterior = with_models(posterior, list(compress(posterior.predictors, counts)), posterior.mixture.weights[counts])
+    counted = tuple(compress(posterior.predictors, counts))
+    posterior = replace_models(posterior, counted, posterior.mixture.weights[counts])
     first = explainer.posterior_of(explanation, budget).predictors[:1]
     search = FrontierSearch(
         explanation, posterior, explainer.data,
-        own=None if models is None else with_models(posterior, first, np.ones(1)),
+        own=None if models is None else replace_models(posterior, first, np.ones(1)),
         unseen=None if unseen is None else posterior_under(explainer, explanation, unseen, whole),
         noise=noise, reliability=reliability, distance=distance, levels=levels,
         n_perturb=n_perturb, n_confirm=n_confirm, max_candidates=max_candidates, refine=refine,
@@ -135,7 +142,7 @@ def frontier(
     return search.table()
 
 
-class _Judged(NamedTuple):
+class _Judgements(NamedTuple):
     """Reliability of points, its error over copies, and their mean loss, ``(n,)`` each."""
 
     reliability: Array
@@ -145,20 +152,20 @@ class _Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class FrontierSearch:
-    """A search for the cheapest points of an explanation's row that hold.
+    """A search for the cheapest changes of an explanation's row that hold.
 
     Parameters
     ----------
     explanation : Explanation
         With the row, the target and draws.
     posterior : GibbsPosterior
-        Its question put to the models that count, each with a weight above zero.
+        Its question under the models that count, each with a weight above zero.
     own : GibbsPosterior, optional
-        The question put to the one model that a point has to satisfy whatever the others say.
+        The question under the one model that a point has to satisfy whatever the others say.
     data : array of shape (n, d)
         Rows whose values are tried.
     unseen : GibbsPosterior, optional
-        The question put to models that take no part in the search, with what may be spent on them.
+        The question under models that take no part in the search, with what may be spent on them.
 
     The other options are those of :meth:`gbce.Explainer.frontier`.
     """
@@ -182,7 +189,7 @@ class FrontierSearch:
             n = getattr(self, name)
             if not is_whole(n) or n < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, not {n!r}")
-        at_levels(np.zeros(0), self.levels)
+        positions_at_levels(np.zeros(0), self.levels)
         require_noise(self.noise, self.explanation.space)
         if self.reliability not in ("share", "next"):
             raise ValueError(f"reliability must be 'share' or 'next', not {self.reliability!r}")
@@ -203,99 +210,99 @@ class FrontierSearch:
         """
         space = self.explanation.space
         rng = stream(self.explanation.seed, JUDGING)
-        x = self._drawn(rng)
+        x = self._list_candidates(rng)
         if self.noise is None:
-            return self._reported(*self._found(x, np.zeros((1, len(space)))))
+            return self._tabulate(*self._search(x, np.zeros((1, len(space)))))
         # with little to spend, the search must leave enough for a few points to be confirmed
-        n_confirm = self.n_confirm if self._timed else self._confirming(_LEFT)
+        n_confirm = self.n_confirm if self._timed else self._count_confirming(_CONFIRMED_WITHIN_ROWS)
         shifts = offsets(self.noise, space, rng, self.n_perturb + 2 * n_confirm)
         find, choose, report = np.split(shifts, [self.n_perturb, self.n_perturb + n_confirm])
-        x, judged = self._found(x, find)
+        x, judged = self._search(x, find)
         if self._timed:  # how long models take is known only now
-            n_confirm = self._confirming(_LEFT_IN_TIME)
+            n_confirm = self._count_confirming(_CONFIRMED_WITHIN_TIME)
             choose, report = choose[:n_confirm], report[:n_confirm]
         try:
-            most = self._affordable(_MOST, 2 * n_confirm)
+            most = self._count_affordable(_MAX_CONFIRMED, 2 * n_confirm)
             near = x[near_front(judged.reliability, self._cost(x), self.n_perturb, most)]
-            near = near[pareto(self._judged(near, choose).reliability, self._cost(near))]
-            x, judged = near, self._judged(near, report)
+            near = near[pareto_front(self._judge(near, choose).reliability, self._cost(near))]
+            x, judged = near, self._judge(near, report)
         except BudgetSpentError:
             warnings.warn(_UNCONFIRMED, stacklevel=3)
-        return self._reported(x, judged)
+        return self._tabulate(x, judged)
 
     @property
     def _timed(self) -> bool:
         return self.posterior.budget.deadline is not None
 
-    def _confirming(self, points: int) -> int:
+    def _count_confirming(self, points: int) -> int:
         """Return under how many copies so many points can be confirmed."""
         return min(self.n_confirm, max(self.posterior.affords(points * self.n_confirm) // points, 1))
 
-    def _found(self, x: Array, shifts: Array) -> tuple[Array, _Judged]:
+    def _search(self, x: Array, shifts: Array) -> tuple[Array, _Judgements]:
         """Judge points ``(n, d)``, and add those that a walk from the row and back finds."""
-        x, judged = self._seen(x, shifts)
+        x, judged = self._judge_in_time(x, shifts)
         if not self.refine:
             return x, judged
         space, x0 = self.explanation.space, self.explanation.x0
-        levels = np.unique(_LEVELS if self.levels is None else np.asarray(self.levels, dtype=float))
+        levels = np.unique(_WALK_LEVELS if self.levels is None else np.asarray(self.levels, dtype=float))
         shelf = Shelf.empty(levels, x0)
         shelf.add(x, judged.reliability, self._cost(x))
-        budget = self.posterior.budget.share(0.5)
+        budget = self.posterior.budget.share(_WALK_SHARE)
 
         def judge(x: Array) -> tuple[Array, Array]:
-            said = self._judged(x, shifts[:_COPIES], budget)
+            said = self._judge(x, shifts[:_WALK_COPIES], budget)
             return said.reliability, said.loss
 
         walk(judge, self._cost, StepsFromRow.of(space, x0, self.data), shelf)
         found = shelf.filled
         try:
-            found = found[: self._affordable(len(levels), len(shifts))]
-            again = self._judged(found, shifts)
+            found = found[: self._count_affordable(len(levels), len(shifts))]
+            again = self._judge(found, shifts)
         except BudgetSpentError:  # what the walk found is not known well enough
             return x, judged
-        return np.vstack([x, found]), _Judged(*map(np.concatenate, zip(judged, again, strict=True)))
+        return np.vstack([x, found]), _Judgements(*map(np.concatenate, zip(judged, again, strict=True)))
 
-    def _seen(self, x: Array, shifts: Array) -> tuple[Array, _Judged]:
+    def _judge_in_time(self, x: Array, shifts: Array) -> tuple[Array, _Judgements]:
         """Judge points ``(n, d)``; where time is short, the first ones, as many as half of it allows."""
         if not self._timed:
-            return x, self._judged(x, shifts)
-        half = self.posterior.budget.share(0.5)
-        parts: list[_Judged] = []
+            return x, self._judge(x, shifts)
+        part = self.posterior.budget.share(_LOOK_SHARE)
+        parts: list[_Judgements] = []
         with suppress(BudgetSpentError):
-            for some in replace(self.posterior, budget=half).portions(len(x), len(shifts)):
-                parts.append(self._judged(x[some], shifts, half))
+            for some in replace(self.posterior, budget=part).portions(len(x), len(shifts)):
+                parts.append(self._judge(x[some], shifts, part))
         if not parts:
             raise BudgetSpentError(f"one point takes {len(shifts):,} rows for each model: raise time_budget")
-        judged = _Judged(*map(np.concatenate, zip(*parts, strict=True)))
+        judged = _Judgements(*map(np.concatenate, zip(*parts, strict=True)))
         return x[: len(judged.loss)], judged
 
-    def _judged(self, x: Array, shifts: Array, budget: Budget | None = None) -> _Judged:
+    def _judge(self, x: Array, shifts: Array, budget: Budget | None = None) -> _Judgements:
         """Ask the models about points ``(n, d)`` under offsets ``(s, d)``, if the own one accepts them as they are."""
         if len(x) == 0:
-            return _Judged(np.zeros(0), np.zeros(0), np.zeros(0))
+            return _Judgements(np.zeros(0), np.zeros(0), np.zeros(0))
         budget = self.posterior.budget if budget is None else budget
         own = None if self.own is None else replace(self.own, budget=budget).evaluate(x)
         valid = np.arange(len(x)) if own is None else np.flatnonzero(own.reached[:, 0])
         share, loss = np.zeros((len(x), len(shifts))), np.zeros(len(x))
         if len(valid):
             posterior, weights = replace(self.posterior, budget=budget), self.posterior.mixture.weights
-            said = under_noise(posterior, self.explanation.space, x[valid], shifts)
+            said = evaluate_under_noise(posterior, self.explanation.space, x[valid], shifts)
             if self.reliability == "share":
                 share[valid] = said.reached @ weights
             else:
-                share[valid] = next_model(said.outputs, weights, self.posterior.target.accepted())
+                share[valid] = next_model_probability(said.outputs, weights, self.posterior.target.accepted())
             loss[valid] = (said.loss @ weights).mean(axis=1)
         mean, n = share.mean(axis=1), len(shifts)
         # one copy more that goes the other way: few failures in many copies are not none, nor exactly so few
         se = np.zeros(len(x)) if n == 1 else np.sqrt(np.square(share - mean[:, None]).sum(axis=1) + 1.0) / n
-        return _Judged(mean, se, loss if own is None else own.loss[:, 0])
+        return _Judgements(mean, se, loss if own is None else own.loss[:, 0])
 
-    def _reported(self, x: Array, judged: _Judged) -> pd.DataFrame:
+    def _tabulate(self, x: Array, judged: _Judgements) -> pd.DataFrame:
         """Return the front among points as a table."""
-        front = pareto(judged.reliability, self._cost(x))
-        front = front[at_levels(judged.reliability[front], self.levels)]
+        front = pareto_front(judged.reliability, self._cost(x))
+        front = front[positions_at_levels(judged.reliability[front], self.levels)]
         if self.own is not None and len(front):  # what counts is what the model in use decides, not its scores
-            untimed = self.posterior.budget.without_deadline()  # a handful of rows, and the answer itself
+            untimed = self.posterior.budget.untimed()  # a handful of rows, which are the answer itself
             own = replace(self.own, budget=untimed)
             front = front[own.evaluate(x[front], use_predict=True).reached[:, 0]]
         x = x[front]
@@ -308,21 +315,21 @@ class FrontierSearch:
                     figures["unseen"] = said.reached @ self.unseen.mixture.weights
         return frontier_table(self.explanation.space, x, judged.reliability[front], figures)
 
-    def _drawn(self, rng: np.random.Generator) -> Array:
+    def _list_candidates(self, rng: np.random.Generator) -> Array:
         """Return the row, distinct draws picked at random by weight, and the decisions ``(n, d)``."""
         explanation = self.explanation
         where, weight = explanation.draws.distinct
-        decided = np.array([decision.x for decision in explanation.decisions]).reshape(-1, len(explanation.space))
+        decided = stack_points(explanation.decisions, len(explanation.space))
         if self._timed:  # the first ones are looked at first, until time is up
             most = min(self.max_candidates, int((weight > 0).sum()))
             where = rng.choice(where, most, replace=False, p=weight / weight.sum())
             return np.vstack([explanation.row.x, decided, explanation.draws.pool.x[where]])
-        most = self._affordable(self.max_candidates, 1 if self.noise is None else self.n_perturb)
+        most = self._count_affordable(self.max_candidates, 1 if self.noise is None else self.n_perturb)
         if len(where) > most:
             where = np.sort(rng.choice(where, size=most, replace=False, p=weight / weight.sum()))
         return np.vstack([explanation.row.x, explanation.draws.pool.x[where], decided])
 
-    def _affordable(self, most: int, copies: int) -> int:
+    def _count_affordable(self, most: int, copies: int) -> int:
         """Return how many points, up to ``most``, half of the budget allows to be asked about with their copies."""
         n = self.posterior.affords(2 * most * copies) // (2 * copies)
         if n == 0:

@@ -1,4 +1,4 @@
-"""Models of the same table that an explainer does not have, and its question put to them."""
+"""Models of the same table that an explainer does not have, and its question under them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from gbce.explainer import Explainer
     from gbce.explanation import Explanation
 
-__all__ = ["KnownModels", "OtherModels", "posterior_under", "with_models"]
+__all__ = ["KnownModels", "OtherModels", "posterior_under", "replace_models"]
+
+_N_REMEMBERED = 2  # lists of models: enough for the ``models`` and ``unseen`` of one frontier
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class OtherModels:
     weights : array of shape (K,)
         They sum to one.
     reference : Reference
-        Rows on which classifiers are looked at once.
+        Rows on which classifiers are tried once.
     """
 
     models: tuple[Any, ...]
@@ -46,14 +48,14 @@ class OtherModels:
         predictors = tuple(as_predictor(model, space) for model in listed)
         return cls(listed, predictors, _weights_of(models, len(listed)), Reference.of(data, space.discrete))
 
-    def again(self, models: Any) -> "OtherModels | None":
+    def match(self, models: Any) -> "OtherModels | None":
         """Return these with the weights that ``models`` have now, if they are the very same ones."""
         listed = as_models(models, "models")
         if len(listed) != len(self.models) or any(a is not b for a, b in zip(listed, self.models, strict=True)):
             return None
         return replace(self, weights=_weights_of(models, len(listed)))
 
-    def ready(self, target: Target, budget: Budget) -> tuple[Predictor, ...]:
+    def prepare(self, target: Target, budget: Budget) -> tuple[Predictor, ...]:
         """Return the predictors, for a target that asks for a class as classifiers."""
         if target.reads_classes:
             return self.reference.as_classifiers(self.predictors, budget)
@@ -66,14 +68,14 @@ def _weights_of(models: Any, n: int) -> Array:
 
 @dataclass
 class KnownModels:
-    """The other models that an explainer was asked about last: looking at classifiers takes longer than asking them.
+    """The other models that an explainer was asked about last, as preparing classifiers takes longer than asking.
 
     Parameters
     ----------
     space : Space
         Of the table.
     data : array of shape (n, d)
-        Rows on which classifiers are looked at.
+        Rows on which classifiers are tried.
     """
 
     space: Space
@@ -83,10 +85,10 @@ class KnownModels:
     def wrap(self, models: Any) -> OtherModels:
         """Wrap models, or remember that it was done before."""
         for others in self.recent:
-            again = others.again(models)
-            if again is not None:
-                return again
-        self.recent[:] = [*self.recent[-1:], OtherModels.of(models, self.space, self.data)]
+            known = others.match(models)
+            if known is not None:
+                return known
+        self.recent[:] = [*self.recent[-(_N_REMEMBERED - 1) :], OtherModels.of(models, self.space, self.data)]
         return self.recent[-1]
 
 
@@ -101,12 +103,12 @@ def posterior_under(
     posterior = explainer.posterior_of(explanation, budget)
     if models is None:
         own = posterior.mixture.weights if weights is None else as_weights(weights, len(posterior.predictors))
-        return with_models(posterior, posterior.predictors, own)
+        return replace_models(posterior, posterior.predictors, own)
     others = explainer.other_models.wrap(models)
     chosen = others.weights if weights is None else as_weights(weights, len(others.predictors))
-    return with_models(posterior, others.ready(explanation.target, budget), chosen)
+    return replace_models(posterior, others.prepare(explanation.target, budget), chosen)
 
 
-def with_models(posterior: GibbsPosterior, predictors: Sequence[Predictor], weights: Array) -> GibbsPosterior:
-    """Return the posterior's question put to other models."""
+def replace_models(posterior: GibbsPosterior, predictors: Sequence[Predictor], weights: Array) -> GibbsPosterior:
+    """Return the same posterior with other models in it."""
     return replace(posterior, predictors=tuple(predictors), mixture=replace(posterior.mixture, weights=weights))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gbce._numerics import JUDGING, seed_number, stream
+from gbce._numerics import JUDGING, WEIGHT_ROUNDING, seed_number, stream
 from gbce._validation import printable
 from gbce.base import Array, Target
 from gbce.budget import Budget, BudgetSpentError, budget_of
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Sensitivity", "energy_distance", "sensitivity"]
 
-_MOST = 2_000  # draws of each posterior that are compared
+_MAX_COMPARED = 2_000  # draws of each posterior: 32 MB of distances
+# Words of the sentence, chosen by hand; the table has the numbers.
+_FARTHER = 1.1  # times as far as the row: beyond it, the answer moves farther
+_MUCH_FARTHER = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,23 +111,23 @@ def sensitivity(
     moved = space.distance(near, x0)
     if not (moved > 0).any():
         raise ValueError("no copy of the row moved: give a larger noise, and noise for a feature that can move")
-    runs = _runs(explain, [x0] * (1 + n_null) + list(near), seeds, budget)
+    runs = _explain_each(explain, [x0] * (1 + n_null) + list(near), seeds, budget)
     kinds, lengths = ["same"] * n_null + ["moved"] * n_rows, [0.0] * n_null + list(moved)
     first = next(runs)
-    lines, ended = [], int(_ended(first))
+    lines, ended = [], int(_ended_early(first))
     # each is compared before the next is run, so that a budget knows of the time it takes
     for kind, length, other in zip(kinds, lengths, runs, strict=True):
-        ended += _ended(other)
+        ended += _ended_early(other)
         if other is not None:
-            apart = _apart(space, first.draws, other.draws)
-            lines.append((kind, length, *apart, float(other.distribution["success_probability"]), other.eta))
+            gaps = _compare_draws(space, first.draws, other.draws)
+            lines.append((kind, length, *gaps, float(other.distribution["success_probability"]), other.eta))
     table = pd.DataFrame(lines, columns=["row", "moved", "distance", "shift", "success_probability", "eta"])
     if table["row"].nunique() < 2:
         raise BudgetSpentError("the budget does not allow runs to compare: raise max_model_rows or time_budget")
-    return Sensitivity(table.rename_axis("run"), _sentence(table) + _cut_short(ended, len(seeds)))
+    return Sensitivity(table.rename_axis("run"), _sentence(table) + _early_end_note(ended, len(seeds)))
 
 
-def _runs(
+def _explain_each(
     explain: Callable[[Array, int, Budget], Explanation], rows: Sequence[Array], seeds: Sequence[int], budget: Budget
 ) -> Iterator[Any]:
     """Explain rows, each with an even share of what is left; ``None`` for one that the budget does not allow."""
@@ -137,12 +140,12 @@ def _runs(
             yield None
 
 
-def _ended(run: Explanation | None) -> bool:
+def _ended_early(run: Explanation | None) -> bool:
     """Whether the budget ended a run early."""
     return run is None or not run.draws.info.complete
 
 
-def _cut_short(ended: int, n: int) -> str:
+def _early_end_note(ended: int, n: int) -> str:
     """Say so if the budget ended runs early: posteriors at different etas differ whether the row moves or not."""
     return f"; the budget ended {ended} of {n} runs early: they may differ for that reason alone" if ended else ""
 
@@ -159,16 +162,16 @@ def energy_distance(a: Places, b: Places, a_weights: Array | None = None, b_weig
 
     def within(points: Places, weights: Array) -> float:
         others = 1.0 - float(np.square(weights).sum())
-        return float(weights @ points.distances(points) @ weights) / others if others > 1e-12 else 0.0
+        return float(weights @ points.distances(points) @ weights) / others if others > WEIGHT_ROUNDING else 0.0
 
     squared = 2.0 * float(wa @ a.distances(b) @ wb) - within(a, wa) - within(b, wb)
     return float(np.sqrt(max(squared, 0.0)))
 
 
-def _apart(space: Space, one: Draws, other: Draws) -> tuple[float, float]:
+def _compare_draws(space: Space, one: Draws, other: Draws) -> tuple[float, float]:
     sets = []
     for draws in (one, other):
-        some = np.unique(np.linspace(0, len(draws) - 1, min(len(draws), _MOST)).astype(int))
+        some = np.unique(np.linspace(0, len(draws) - 1, min(len(draws), _MAX_COMPARED)).astype(int))
         sets.append((space.embed(draws.x[some]), draws.weights[some] / draws.weights[some].sum()))
     (a, wa), (b, wb) = sets
     return energy_distance(a, b, wa, wb), a.between(a.centre(wa), b.centre(wb))
@@ -184,6 +187,6 @@ def _sentence(table: pd.DataFrame) -> str:
     )
     if (moved["distance"] > same["distance"].max()).mean() <= 0.5 and shift <= chance:
         return f"{text}: no more than chance"
-    if shift > 2.0 * length:
+    if shift > _MUCH_FARTHER * length:
         return f"{text}: the answer moves much farther than the row"
-    return f"{text}: the answer moves {'farther than' if shift > 1.1 * length else 'no farther than'} the row"
+    return f"{text}: the answer moves {'farther than' if shift > _FARTHER * length else 'no farther than'} the row"

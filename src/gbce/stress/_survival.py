@@ -8,6 +8,7 @@ import pandas as pd
 from gbce._numerics import JUDGING, stream
 from gbce.base import Array, Outputs
 from gbce.budget import Budget, BudgetSpentError, budget_of
+from gbce.decisions import stack_points
 from gbce.explanation import Explanation, require_explanation
 from gbce.metrics import survival_table
 from gbce.predictors import Panel
@@ -66,7 +67,7 @@ def survival(
     """
     pool = require_explanation(explanation).draws.pool
     others = OtherModels.of(models, explanation.space, pool.x[np.isfinite(pool.log_correction)])
-    return _survived(explanation, others, budget_of(max_model_rows, time_budget))
+    return _evaluate_survival(explanation, others, budget_of(max_model_rows, time_budget))
 
 
 def explainer_survival(
@@ -79,24 +80,24 @@ def explainer_survival(
 ) -> pd.DataFrame:
     """Evaluate an explanation under models that it has not seen; see :func:`gbce.metrics.survival`.
 
-    Asked again about the same models, an explainer does not look at them anew.
+    Asked about the same models again, an explainer does not prepare them a second time.
     """
     budget = budget_of(max_model_rows, time_budget)
     explainer.own_posterior(explanation, budget)
-    return _survived(explanation, explainer.other_models.wrap(models), budget)
+    return _evaluate_survival(explanation, explainer.other_models.wrap(models), budget)
 
 
-def _survived(explanation: Explanation, others: OtherModels, budget: Budget) -> pd.DataFrame:
+def _evaluate_survival(explanation: Explanation, others: OtherModels, budget: Budget) -> pd.DataFrame:
     """Evaluate decisions and draws under other models; see :func:`gbce.metrics.survival`."""
     draws, decisions, target = explanation.draws, explanation.decisions, explanation.target
-    predictors = others.ready(target, budget)
+    predictors = others.prepare(target, budget)
 
     def reached(said: list[Outputs]) -> Array:
         return np.column_stack([target.read(outputs).reached for outputs in said])
 
     decided = np.zeros((0, len(predictors)), dtype=bool)
     if decisions:
-        x = np.array([decision.x for decision in decisions])
+        x = stack_points(decisions, len(explanation.space))
         decided = reached(Panel(predictors, budget, use_predict=True).ask(x))
     # in a random order, so that those the budget allows are like the others
     where, drawn = draws.distinct[0], np.zeros((0, len(predictors)), dtype=bool)
