@@ -42,7 +42,7 @@ WAY_OF_A_ROW = (
     Step("priors/_gaussian.py", "Gaussian.at", "the law of candidates is placed at the row: a map of Gaussian noise"),
     Step("predictors/_panel.py", "Panel.ask", "models are asked, within the budget: first about the row itself"),
     Step("samplers/_smc.py", "SMC.sample", "candidates, then rungs up to eta if candidates alone do not carry it"),
-    Step("draws/_draws.py", "Draws.weighed", "evaluated points with weights: the waist that all else reads"),
+    Step("draws/_draws.py", "Draws.weigh", "evaluated points with weights: the waist that all else reads"),
     Step("decisions/_apply.py", "apply_rules", "every rule looks at query and draws, and chooses"),
     Step(
         "metrics/_pointwise.py", "evaluate_figures", "chosen points are shown to the models once more and get figures"

@@ -57,7 +57,7 @@ def explain_many(
     max_model_rows = allowance.rows_for_each(len(x), explainer.rows_to_prepare(target) + rows_to_describe(explainer))
     kept, calls, rows_asked = None, 0, 0
     if store is not None:
-        asked = [predictor.metered() for predictor in explainer.predictors]
+        asked = [predictor.with_fresh_meter() for predictor in explainer.predictors]
         run = describe_run(explainer, asked, x, target, listed, max_model_rows, allowance.whole)
         run["time_budget"] = time_budget
         kept = Store.open(store, run, seed)

@@ -116,7 +116,7 @@ def describe_run(
     Models and functions count by what they return for a few dozen rows of the data, so that one that was fitted again
     is another; a model with an identity of its own, such as a remote one, is not asked.
     """
-    rows = explainer.data[some_of(len(explainer.data))]
+    rows = explainer.data[pick_rows(len(explainer.data))]
     models, outputs = zip(*(_describe_model(predictor, rows, budget) for predictor in predictors), strict=True)
     probe = Probe(explainer.space, rows, outputs[0])
     return {

@@ -94,5 +94,7 @@ def _evaluate(
 
 def _predict_choices(posterior: GibbsPosterior, x: Array) -> Evaluated:
     """Return what the models say about chosen points, as rows of their own: what is reported is what a row gets."""
-    untimed = replace(posterior, budget=posterior.budget.untimed())  # a handful of rows, which are the answer itself
+    untimed = replace(
+        posterior, budget=posterior.budget.without_deadline()
+    )  # few rows, the answer itself
     return untimed.evaluate(x, use_predict=True)

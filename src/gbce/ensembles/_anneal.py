@@ -26,7 +26,7 @@ def anneal(problem: Problem, n: int, rng: np.random.Generator) -> Array:
     for _ in range(_MOST_RUNGS):
         loss = problem.likelihood.loss(problem.net.outputs(theta, problem.X)).sum(axis=-1)
         beta, before = _next_eta(loss, beta, problem.eta), beta
-        theta = theta[systematic(rng, normalise(-(beta - before) * loss), n)]
+        theta = theta[resample_systematically(rng, normalise(-(beta - before) * loss), n)]
         here = problem.at(beta)
         maps = round_maps(here, theta[None])
         run = hmc(here.energy, theta, maps, _MOVES_PER_RUNG, _MOVES_PER_RUNG, _MOST_LEAPS, rng, step)

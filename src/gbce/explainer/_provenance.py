@@ -43,7 +43,7 @@ def _known_points(explanation: Explanation) -> Points:
     """Return the row and some points that every model was asked about."""
     pool = explanation.draws.pool
     asked = np.flatnonzero(np.isfinite(pool.log_correction))
-    return Points.joined([explanation.row, pool.take(asked[pick_rows(len(asked))])])
+    return Points.join([explanation.row, pool.take(asked[pick_rows(len(asked))])])
 
 
 def _output(outputs: Outputs, target: Target) -> Array | None:

@@ -350,7 +350,7 @@ class Explanation:
         )
         if isinstance(eta, EtaRule):
             mixture = replace(mixture, eta=self._solve_eta(eta, mixture))
-        weighted = self.draws.reweighed(mixture)
+        weighted = self.draws.reweigh(mixture)
         if weighted.ess < min(ENOUGH_ESS, self.draws.ess):
             raise ValueError(
                 f"the draws cannot carry eta = {mixture.eta:g}, combine = {mixture.combine!r}: {weighted.ess:.0f} "

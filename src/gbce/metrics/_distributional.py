@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from gbce._numerics import SHARE_ROUNDING, TINY, NORMAL_975, weighted_quantile
+from gbce._numerics import NORMAL_975, SHARE_ROUNDING, TINY, weighted_quantile
 from gbce.base import Array
 from gbce.draws import Draws, Points
 from gbce.metrics._shares import share_and_error

@@ -30,7 +30,7 @@ def eta_path(
             else np.zeros(1)
         )
     geometry = PoolGeometry.of(draws.pool, space, x0)
-    lines = [_line(draws.reweighed(replace(mixture, eta=float(eta))), geometry, alpha) for eta in etas]
+    lines = [_line(draws.reweigh(replace(mixture, eta=float(eta))), geometry, alpha) for eta in etas]
     return pd.DataFrame(lines, index=pd.Index(etas, name="eta", dtype=float))
 
 

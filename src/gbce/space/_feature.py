@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from gbce._validation import is_number, told_apart
+from gbce._validation import distinguish, is_number
 from gbce.space._tolerances import ROUNDING
 from gbce.space._values import require_writable
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gbce._validation import told_apart
+from gbce._validation import distinguish
 from gbce.base import Array
 from gbce.space._computed import same
 from gbce.space._table import value_text
@@ -48,7 +48,7 @@ def misfits(space: "Space", x: Array) -> pd.DataFrame:
             outside = value < bound - room if side == "below" else value > bound + room
             for i in np.flatnonzero(outside):
                 texts = value_text(feature, codec, value[i]), value_text(feature, codec, bound)
-                have, edge = texts if texts[0] != texts[1] else told_apart(value[i], bound)
+                have, edge = texts if texts[0] != texts[1] else distinguish(value[i], bound)
                 problem = (
                     f"{feature.name!r} = {have} lies {side} its bound {edge}. Correct the row or widen the bound: a "
                     "bound holds for the row as well as for every draw."
@@ -67,7 +67,7 @@ def _broken_conditions(space: "Space", x: Array, known: Any) -> list[tuple[int, 
         value = one.values(space, x[some])
         have = x[some, space.names.index(one.name)]
         for i in np.flatnonzero(~same(value, have)):
-            found, wanted = told_apart(have[i], value[i])
+            found, wanted = distinguish(have[i], value[i])
             problem = f"{one.name!r} = {found}, but {one.text} gives {wanted}. Correct the row or the formula."
             lines.append((int(some[i]), one.name, problem))
     for constraint in space.constraints:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._validation import shown
+from gbce._validation import show
 from gbce.base import Array
 from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._feature import Feature
@@ -61,7 +61,7 @@ class RowCodec:
             i, j = np.argwhere(bad)[0]
             more = f" ({int(bad.sum())} such values in all)" if bad.sum() > 1 else ""
             raise ValueError(
-                f"{what}: column {self.names[j]!r} is missing in row {shown(table.index[i])}{more}, but the data have "
+                f"{what}: column {self.names[j]!r} is missing in row {show(table.index[i])}{more}, but the data have "
                 "no missing values there. Fill it in, or allow it with "
                 f"Space.infer(data, missing={{{self.names[j]!r}: 'keep'}}) if the model can take it."
             )
@@ -94,7 +94,7 @@ class RowCodec:
 
     @cached_property
     def _all_floats(self) -> bool:
-        """Whether all columns are floats that are shown as they are."""
+        """Whether all columns are floats that are show as they are."""
         return all(isinstance(codec, Codec) and codec.precise and codec.dtype == "float64" for codec in self.codecs)
 
     @cached_property

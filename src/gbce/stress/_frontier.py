@@ -302,7 +302,7 @@ class FrontierSearch:
         front = pareto_front(judged.reliability, self._cost(x))
         front = front[positions_at_levels(judged.reliability[front], self.levels)]
         if self.own is not None and len(front):  # what counts is what the model in use decides, not its scores
-            untimed = self.posterior.budget.untimed()  # a handful of rows, which are the answer itself
+            untimed = self.posterior.budget.without_deadline()  # a handful of rows, which are the answer itself
             own = replace(self.own, budget=untimed)
             front = front[own.evaluate(x[front], use_predict=True).reached[:, 0]]
         x = x[front]
