@@ -8,7 +8,7 @@ __all__ = ["SamplerInfo"]
 
 @dataclass(frozen=True)
 class SamplerInfo:
-    """What a sampler reports beside its draws; ``None`` is what it has nothing to say on.
+    """What a sampler reports beside its draws; ``None`` where it has nothing to report.
 
     A sampler that reports more has a subclass with more fields, plain numbers and text: they appear among the
     diagnostics and in files.
@@ -18,7 +18,7 @@ class SamplerInfo:
     sampler : str
         Its name.
     complete : bool
-        Whether it did all it was to do; if not, the budget ran out.
+        Whether it finished; if not, the budget ran out.
     goal_met : bool, optional
         Whether the eta that was found achieves what was asked for.
     r_hat : float, optional

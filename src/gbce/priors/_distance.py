@@ -10,6 +10,7 @@ from gbce._numerics import effective_sample_size, normalise
 from gbce._validation import require_finite
 from gbce.base import Array, Prior
 from gbce.priors._chained import Chained
+from gbce.priors._gaussian import SHRINKAGE
 from gbce.priors._integrable import require_integrable
 from gbce.priors._laws import LAPLACE, NORMAL, STUDENT, Law
 from gbce.priors._located import LocatedPrior, free_features
@@ -33,7 +34,6 @@ _LEAST_STEP, _LEAST_MOVE = 0.3, 1e-3  # least deviation of a proposal: in whole 
 _BETTER = 1.05  # times the best effective sample size so far: a smaller gain is noise
 _PATIENCE = 4  # rounds without a better fit before the best one is taken
 _COUNTING, _WEAKER, _WEAKEST = 0.2, 0.8, 1e-6  # share of points that must count; factor and least power to get there
-_SHRINKAGE = 0.05  # of fitted correlations towards none, as for those read off data
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def _factor(offset: Array, weights: Array, *, correlated: bool) -> Array:
     if not correlated or len(scale) == 1:
         return scale
     shrunk = moments / np.outer(scale, scale)
-    shrunk = (1 - _SHRINKAGE) * shrunk + _SHRINKAGE * np.eye(len(scale))
+    shrunk = (1 - SHRINKAGE) * shrunk + SHRINKAGE * np.eye(len(scale))
     return scale[:, None] * np.linalg.cholesky(shrunk)
 
 

@@ -12,11 +12,11 @@ from gbce.priors._laws import NORMAL
 from gbce.priors._located import LocatedPrior, per_feature, require_width
 from gbce.space import Space
 
-__all__ = ["Gaussian"]
+__all__ = ["SHRINKAGE", "Gaussian"]
 
 _SMALLEST_EIGENVALUE = 1e-12  # of a correlation matrix: less is zero up to rounding
 _ASYMMETRY, _ASYMMETRY_NEAR_ZERO = 1e-8, 1e-12  # of a covariance, relative and absolute: less is rounding
-_SHRINKAGE = 0.05  # of correlations read off data towards none, which keeps the matrix invertible; chosen by hand
+SHRINKAGE = 0.05  # of estimated correlations towards none, which keeps the matrix invertible; chosen by hand
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Gaussian:
         spread = known[:, where].std(axis=0)
         offset = (known[:, where] - known[:, where].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         found = offset.T @ offset / len(known)
-        found = (1 - _SHRINKAGE) * found + _SHRINKAGE * np.eye(len(where))
+        found = (1 - SHRINKAGE) * found + SHRINKAGE * np.eye(len(where))
         np.fill_diagonal(found, 1.0)
         correlation[np.ix_(where, where)] = found
         sigma = per_feature(self.sigma, space, "Gaussian: sigma")

@@ -25,6 +25,7 @@ __all__ = ["MANY_MODELS", "sample_jointly"]
 MANY_MODELS = 20  # from which on points carry an index, unless the user says otherwise; chosen by hand
 _PRIOR_POINTS = 500  # shown to every model beside the draws, for what concerns the prior and smaller etas; by hand
 _BLOCKS = 20  # into which independent candidates are cut, for errors between them; Student's factor is then 1.07
+_LEAST_SHOWN = 2  # points shown to every model: a draw, and one of the prior
 _SAMPLING_SHARE = 0.7  # of the budget; the rest is for showing draws to every model (chosen by hand)
 _INSIDE = 1e-12  # from zero and one: a model without weight has no stretch of the axis, and its middle may be an end
 
@@ -123,7 +124,7 @@ def sample_jointly(sampler: Sampler, posterior: GibbsPosterior, rng: np.random.G
     # spread, are shown to all models, and so are fresh points of the prior, which the draws need not cover.
     which = found.index
     most = posterior.affords(len(which) + _PRIOR_POINTS)
-    if most < 2:
+    if most < _LEAST_SHOWN:
         raise BudgetSpentError(
             "the budget does not allow showing draws to every model: raise max_model_rows or time_budget"
         )

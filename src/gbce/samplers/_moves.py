@@ -190,7 +190,7 @@ class Kernel:
         # What each point does, and how far it goes. A bold one goes all the way: it forgets where it is. Kinds and
         # steps do not depend on places, so that the way back is as likely to be chosen.
         noise = rng.standard_normal(z.shape)
-        kind: Array = rng.choice(4, size=n, p=_SHARES) if self.learned else np.full(n, _PLAIN)  # type: ignore[assignment]
+        kind: Array = rng.choice(len(_SHARES), size=n, p=_SHARES) if self.learned else np.full(n, _PLAIN)  # type: ignore[assignment]
         bold: Array = np.logical_and(kind == _FITTED, rng.random(n) < _BOLD_SHARE)
         own = np.array([steps.plain, steps.partial, steps.fitted, 1.0])[kind] * np.exp(_JITTER * rng.standard_normal(n))
         step = np.where(bold, 1.0, np.minimum(own, 1.0))[:, None]
@@ -203,7 +203,7 @@ class Kernel:
         to[part] = np.where(_choose_coordinates(rng, size, m), to[part], z[part])
         correction = np.zeros(n)
         # Moves of one half of the islands know a law and points of the other half only: seen from the point that moves
-        # they are fixed, so that adapting them does not bias anything.
+        # they are fixed, so that adapting them does not bias the weights of its half.
         for number, learned in enumerate(self.learned):
             law = learned.law
             # pCN around the fitted law keeps that law instead of N(0, I); the ratio of both densities, here and

@@ -20,7 +20,7 @@ __all__ = ["polish_mode"]
 
 _N_STARTS = 8  # out of the pool, and the row
 _N_LATE_STARTS = 4  # out of scattered points, for the last round
-_AMONG = 2_000  # best points of the pool to pick them from
+_BEST_OF_POOL = 2_000  # points that starts are picked from
 _APART, _LEAST_APART = 0.5, 1e-3  # distance between starts over the root of m: first tried, halved at most down to
 _SAME = 0.05  # the same distance between ends of a descent: nearer ones count as one
 _LEAST_STARTS = 2  # that every round keeps, though it drops the worse half
@@ -79,7 +79,7 @@ def _starts(scene: Scene, search: Search) -> tuple[Array, Array]:
     """Return the row and good points of the pool that lie apart, ``(s, m)``, and their objective ``(s,)``."""
     x0 = scene.x0[scene.free]
     f = scene.objective(scene.draws.pool)
-    order = np.argsort(f, kind="stable")[:_AMONG]
+    order = np.argsort(f, kind="stable")[:_BEST_OF_POOL]
     v, f = _pick_starts((scene.draws.pool.x[order][:, scene.free] - x0) / search.unit, f[order], _N_STARTS)
     v, f = np.vstack([np.zeros((1, len(x0))), v]), np.append(scene.objective(scene.row), f)
     return v[np.isfinite(f)], f[np.isfinite(f)]
