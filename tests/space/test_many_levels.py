@@ -45,7 +45,7 @@ def both(monkeypatch):
 
     def embed(x, which=None):
         dense = SPACE.embed(x, which)
-        monkeypatch.setattr("gbce.space._embedding.MOST_AXES", 2)
+        monkeypatch.setattr("gbce.space._places.MOST_AXES", 2)
         compact = SPACE.embed(x, which)
         monkeypatch.undo()
         assert compact.axes.shape[1] < dense.axes.shape[1]
@@ -77,7 +77,7 @@ def test_means_do_not_depend_on_the_axes(both, monkeypatch):
     assert u_.between(centre_, middle_) == pytest.approx(u.between(centre, middle), rel=1e-6)
     x0, every = x[0], np.arange(len(SPACE))
     dense = SPACE.nearest(centre, x0, every), SPACE.distance(x, x0)
-    monkeypatch.setattr("gbce.space._embedding.MOST_AXES", 2)
+    monkeypatch.setattr("gbce.space._places.MOST_AXES", 2)
     np.testing.assert_array_equal(SPACE.nearest(centre_, x0, every), dense[0])
     np.testing.assert_allclose(SPACE.distance(x, x0), dense[1], atol=1e-12)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gbce
-from gbce.space._embedding import axes_of
+from gbce.space._places import axes_of
 from support.columns import frames
 
 SEEDS = st.integers(0, 2**32 - 1)

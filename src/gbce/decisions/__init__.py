@@ -1,12 +1,19 @@
 """Decision rules: frozen objects that turn draws into one point, or a set of them; and how rules are applied."""
 
 from gbce.base import Choice, ModelNeededError, Rule
-from gbce.decisions._apply import apply_known_rules, apply_rule, apply_rules, evaluate_choices, evaluate_points
+from gbce.decisions._apply import (
+    apply_known_rules,
+    apply_rule,
+    apply_rules,
+    evaluate_choices,
+    evaluate_points,
+    require_rule,
+    require_rules,
+)
 from gbce.decisions._bayes import GeometricMedian, Mean, Medoid
 from gbce.decisions._decision import Decision, stack_points
 from gbce.decisions._direct import DirectOpt
 from gbce.decisions._mode import MAP
-from gbce.decisions._require import require_rule, require_rules
 from gbce.decisions._risk import ChanceConstrained, CVaR
 from gbce.decisions._sets import DiverseSet, RandomDraw
 from gbce.draws import Scene

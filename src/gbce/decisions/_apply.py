@@ -1,17 +1,48 @@
-"""From rules to decisions: every rule is applied, every chosen point gets its figures, within the budget."""
+"""From rules to decisions: rules are checked and applied, every chosen point gets its figures, within the budget."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from gbce._numerics import DECIDING, stream
 from gbce.base import Array, Choice, Query, Rule
 from gbce.budget import BudgetSpentError
 from gbce.decisions._decision import Candidates, Decision, decisions_without_noise, stack_choices
 from gbce.draws import Draws, Scene
-from gbce.metrics import Neighbours, evaluate_figures
+from gbce.metrics import Neighbours, evaluate_figures, require_noise
 from gbce.posterior import Evaluated, GibbsPosterior
+from gbce.space import Space
 
-__all__ = ["apply_known_rules", "apply_rule", "apply_rules", "evaluate_choices", "evaluate_points"]
+__all__ = [
+    "apply_known_rules",
+    "apply_rule",
+    "apply_rules",
+    "evaluate_choices",
+    "evaluate_points",
+    "require_rule",
+    "require_rules",
+]
+
+
+def require_rule(rule: Any) -> Rule:
+    """Return ``rule`` if it is one, or say what was expected."""
+    if not isinstance(rule, Rule):
+        raise TypeError(f"a rule must be an object such as gbce.MAP(), not {rule!r}")
+    return rule
+
+
+def require_rules(rules: Any, space: Space) -> tuple[Rule, ...]:
+    """Return one rule or several as a tuple; refuse what is no rule, is listed twice or does not fit the space."""
+    listed = tuple(rules) if isinstance(rules, Iterable) and not isinstance(rules, str) else (rules,)
+    for rule in listed:
+        require_rule(rule)
+    labels = [rule.label for rule in listed]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise ValueError(f"rules: {', '.join(twice)} is listed twice")
+    for rule in listed:
+        require_noise(getattr(rule, "noise", None), space)
+    return listed
 
 
 def apply_rule(rule: Rule, query: Query, draws: Draws, posterior: GibbsPosterior | None = None) -> Choice:
@@ -94,7 +125,5 @@ def _evaluate(
 
 def _predict_choices(posterior: GibbsPosterior, x: Array) -> Evaluated:
     """Return what the models say about chosen points, as rows of their own: what is reported is what a row gets."""
-    untimed = replace(
-        posterior, budget=posterior.budget.without_deadline()
-    )  # few rows, the answer itself
+    untimed = replace(posterior, budget=posterior.budget.without_deadline())  # few rows, the answer itself
     return untimed.evaluate(x, use_predict=True)

@@ -10,7 +10,7 @@ from gbce._numerics import first_of_least
 from gbce._validation import require_counts
 from gbce.base import Array, Choice, Rule
 from gbce.draws import Scene
-from gbce.search import has_spikes, polish_mode, sparsity_path
+from gbce.search import polish_mode, sparsity_path
 from gbce.space import Places
 
 __all__ = ["MAP"]
@@ -74,7 +74,7 @@ class MAP(Rule):
 
     def choose(self, scene: Scene) -> Choice:
         """Choose the mode."""
-        if self.method == "objective" and (has_spikes(scene) or self.changes is not None):
+        if self.method == "objective" and (scene.query.sparse or self.changes is not None):
             return sparsity_path(scene, self.polish, self.changes)
         if self.method == "objective":
             return _choose_by_objective(scene, self.polish)

@@ -4,8 +4,7 @@ The potential is written here once, for one model and for several. Losses are ke
 another temperature, other weights or another way of combining needs no further model call.
 """
 
-from gbce.posterior._combining import Combine, Entropic
-from gbce.posterior._mixture import Mixture, as_weights, weights_from_risk
+from gbce.posterior._mixture import Combine, Entropic, Mixture, as_weights, weights_from_risk
 from gbce.posterior._posterior import EtaGoal, Evaluated, GibbsPosterior
 
 __all__ = [

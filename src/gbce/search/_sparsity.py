@@ -10,7 +10,7 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Points, Scene
 from gbce.search._descents import Search, coordinates, has_gained, levels, newton
 
-__all__ = ["has_spikes", "sparsity_path"]
+__all__ = ["sparsity_path"]
 
 # Chosen by hand: they trade model rows for how widely the path is searched.
 _MOST_CHANGES = 6  # on the path, unless more are asked for
@@ -21,14 +21,9 @@ _ROUNDS = 3  # of descents
 _MOST_ROWS = 40_000  # asked in all
 
 
-def has_spikes(scene: Scene) -> bool:
-    """Whether features stay exactly where they are with positive probability."""
-    return scene.query.sparse
-
-
 def sparsity_path(scene: Scene, polish: bool, asked: int | None) -> Choice:
     """Choose the best point for each number of changes; the one that was asked for, or the sparsest success, first."""
-    if not has_spikes(scene):
+    if not scene.query.sparse:
         raise ValueError("MAP(changes=...) needs a prior under which features stay exactly: gbce.Sparse(...)")
     if asked is not None and asked > len(scene.free):
         raise ValueError(f"MAP(changes={asked}): only {len(scene.free)} features can change")

@@ -1,15 +1,21 @@
-"""How far each feature may go from a row."""
+"""Points made admissible: cut at limits, rounded to steps, completed, and taken back where they break a constraint."""
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from gbce.base import Array
+from gbce.space._codecs import Codec
+from gbce.space._computed import same
 from gbce.space._feature import Feature
 
-__all__ = ["Limits"]
+if TYPE_CHECKING:
+    from gbce.space._space import Space
+
+__all__ = ["Limits", "complete", "is_admissible", "low_precision_of", "project"]
 
 
 class Limits(NamedTuple):
@@ -56,3 +62,93 @@ class Limits(NamedTuple):
             high = np.where(self.discrete, start + np.floor(high - start), high)
         fixed = self.fixed | (self.keeps & np.isnan(x0))
         return np.where(fixed, x0, low), np.where(fixed, x0, high)
+
+
+# Shares of a move that are tried in turn until one is admissible; the last is the start itself. Chosen by hand: steps
+# of 5% lose at most that much of a move, and each costs one check of the points that are left.
+_SHARES_OF_MOVE = np.concatenate([np.linspace(0.95, 0.05, 19), [0.02, 0.0]])
+_LEVELS_STAY = 0.5  # share of a move down to which levels stay changed; a convention: half-way, the nearer end
+
+
+def project(space: "Space", x: Array, x0: Array, toward: Array | None) -> Array:
+    """Return admissible points near ``x`` ``(n, d)``; see :meth:`gbce.Space.project`."""
+    low, high = space.limits(x0)
+    if space.plain:
+        return space.completed(np.clip(x, low, high), x0)
+    placed = _snap(space, x, x0, low, high)
+    if not space.constraints and not space.computed:
+        return placed
+    toward = np.broadcast_to(x0 if toward is None else toward, x.shape)
+    placed, bad = placed.copy(), np.flatnonzero(~space.admissible(placed, x0))
+    if len(bad) and space.unordered.any():
+        # levels that break a constraint even where no number moves: they go back, the numbers need not
+        levels = np.where(space.unordered, placed[bad], toward[bad])
+        stuck = bad[~space.admissible(_snap(space, levels, x0, low, high), x0)]
+        back = np.where(space.unordered, toward[stuck], placed[stuck])
+        placed[stuck] = _snap(space, back, x0, low, high)
+        bad = np.setdiff1d(bad, stuck[space.admissible(placed[stuck], x0)])
+    for share in _SHARES_OF_MOVE:
+        if len(bad) == 0:
+            break
+        with np.errstate(invalid="ignore"):
+            way = toward[bad] + share * (placed[bad] - toward[bad])
+        levels = space.unordered | np.isnan(way)
+        way = np.where(levels, toward[bad] if share < _LEVELS_STAY else placed[bad], way)
+        tried = _snap(space, way, x0, low, high) if share > 0 else toward[bad]
+        good = space.admissible(tried, x0)
+        good |= share == 0
+        placed[bad[good]] = tried[good]
+        bad = bad[~good]
+    return placed
+
+
+def _snap(space: "Space", x: Array, x0: Array, low: Array, high: Array) -> Array:
+    """Cut, round and complete."""
+    start = np.where(np.isnan(x0), 0.0, x0)
+    x = np.where(np.isnan(x) & ~space.may_become_missing, x0, x)  # what is known stays known
+    x = np.where(space.discrete, start + np.round(x - start), x)
+    return space.completed(np.clip(x, low, high), x0)
+
+
+def complete(space: "Space", x: Array, x0: Array) -> Array:
+    """Fill in what follows from the free features; see :meth:`gbce.Space.completed`."""
+    if not space.low_precision and not space.computed:
+        return x
+    x = x.copy()
+    low, high = space.limits(x0)
+    for j, kind in space.low_precision:
+        seen = x[:, j].astype(kind)
+        seen = np.where(seen > high[j], np.nextafter(seen, kind.type(-np.inf)), seen)
+        seen = np.where(seen < low[j], np.nextafter(seen, kind.type(np.inf)), seen)
+        x[:, j] = np.where(x[:, j] == x0[j], x0[j], seen)
+    for one in space.computed:
+        j = space.position[one.name]
+        values = one.values(space, x)
+        x[:, j] = np.where(same(values, x0[j]), x0[j], values)
+    return x
+
+
+def is_admissible(space: "Space", x: Array, x0: Array) -> Array:
+    """Whether points meet the constraints and the bounds of what is computed, ``(n,)``."""
+    good = np.ones(len(x), dtype=bool)
+    for one in space.computed:
+        j = space.position[one.name]
+        feature, value = space.features[j], x[:, j]
+        low = -np.inf if feature.low is None else feature.low
+        high = np.inf if feature.high is None else feature.high
+        low = max(low, x0[j]) if feature.direction == "increase" else low
+        high = min(high, x0[j]) if feature.direction == "decrease" else high
+        good &= np.isfinite(value) & (value >= low) & (value <= high)
+    for constraint in space.constraints:
+        good &= constraint.holds(space, x)
+    return good
+
+
+def low_precision_of(features: Sequence[Feature], codecs: Sequence[Any]) -> list[tuple[int, np.dtype[Any]]]:
+    """Return positions and dtypes of real features that are kept with fewer digits than computed with."""
+    found = []
+    for j, (codec, feature) in enumerate(zip(codecs, features, strict=True)):
+        if isinstance(codec, Codec) and not codec.precise and feature.kind == "real" and codec.dtype != "object":
+            kind = pd.api.types.pandas_dtype(codec.dtype)
+            found.append((j, getattr(kind, "numpy_dtype", kind)))
+    return found

@@ -17,14 +17,12 @@ from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._computed import Computed, as_computed
 from gbce.space._consistency import require_consistent
 from gbce.space._constraints import Constraint, as_constraints
-from gbce.space._embedding import distances_to, embed, nearest
 from gbce.space._feature import Feature, Kind
 from gbce.space._frames import Layout
 from gbce.space._infer import ColumnOptions, codec_of, features_of
-from gbce.space._limits import Limits
+from gbce.space._limits import Limits, complete, is_admissible, low_precision_of, project
 from gbce.space._misfits import check_table, misfits
-from gbce.space._places import Centre, Places
-from gbce.space._projection import complete, is_admissible, low_precision_of, project
+from gbce.space._places import Centre, Places, distances_to, embed, nearest
 from gbce.space._row_codec import RowCodec, column_dtypes, has_labels, layout_of, repeated, require_distinct
 from gbce.space._rows import as_table
 from gbce.space._table import as_text, constant_notes
