@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gbce
+from gbce.eta import Calibration
 from support.files import altered, as_npy, manifest, restated
 
 NAN, INF = float("nan"), float("inf")
@@ -775,7 +776,7 @@ def test_altering_nothing_leaves_a_file_that_loads(saved, good):
 
 def test_saving_what_cannot_be_written_keeps_the_previous_file(saved):
     before = saved.read_bytes()
-    odd = replace(gbce.load(saved), calibration={"found": Fraction(1, 3)})
+    odd = replace(gbce.load(saved), calibration=Calibration("odd", errors={"found": Fraction(1, 3)}))
     with pytest.raises(TypeError, match=r"Fraction\(1, 3\) of type Fraction cannot be written to a file"):
         odd.save(saved)
     assert saved.read_bytes() == before

@@ -2,11 +2,12 @@
 
 from gbce.eta._goals import ExpectedLoss, SuccessProbability
 from gbce.eta._model_error import ModelError, noise_scale
-from gbce.eta._rules import EtaRule, as_eta, as_etas
+from gbce.eta._rules import Calibration, EtaRule, as_eta, as_etas
 from gbce.eta._solve import STEEPEST, solve_eta
 
 __all__ = [
     "STEEPEST",
+    "Calibration",
     "EtaRule",
     "ExpectedLoss",
     "ModelError",

@@ -1,5 +1,7 @@
 """Eta as a user may give it: a number, several, or a rule that finds one."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -8,9 +10,32 @@ from gbce.base import Array
 from gbce.eta._goals import ExpectedLoss, SuccessProbability
 from gbce.eta._model_error import ModelError
 
-__all__ = ["EtaRule", "as_eta", "as_etas"]
+__all__ = ["Calibration", "EtaRule", "as_eta", "as_etas"]
 
 EtaRule = SuccessProbability | ExpectedLoss | ModelError
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How a rule found eta.
+
+    Parameters
+    ----------
+    rule : str
+        Its label.
+    met : bool
+        Whether eta achieves what was asked for.
+    errors : mapping
+        What :class:`gbce.ModelError` went by: an error of the model by its name, and in how many folds it was measured.
+    """
+
+    rule: str
+    met: bool = True
+    errors: Mapping[str, float] = field(default_factory=dict)
+
+    def entries(self) -> dict[str, Any]:
+        """Return all of it as plain data by name."""
+        return {"rule": self.rule, "met": self.met, **self.errors}
 
 
 def as_eta(eta: Any) -> tuple[float, EtaRule | None]:

@@ -26,7 +26,7 @@ from gbce.decisions import (
 )
 from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
-from gbce.eta import EtaRule, ModelError, as_eta
+from gbce.eta import Calibration, EtaRule, ModelError, as_eta
 from gbce.explainer._notes import budget_note, calibration_note, judge_status, mode_note, shortfall_note
 from gbce.explainer._provenance import require_own
 from gbce.explanation import Explanation, point_table, require_explanation
@@ -454,13 +454,13 @@ class Explainer:
             sparse=posterior.prior.spikes,
         )
 
-    def _calibration(self, draws: Draws) -> dict[str, Any]:
-        """Return how eta was found, as plain numbers and text; nothing if it was given."""
+    def _calibration(self, draws: Draws) -> Calibration | None:
+        """Return how eta was found; nothing if it was given."""
         if self.eta_rule is None:
-            return {}
+            return None
         if isinstance(self.eta_rule, ModelError):
-            return {"rule": self.eta_rule.label, "met": True, **(self._model_error or {})}
-        return {"rule": self.eta_rule.label, "met": bool(draws.info.goal_met)}
+            return Calibration(self.eta_rule.label, errors=self._model_error or {})
+        return Calibration(self.eta_rule.label, met=bool(draws.info.goal_met))
 
 
 def _require_target(target: Any) -> None:

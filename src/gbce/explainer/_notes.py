@@ -1,7 +1,6 @@
 """The outcome in words: whether the target is attained, and whether the mode is really the mode."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,6 +8,7 @@ from gbce._validation import short
 from gbce.base import Query
 from gbce.decisions import Decision
 from gbce.draws import Draws, Points
+from gbce.eta import Calibration
 from gbce.explanation import Status
 
 __all__ = ["budget_note", "calibration_note", "judge_status", "mode_note", "shortfall_note"]
@@ -47,12 +47,12 @@ def budget_note(draws: Draws, eta: float | None) -> str:
     return f"The budget ran out after {len(draws.pool):,} evaluated points: fewer than the sampler was to draw."
 
 
-def calibration_note(calibration: Mapping[str, Any], eta: float) -> str:
+def calibration_note(calibration: Calibration | None, eta: float) -> str:
     """Say so if eta could not be found."""
-    if calibration.get("met", True):
+    if calibration is None or calibration.met:
         return ""
     return (
-        f"{calibration['rule']} could not be met: eta = {eta:g} is the best that was found, and its figures are below. "
+        f"{calibration.rule} could not be met: eta = {eta:g} is the best that was found, and its figures are below. "
         "Ask for less, widen the prior, or allow more."
     )
 

@@ -1,7 +1,7 @@
 """The result: plain data about one row, with its tables. No model inside, nothing executable."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from gbce._validation import printable
 from gbce.base import Array, Query, Rule, Target
 from gbce.decisions import Decision, apply_known_rules, apply_rule, require_rule, stack_points
 from gbce.draws import Draws, Points
-from gbce.eta import EtaRule, ModelError, as_etas, solve_eta
+from gbce.eta import Calibration, EtaRule, ModelError, as_etas, solve_eta
 from gbce.explanation._status import Status
 from gbce.explanation._tables import changes, draws_frontier, intervals, point_table, quantiles, rule_index, shares
 from gbce.metrics import (
@@ -60,7 +60,7 @@ class Explanation:
         Sentences the user should read.
     n_model_calls, n_model_rows : int
         What it cost.
-    calibration : mapping
+    calibration : Calibration, optional
         How eta was found, where a rule found it.
 
     Examples
@@ -82,7 +82,7 @@ class Explanation:
     notes: tuple[str, ...]
     n_model_calls: int
     n_model_rows: int
-    calibration: Mapping[str, Any] = field(default_factory=dict)
+    calibration: Calibration | None = None
 
     # --- what was asked -------------------------------------------------------------------------------------
 
@@ -262,11 +262,11 @@ class Explanation:
 
     def _calibration(self) -> dict[str, Any]:
         """Return how eta was found, with the figures it was found by."""
-        if not self.calibration:
+        if self.calibration is None:
             return {}
         names = ("success_probability", "expected_loss")
         found = {key: float(self.distribution[key]) for name in names for key in (name, f"{name}_se")}
-        return {**self.calibration, "eta": self.eta, **found}
+        return {**self.calibration.entries(), "eta": self.eta, **found}
 
     # --- other questions to the same draws ------------------------------------------------------------------
 

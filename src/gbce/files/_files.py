@@ -1,6 +1,6 @@
 """Explanations in files: one zip of arrays and JSON. Reading one never runs code from it."""
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,6 +9,7 @@ import numpy as np
 from gbce._validation import is_number
 from gbce.base import Array, Query, Rule
 from gbce.draws import Draws, Points
+from gbce.eta import Calibration
 from gbce.explanation import Decision, Explanation, Status
 from gbce.files._archive import Archive, FileError, TooLargeError, write_archive
 from gbce.files._classes import read_info, read_rule, read_target, write_object
@@ -152,7 +153,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         "notes": explanation.notes,
         "n_model_calls": explanation.n_model_calls,
         "n_model_rows": explanation.n_model_rows,
-        "calibration": dict(explanation.calibration),
+        "calibration": None if explanation.calibration is None else asdict(explanation.calibration),
     }
 
 
@@ -211,7 +212,7 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         notes=tuple(manifest["notes"]),
         n_model_calls=manifest["n_model_calls"],
         n_model_rows=manifest["n_model_rows"],
-        calibration=manifest["calibration"],
+        calibration=None if manifest["calibration"] is None else Calibration(**manifest["calibration"]),
     )
 
 
