@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from gbce import decisions, samplers, targets
 from gbce.base import Choice, Outputs, Reading, Rule, Target
 from gbce.draws import SamplerInfo, Scene
 from gbce.space import read_value, write_value
@@ -19,6 +20,7 @@ __all__ = ["KeptInfo", "KeptRule", "KeptTarget", "read_info", "read_rule", "read
 
 Written = dict[str, Any]
 _OURS = "gbce"  # built-in classes are known by their public names, wherever they live
+_BUILT_IN = (decisions, samplers, targets)  # imported so that their classes are defined when a file is read
 T = TypeVar("T")
 
 
