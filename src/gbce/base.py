@@ -1,7 +1,7 @@
 """The contract: what is asked (:class:`Query`), and what a target, a prior, a sampler and a rule have to be.
 
-Somebody's own target or rule inherits from the class here, somebody's own prior or sampler has the methods of the
-protocol here, and then works wherever the built-in ones do. docs/architecture.md has a skeleton of each.
+A target or rule of your own inherits from the class here, and a prior or sampler of your own has the methods of the
+protocol here; each then works wherever the built-in ones do. docs/architecture.md has a skeleton of each.
 """
 
 from abc import ABC, abstractmethod
@@ -103,12 +103,12 @@ class Target(ABC):
         return self
 
     def bind(self, now: Outputs) -> "Target":
-        """Return the target with a wish relative to the row made a plain one; ``now`` is what is said of that row."""
+        """Return the target with a wish relative to the row made absolute; ``now`` has the outputs for that row."""
         return self
 
     @property
     def error(self) -> str | None:
-        """Which error of the model makes the loss a likelihood: ``"mse"`` or ``"mae"``, or none if it is one already.
+        """Which error of the model turns the loss into a likelihood: ``"mse"`` or ``"mae"``; none if it is one already.
 
         Raises
         ------
@@ -168,8 +168,8 @@ class Query:
     free : int array of shape (m,)
         Positions of the features that can move.
     identities : tuple of str
-        What tells a model that is not asked for it, such as a remote one's address and version; empty for one that is
-        known by what it said.
+        What identifies a model without asking it, such as the address and version of a remote one; empty for a model
+        that is known by its outputs.
     sparse : bool
         Whether the prior lets features stay exactly where they are with positive probability, so that densities of
         points with different numbers of changed features cannot be compared.
@@ -208,7 +208,7 @@ class Choice:
     known : Points, optional
         The same points with what the models said about them, if they were evaluated before.
     note : str
-        A sentence for the user, if something about the choice must be said.
+        A sentence about the choice that the user should read, if there is one.
     names : tuple of str
         What to add to the rule's label for each point; numbers, if there are several points and no names. An empty one
         marks the point that is the rule's answer; the others stand beside it.
@@ -234,11 +234,11 @@ class Choice:
 class Rule(ABC):
     """Base of all decision rules: frozen dataclasses with their options inside."""
 
-    asks_model: ClassVar[bool] = False  # whether it has to; a rule that only may does not
+    asks_model: ClassVar[bool] = False  # whether it cannot choose without asking the model
 
     @abstractmethod
     def choose(self, scene: "Scene") -> Choice:
-        """Choose."""
+        """Return the points that the rule chooses."""
 
     @property
     def seeks_mode(self) -> bool:

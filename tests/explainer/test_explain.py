@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gbce
+from gbce.metrics import unknown_figures
 
 SMALL = gbce.Importance(n_candidates=3_000, n_draws=500)
 
@@ -35,7 +36,9 @@ def test_tables_have_the_shapes_of_the_contract(diabetes, explanation):
     assert list(explanation.counterfactuals.index) == labels
     assert list(explanation.counterfactuals.columns) == list(X.columns)
     assert (explanation.counterfactuals.dtypes == X.dtypes).all()
-    assert list(explanation.pointwise.columns[:5]) == ["loss", "distance", "robustness", "plausibility", "reached"]
+    figures = ["loss", "distance", *unknown_figures(), "reached"]
+    assert list(explanation.pointwise.columns[: len(figures)]) == figures
+    assert {"robustness", "plausibility"} <= set(figures)
     assert explanation.pointwise["reached"].dtype == bool
     assert list(explanation.importance.columns[:3]) == ["change", "se", "prior"]
     assert explanation.distribution["success_probability_se"] > 0

@@ -61,6 +61,12 @@ def same(one, other):
     assert one.space == other.space
 
 
+def test_a_process_that_only_loads_knows_the_built_in_classes(good, saved):
+    code = "import sys, gbce; print(gbce.load(sys.argv[1]).summary())"
+    done = subprocess.run([sys.executable, "-c", code, str(saved)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == good.summary().strip()
+
+
 # --- what a space takes, a file takes -------------------------------------------------------------------------
 
 LEVELS = {

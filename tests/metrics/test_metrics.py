@@ -5,7 +5,7 @@ import pytest
 
 import gbce
 from gbce.draws import Draws, SamplerInfo
-from gbce.metrics import Diagnosis, Neighbours, Verdict, success_probability
+from gbce.metrics import POINT_FIGURES, Diagnosis, Neighbours, PointFigure, Verdict, success_probability
 from gbce.metrics._shares import share_and_error
 from gbce.posterior import Mixture
 from gbce.samplers._chains import ChainsInfo
@@ -41,6 +41,26 @@ def test_distance_and_stability_are_in_each_features_scale(explanation):
 def test_importance_ratio_is_change_over_prior(explanation):
     table = explanation.importance
     np.testing.assert_allclose(table["ratio"], table["change"] / table["prior"])
+
+
+def test_a_figure_in_the_list_is_in_tables_files_batches_and_summaries(monkeypatch, tmp_path):
+    def count_changes(query, posterior, x, neighbours):
+        return query.space.changed(x, query.x0).sum(axis=1).astype(float), None
+
+    explainer = gbce.Explainer(lambda x: x[:, 0], DATA, sampler=gbce.Importance(500, 100))
+    options = {"target": gbce.AtLeast(0.8), "rules": [gbce.Mean()], "seed": 0}
+    before = explainer.explain(DATA[0], **options)
+    figures = (*POINT_FIGURES, PointFigure("sparsity", "number of changed features", count_changes))
+    for module in ("metrics._pointwise", "report._content"):
+        monkeypatch.setattr(f"gbce.{module}.POINT_FIGURES", figures)
+    explanation = explainer.explain(DATA[0], **options)
+    assert explanation.pointwise.loc["Mean", "sparsity"] == 2
+    assert "sparsity: number of changed features" in explanation.summary()
+    assert gbce.load(explanation.save(tmp_path / "new")).pointwise.equals(explanation.pointwise)
+    assert np.isnan(gbce.load(before.save(tmp_path / "old")).pointwise.loc["Mean", "sparsity"])
+    table = explainer.explain_many(DATA[:2], **options, progress=False)
+    assert table.pointwise["sparsity"].tolist() == [2, 2]
+    assert "sparsity" in table.summary()
 
 
 def test_error_of_a_share():

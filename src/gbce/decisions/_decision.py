@@ -30,7 +30,7 @@ class Decision:
         Robustness (Rb), plausibility (Plu) and whatever else is in :mod:`gbce.metrics`, by name, and the Monte Carlo
         errors of those that have one.
     rule : Rule, optional
-        What chose it; ``None`` for a row that somebody proposed.
+        What chose it; ``None`` for a row that a user proposed.
     beside : bool
         Whether it only stands beside the rule's answer, such as the best point with another number of changes.
     """

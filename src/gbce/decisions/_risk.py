@@ -101,7 +101,7 @@ class ChanceConstrained(Rule):
     n_perturb : int
         Perturbed copies of each candidate for a first look.
     n_confirm : int
-        Further copies of each promising one; four times as many are drawn anew for each trial.
+        Further copies of each promising one; each trial draws four times as many fresh ones.
     max_candidates : int
         Distinct draws that are tried, picked at random.
     across : {"first", "models"}

@@ -48,7 +48,7 @@ _SAMPLING_SHARE = 0.5  # of a budget, if there are rules; chosen by hand, and th
 
 
 class Explainer:
-    """Explains rows of a table to one or several fitted models.
+    """Explains rows of a table under one or several fitted models.
 
     Parameters
     ----------

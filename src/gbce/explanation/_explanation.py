@@ -359,7 +359,8 @@ class Explanation:
         draws = weighted.resample(stream(self.seed, REWEIGHTING), len(self.draws))
         query = replace(self.query, mixture=mixture)
         decisions, undecided = apply_known_rules(query, draws)
-        note = f"Reweighted from eta = {self.eta:g}: {' and '.join(unknown_figures())} were not computed again."
+        *others, last = unknown_figures()
+        note = f"Reweighted from eta = {self.eta:g}: {', '.join(others)} and {last} were not computed again."
         if undecided:
             note += f" {', '.join(undecided)} must ask the model: use explainer.decide(explanation, rule)."
         kept = self.notes[:1] if self.status != Status.ATTAINABLE else ()

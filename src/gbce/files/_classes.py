@@ -1,4 +1,4 @@
-"""Targets, rules and samplers' reports as plain data, and back: anybody's classes, not only the built-in ones.
+"""Targets, rules and samplers' reports as plain data, and back: users' own classes as well as the built-in ones.
 
 A class is known by its name among those that are defined when a file is read: nothing is imported because a file says
 so. What cannot be built again is kept as the plain data it was written as, under its label, and says why.
@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from gbce import decisions, samplers, targets
 from gbce.base import Choice, Outputs, Reading, Rule, Target
 from gbce.draws import SamplerInfo, Scene
 from gbce.space import read_value, write_value
@@ -19,6 +20,7 @@ __all__ = ["KeptInfo", "KeptRule", "KeptTarget", "read_info", "read_rule", "read
 
 Written = dict[str, Any]
 _OURS = "gbce"  # built-in classes are known by their public names, wherever they live
+_BUILT_IN = (decisions, samplers, targets)  # imported so that their classes are defined when a file is read
 T = TypeVar("T")
 
 
@@ -64,7 +66,7 @@ class KeptRule(Rule):
 
 @dataclass(frozen=True)
 class KeptInfo(SamplerInfo):
-    """What somebody's own sampler reported, whose class is not there."""
+    """What a user's own sampler reported, kept as plain data because its class is not there."""
 
     written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""Figures for one point: robustness and plausibility (Rb and Plu of the paper).
+"""Figures for one point: robustness and plausibility (Rb and Plu of the paper), and whatever is added to their list.
 
 Loss and distance (L_pt and D_pt) need no code of their own: the loss comes with every evaluated point, and the
 distance is Euclidean in units of each feature's scale.

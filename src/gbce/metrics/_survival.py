@@ -35,8 +35,8 @@ def survival_table(
     DataFrame
         ``survival``: the share of models under which the target is reached, of the posterior the mean over models
         of its success probability. ``low`` and ``high``: Wilson's 95% interval, for which the models count as a
-        sample of what a refit may give, of as many as weigh alike. ``all``: the probability to succeed under all of
-        them. ``se``: Monte Carlo error of ``survival``, zero for a decision.
+        sample of what a refit may give, of effective size ``1 / sum(weights**2)``. ``all``: the probability to
+        succeed under all of them. ``se``: Monte Carlo error of ``survival``, zero for a decision.
     """
     weight, counts = draws.distinct[1], weights > 0
     spread = 1.0 / draws.ess + (1.0 / len(draws) if draws.resampled else 0.0)
