@@ -315,7 +315,8 @@ def test_the_error_of_some_draws_covers_all_of_them(known):
     all_of_them = explainer.survival(known, models).loc["posterior", "survival"]
     z = []
     for seed in range(40):
-        few = explainer.survival(replace(known, seed=seed), models, max_model_rows=360).loc["posterior"]
+        other = replace(known, query=replace(known.query, seed=seed))
+        few = explainer.survival(other, models, max_model_rows=360).loc["posterior"]
         z.append((few["survival"] - all_of_them) / few["se"])
     # a part of the error is that of all draws, so the spread is at most one; 40 values: four errors of their SD
     assert np.sqrt(np.mean(np.square(z))) < 1 + 4 / np.sqrt(2 * 40)

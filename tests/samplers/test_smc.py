@@ -12,7 +12,8 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 import gbce
 from gbce.budget import Budget
-from gbce.draws import Draws, Points, _error
+from gbce.draws import Draws, Points
+from gbce.draws._draws import _error
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import as_predictor
 from gbce.samplers._climb import _kernel

@@ -100,7 +100,7 @@ def test_a_change_keeps_scale_tolerance_and_loss():
             ValueError,
             r"one row says what the output is now, not 2",
         ),
-        (lambda: gbce.Change(1).read(now(0.0)), ValueError, r"1 above the row's output.*call settled\(now\) first"),
+        (lambda: gbce.Change(1).read(now(0.0)), ValueError, r"1 above the row's output.*call bind\(now\) first"),
         (lambda: gbce.Change(1).bind(Outputs(np.zeros((1, 3)))), ValueError, r"returns 3 columns; use gbce\.Multi"),
         (
             lambda: gbce.Change(1).bind(Outputs(np.ones((1, 2)), ("a", "b"))),

@@ -375,6 +375,8 @@ class Explainer:
         part = 0.5 if rules else 1.0  # of the budget; the rest is for the rules and their figures
         rng, allowed = stream(seed, SAMPLING), replace(posterior, budget=budget.share(part))
         draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
+        if not isinstance(draws, Draws):
+            raise TypeError(f"the sampler {type(self.sampler).__name__} must return Draws, not {draws!r:.80}")
         # eta is the one that was reached, or found
         posterior = replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1]), goal=None)
         query = replace(query, mixture=posterior.mixture)
