@@ -5,7 +5,7 @@ protocol here; each then works wherever the built-in ones do. docs/architecture.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -219,6 +219,14 @@ class Choice:
     note: str = ""
     names: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if np.ndim(self.x) != 2:
+            raise ValueError(f"Choice: x must be an array of shape (k, d), not {np.shape(self.x)}")
+        if self.known is not None and len(self.known) != len(self.x):
+            raise ValueError(f"Choice: there are {len(self.x)} points, but {len(self.known)} are known")
+        if self.names and len(self.names) != len(self.x):
+            raise ValueError(f"Choice: there are {len(self.names)} names for {len(self.x)} points")
+
     def labels(self, rule: str) -> list[str]:
         """Return a label for each point: the rule's, with its name or number."""
         if self.names:
@@ -252,18 +260,34 @@ class Rule(ABC):
 
 
 def label_of(thing: Any) -> str:
-    """Return the class of a dataclass with the options that are not at their defaults."""
-    changed = [
-        f"{f.name}={_short(getattr(thing, f.name))}"
-        for f in fields(thing)
-        if f.default is MISSING or not _same(getattr(thing, f.name), f.default)
-    ]
+    """Return the class, and of a dataclass the options that are not at their defaults."""
+    options = [f for f in fields(thing) if f.init] if is_dataclass(thing) else []
+    held = [(f.name, getattr(thing, f.name), _default(f)) for f in options]
+    changed = [f"{name}={_short(value)}" for name, value, default in held if not _same(value, default)]
     return type(thing).__name__ + (f"({', '.join(changed)})" if changed else "")
 
 
+def _default(option: "Field[Any]") -> Any:
+    return option.default if option.default_factory is MISSING else option.default_factory()
+
+
 def _same(a: Any, b: Any) -> bool:
-    return a is b or (isinstance(a, (str, int, float)) and a == b)
+    """Whether two options are equal; one from a file is never the very same object."""
+    if a is b:
+        return True
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return type(a) is type(b) and np.array_equal(a, b)
+    try:
+        return bool(a == b)
+    except Exception:  # values of anybody's making: then they are not known to be equal
+        return False
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, Rule):
+        return value.label
+    if isinstance(value, Target):
+        return value.describe()
+    if isinstance(value, np.ndarray):
+        return " ".join(str(value).split())  # in one line
     return getattr(value, "__name__", str(value)) if callable(value) else str(value)

@@ -179,7 +179,7 @@ class Budget:
     def require_time(self) -> None:
         """Refuse to go on with what is under way when the time of the whole is over."""
         if self.end is not None and _now() >= self.end:
-            raise BudgetSpentError("the time ran out while models were asked")
+            raise BudgetSpentError("the time ran out while models were asked: raise time_budget")
 
     def batch(self, n: int, load: Load) -> int:
         """Return how many of ``n`` points to ask about in the next call: under a deadline, few enough to stop soon."""

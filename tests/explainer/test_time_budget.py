@@ -9,6 +9,7 @@ import pytest
 import gbce
 from gbce.batch._allowance import Allowance
 from gbce.budget import Budget, BudgetSpentError, Pace
+from support.clock import Clock
 
 DATA = np.random.default_rng(0).normal(size=(300, 4))
 SPACE = gbce.Space.real(4)
@@ -16,33 +17,6 @@ EASY = gbce.AtLeast(2.0, scale=1, tolerance=0.1)
 HARD = gbce.Value(9.0, scale=0.1, tolerance=0.1)
 BLINK = 0.05  # seconds: a batch may end so much after the deadline
 DECIDED = 0.03  # seconds: a dozen decisions, their own rows, asked when time is over
-
-
-class Clock:
-    """Stands still unless a model moves it."""
-
-    def __init__(self):
-        self.time = 1000.0
-
-    def __call__(self):
-        return self.time
-
-    def model(self, per_row=1e-3, per_call=0.0, slope=1.0, later=None):
-        """A model that takes its time; ``later`` is how long a row takes from half past a second on."""
-
-        def predict(x):
-            pace = per_row if later is None or self.time < 1000.5 else later
-            self.time += per_call + pace * len(x)
-            sizes.append(len(x))
-            return slope * x[:, 0] + x[:, 1:].sum(axis=1)
-
-        sizes: list[int] = []
-        predict.sizes = sizes
-        return predict
-
-    @property
-    def passed(self):
-        return self.time - 1000.0
 
 
 @pytest.fixture

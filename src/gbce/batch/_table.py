@@ -15,8 +15,7 @@ from gbce.space import Space
 __all__ = ["ExplanationTable", "Record", "failure_of", "record_of", "stack_records"]
 
 _DIAGNOSTICS = (
-    "ess", "pareto_k", "n_distinct", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows", "sampling",
-    "verdict",
+    "ess", "pareto_k", "n_distinct", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows", "verdict",
 )  # fmt: skip
 
 

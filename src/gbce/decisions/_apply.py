@@ -47,7 +47,13 @@ def require_rules(rules: Any, space: Space) -> tuple[Rule, ...]:
 
 def apply_rule(rule: Rule, query: Query, draws: Draws, posterior: GibbsPosterior | None = None) -> Choice:
     """Let one rule choose; the models are asked only if the posterior is at hand."""
-    return rule.choose(Scene(query, draws, stream(query.seed, DECIDING), posterior))
+    choice = rule.choose(Scene(query, draws, stream(query.seed, DECIDING), posterior))
+    if not isinstance(choice, Choice):
+        raise TypeError(f"{rule.label}: choose must return a Choice, not {choice!r:.80}")
+    if choice.x.shape[1] != len(query.space):
+        k, d = choice.x.shape
+        raise ValueError(f"{rule.label} chose {k} points of {d} features, where the space has {len(query.space)}")
+    return choice
 
 
 def apply_rules(query: Query, draws: Draws, posterior: GibbsPosterior) -> tuple[list[tuple[Rule, Choice]], list[str]]:

@@ -262,7 +262,7 @@ def _count_affordable(posterior: GibbsPosterior, most: int, rows_each: int) -> i
     """Return how many candidates the budget allows, up to ``most``."""
     n = posterior.affords(most * rows_each) // rows_each
     if n == 0:
-        raise BudgetSpentError(f"one candidate takes {rows_each} model rows")
+        raise BudgetSpentError(f"one candidate takes {rows_each} model rows: raise max_model_rows or time_budget")
     return n
 
 

@@ -7,6 +7,7 @@ from gbce.draws import Points
 from gbce.explanation import Explanation
 from gbce.posterior import GibbsPosterior
 from gbce.predictors import Panel, pick_rows, same_answers
+from gbce.targets import Loss
 
 __all__ = ["require_own"]
 
@@ -48,8 +49,8 @@ def _known_points(explanation: Explanation) -> Points:
 
 def _output(outputs: Outputs, target: Target) -> Array | None:
     """Return what a model says now about points, ``(n,)``, as an explanation keeps it; none where that is lost."""
-    if not target.readable:  # from a file, which keeps no code
-        return outputs.values if outputs.values.ndim == 1 else None
+    if not target.readable:  # from a file, which keeps no code; of a Loss it is known what it took for the output
+        return outputs.values if isinstance(target, Loss) and outputs.values.ndim == 1 else None
     return target.read(outputs).output
 
 

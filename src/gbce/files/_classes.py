@@ -7,6 +7,7 @@ so. What cannot be built again is kept as the plain data it was written as, unde
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -91,13 +92,16 @@ class KeptInfo(SamplerInfo):
         return bool(self.written["says"]["tempered"])
 
 
+_KEPT = (KeptTarget, KeptRule, KeptInfo)
+
+
 def _refuse(kept: "KeptTarget | KeptRule") -> NoReturn:
     raise ValueError(f"{kept.written['label']} came from a file, and {kept.reason}")
 
 
 def write_object(thing: Target | Rule | SamplerInfo) -> Written:
     """Return a target, a rule or a report as plain data."""
-    if isinstance(thing, (KeptTarget, KeptRule, KeptInfo)):
+    if isinstance(thing, _KEPT):
         return dict(thing.written)
     written: Written = {"type": _name_of(type(thing)), "label": _label_of(thing), "options": {}}
     if isinstance(thing, SamplerInfo):
@@ -110,7 +114,8 @@ def write_object(thing: Target | Rule | SamplerInfo) -> Written:
         try:
             written["options"][f.name] = _write(getattr(thing, f.name))
         except TypeError:
-            written["lost"] = f"a file does not keep its {f.name}: give the rule or target anew"
+            if f.init:  # others follow from these
+                written["lost"] = f"a file does not keep its {f.name}: give the rule or target anew"
     return written
 
 
@@ -129,9 +134,10 @@ def read_info(written: Written) -> SamplerInfo:
     usual = {f.name for f in dataclasses.fields(SamplerInfo)}
 
     def kept(written: Written, reason: str) -> SamplerInfo:
-        return KeptInfo(
-            **{name: _read(value) for name, value in written["options"].items() if name in usual}, written=written
-        )
+        options = {name: _read(value) for name, value in written["options"].items() if name in usual}
+        info = KeptInfo(**options, written=written)
+        _ = info.entries(), info.runs, info.kind_of_run, info.tempered  # what is damaged fails here
+        return info
 
     return _read_object(written, SamplerInfo, kept)
 
@@ -139,16 +145,31 @@ def read_info(written: Written) -> SamplerInfo:
 def _read_object(written: Written, base: type[T], kept: Callable[[Written, str], T]) -> T:
     if not (isinstance(written["type"], str) and isinstance(written["label"], str)):
         raise ValueError(f"{written!r:.80} has no type or no label")
+    if not isinstance(written["options"], dict):
+        raise ValueError(f"{written!r:.80} has no options")
     if "lost" in written:
         return kept(written, str(written["lost"]))
-    found = [cls for cls in _subclasses(base) if _name_of(cls) == written["type"]]
+    module, _, name = written["type"].partition(":")
+    found = [cls for cls in _subclasses(base) if _name_of(cls) == written["type"] and cls not in _KEPT]
+    if not found and module == _OURS:
+        raise ValueError(f"there is no {base.__name__.lower()} {name!r}")
     if not found:
-        module, _, name = written["type"].partition(":")
+        known = "define it" if module == "__main__" or "<locals>" in name else f"import {module}"
+        return kept(written, f"its class {name} is not known here: {known} and load the file again")
+    options = {key: _read(value) for key, value in written["options"].items()}
+    try:
+        return _rebuilt(found[-1], options)
+    except Exception as error:
         if module == _OURS:
-            raise ValueError(f"there is no {base.__name__.lower()} {name!r}")
-        return kept(written, f"its class {name} is not known here: import {module} and load the file again")
-    lost = {f.name: f.metadata["file"] for f in dataclasses.fields(found[-1]) if "file" in f.metadata}  # type: ignore[arg-type]
-    return found[-1](**lost, **{name: _read(value) for name, value in written["options"].items()})
+            raise
+        return kept(written, f"its class {name} does not take the options that it had: {error}")
+
+
+def _rebuilt(cls: type[T], options: dict[str, Any]) -> T:
+    declared = dataclasses.fields(cls)  # type: ignore[arg-type]
+    lost = {f.name: f.metadata["file"] for f in declared if "file" in f.metadata}
+    follow = {f.name for f in declared if not f.init}
+    return cls(**lost, **{name: value for name, value in options.items() if name not in follow})
 
 
 def _subclasses(base: type[T]) -> Iterator[type[T]]:
@@ -169,22 +190,24 @@ def _label_of(thing: Target | Rule | SamplerInfo) -> str:
 
 
 def _write(value: Any) -> Any:
-    """Return an option as JSON has it; lists, mappings and arrays under a word for them."""
+    """Return an option as JSON has it; lists, mappings, arrays, targets and rules under a word for them."""
     if isinstance(value, np.ndarray):
-        if value.dtype.kind not in "fiub":
-            raise TypeError(f"an array of {value.dtype} cannot be written to a file")
-        return {"array": value.tolist(), "dtype": value.dtype.str}
+        _require_plain(value.dtype)
+        return {"array": value.ravel().tolist(), "dtype": value.dtype.str, "shape": list(value.shape)}
+    if isinstance(value, Enum) or (isinstance(value, tuple) and type(value) is not tuple):
+        raise TypeError(f"{value!r:.80} would come back as a plain value")
     if isinstance(value, list):
         return {"list": [_write(part) for part in value]}
     if isinstance(value, tuple):
         return {"parts": [_write(part) for part in value]}
     if isinstance(value, Mapping):
         return {"map": [[_write(key), _write(part)] for key, part in value.items()]}
-    if isinstance(value, Target):
-        written = write_object(value)
-        if "lost" in written:
-            raise TypeError(written["lost"])
-        return {"target": written}
+    for word, base in (("target", Target), ("rule", Rule)):
+        if isinstance(value, base):
+            written = write_object(value)
+            if "lost" in written:
+                raise TypeError(written["lost"])
+            return {word: written}
     return write_value(value)
 
 
@@ -192,11 +215,21 @@ def _read(written: Any) -> Any:
     if not isinstance(written, dict):
         return read_value(written)
     if "array" in written:
-        return np.array(written["array"], dtype=np.dtype(written["dtype"]))
+        dtype = np.dtype(written["dtype"])
+        _require_plain(dtype)
+        return np.array(written["array"], dtype=dtype).reshape(written["shape"])
     if "list" in written:
         return [_read(part) for part in written["list"]]
     if "parts" in written:
         return tuple(_read(part) for part in written["parts"])
     if "map" in written:
         return {_read(key): _read(part) for key, part in written["map"]}
-    return read_target(written["target"]) if "target" in written else read_value(written)
+    if "target" in written:
+        return read_target(written["target"])
+    return read_rule(written["rule"]) if "rule" in written else read_value(written)
+
+
+def _require_plain(dtype: "np.dtype[Any]") -> None:
+    """Refuse arrays of what JSON has no numbers for, and of texts as long as a file says they are."""
+    if dtype.kind not in "fiub" or dtype.itemsize > 8:
+        raise TypeError(f"an array of {dtype} cannot be kept in a file")

@@ -7,7 +7,7 @@ import numpy as np
 
 from gbce._validation import is_number
 from gbce.base import Array
-from gbce.draws import Draws, Points
+from gbce.draws import Draws, Points, SamplerInfo
 from gbce.explanation import Decision, Explanation
 from gbce.space import Space
 
@@ -92,6 +92,7 @@ def _require_draws(draws: Draws, d: int) -> None:
     _require("draws.log_base_weights", draws.log_base_weights, (n,), "f", _not_nan)
     if draws.groups is not None:
         _require("draws.groups", draws.groups, (n,), "iu", _positions_in(n))
+    _require_info(draws.info)
     numbers: Sequence[Any] = (draws.log_evidence, draws.log_evidence_se, draws.evidence_inflation, *draws.rungs)
     if not draws.rungs or not all(is_number(number) and number == number for number in numbers):
         raise ValueError("the evidence or the rungs of the draws are no numbers")
@@ -102,6 +103,22 @@ def _require_draws(draws: Draws, d: int) -> None:
         or min(draws.rungs) < 0
     ):
         raise ValueError("the facts about the draws cannot be")
+
+
+def _require_info(info: SamplerInfo) -> None:
+    """Refuse a report whose usual entries are of another kind; what more somebody's own has is theirs."""
+    evidence = info.model_evidence
+    sound = {
+        "sampler": isinstance(info.sampler, str),
+        "complete": isinstance(info.complete, bool),
+        "goal_met": info.goal_met is None or isinstance(info.goal_met, bool),
+        "r_hat": info.r_hat is None or is_number(info.r_hat),
+        "joint": info.joint is None or isinstance(info.joint, bool),
+        "model_evidence": evidence is None or (isinstance(evidence, tuple) and all(map(is_number, evidence))),
+    }
+    for name, right in sound.items():
+        if not right:
+            raise ValueError(f"the sampler's {name} is {getattr(info, name)!r:.80}")
 
 
 def _require_decision(decision: Decision, space: Space, k: int) -> None:

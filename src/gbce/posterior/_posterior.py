@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from gbce.base import Array, Outputs, Target
+from gbce.base import Array, Outputs, Reading, Target
 from gbce.budget import Budget
 from gbce.posterior._mixture import Mixture
 from gbce.predictors import Panel, Predictor
@@ -88,7 +88,7 @@ class GibbsPosterior:
 
     def read(self, said: Sequence[Outputs]) -> Evaluated:
         """Read what models said against the target."""
-        readings = [self.target.read(outputs) for outputs in said]
+        readings = [_checked(self.target.read(outputs), self.target, len(outputs.values)) for outputs in said]
         return Evaluated(*(np.column_stack(column) for column in zip(*readings, strict=True)))
 
     def objective(self, x: Array, loss: Array) -> Array:
@@ -104,3 +104,16 @@ class GibbsPosterior:
     def n_rows(self) -> int:
         """Number of rows given to models so far, over all models."""
         return sum(predictor.meter.rows for predictor in self.predictors)
+
+
+def _checked(reading: Reading, target: Target, n: int) -> Reading:
+    """Return a target's reading of ``n`` rows, or say what is wrong with it: anybody may write a target."""
+    name = type(target).__name__
+    if not isinstance(reading, tuple) or len(reading) != len(Reading._fields):
+        raise TypeError(f"{name}: read must return output, loss and reached, not {reading!r:.80}")
+    for what, values in zip(Reading._fields, reading, strict=True):
+        if np.shape(values) != (n,):
+            raise ValueError(f"{name}: read returned {what} of shape {np.shape(values)}, where ({n},) belongs")
+    if np.isnan(reading[1]).any():
+        raise ValueError(f"{name}: read returned a loss that is not a number")
+    return reading

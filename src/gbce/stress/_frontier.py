@@ -114,7 +114,7 @@ def frontier(
     Raises
     ------
     BudgetSpentError
-        If the budget does not even allow one point.
+        If the budget does not even allow the row, the decisions and one draw.
 
     Notes
     -----
@@ -333,7 +333,9 @@ class FrontierSearch:
         """Return how many points, up to ``most``, half of the budget allows to be asked about with their copies."""
         n = self.posterior.affords(2 * most * copies) // (2 * copies)
         if n == 0:
-            raise BudgetSpentError(f"one point takes {copies:,} rows for each model")
+            raise BudgetSpentError(
+                f"one point takes {copies:,} rows for each model: raise max_model_rows or time_budget"
+            )
         return n
 
     def _cost(self, x: Array) -> Array:
