@@ -27,6 +27,7 @@ class SuccessProbability:
     Examples
     --------
     >>> import gbce
+    >>> import numpy as np
     >>> data = np.random.default_rng(0).normal(size=(200, 2))
     >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, eta=gbce.SuccessProbability(0.9))
     >>> explanation = explainer.explain(data[0], gbce.Value(3.0, scale=1, tolerance=0.5), rules=[], seed=0)
