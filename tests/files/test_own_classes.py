@@ -157,6 +157,17 @@ def test_several_rows_with_own_rules_are_kept_and_resumed(explainer, tmp_path):
         explainer.explain_many(DATA[:3], WISH, store=tmp_path / "s", **options | {"rules": others})
 
 
+def test_own_classes_go_to_other_processes_and_come_back(tmp_path):
+    explainer = explainer_of(sampler=own.OwnSampler(), prior=own.Pulled())
+    options = {"rules": [own.Trio(), own.Halfway()], "seed": 0, "progress": False}
+    alone = explainer.explain_many(DATA[:17], own.Near(1.0), **options)
+    both = explainer.explain_many(DATA[:17], own.Near(1.0), n_jobs=2, store=tmp_path / "s", **options)
+    pd.testing.assert_frame_equal(both.pointwise, alone.pointwise, check_exact=True)
+    last = gbce.load(tmp_path / "s" / "row-000016.gbce")
+    assert (last.rules, last.target) == ((own.Trio(), own.Halfway()), own.Near(1.0))
+    assert [decision.rule for decision in last.decisions] == [own.Trio()] * 3 + [own.Halfway()]
+
+
 @dataclass(frozen=True)
 class Careless(Rule):
     """Returns whatever it holds."""

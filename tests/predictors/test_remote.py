@@ -1,17 +1,10 @@
-"""A model behind a real local server that fails, stalls, talks nonsense and dies: rows are never paid for twice."""
+"""A model behind a real local server: its answers, no row paid for twice, a cap, and secrets kept."""
 
-import contextlib
 import copy
-import gzip
 import json
 import pickle
-import socket
 import threading
-import time
-import tracemalloc
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,109 +12,19 @@ import pytest
 
 import gbce
 from gbce.predictors import PredictionError, as_predictor
-from gbce.predictors._http import pause
+from support.endpoint import FAST, X, asked, reply, serving, status
 from support.tables import mixed_frame
 
-X = np.random.default_rng(0).normal(size=(50, 2))
 SECRET = "s3cret-t0ken"
-FAST = {"backoff": 0.001, "timeout": 5.0}
-
-
-@dataclass
-class Endpoint:
-    """What the server does: ``plan`` has replies for its first requests, then it answers with ``model``."""
-
-    url: str = ""
-    model: Callable[[dict], object] = lambda body: {"predictions": [sum(row) for row in body["rows"]]}
-    plan: list = field(default_factory=list)
-    bodies: list = field(default_factory=list)
-    headers: list = field(default_factory=list)
-    times: list = field(default_factory=list)
-
-    @property
-    def rows(self):
-        return [tuple(row) for body in self.bodies for row in body["rows"]]
-
-
-def reply(handler, status, content, **headers):
-    content = content if isinstance(content, bytes) else content.encode()
-    handler.send_response(status)
-    for name, value in {"Content-Length": str(len(content)), **headers}.items():
-        handler.send_header(name.replace("_", "-"), value)
-    handler.end_headers()
-    handler.wfile.write(content)
-
-
-def handler_of(endpoint):
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self):
-            content = self.rfile.read(int(self.headers["Content-Length"]))
-            endpoint.times.append(time.monotonic())
-            endpoint.headers.append(dict(self.headers))
-            endpoint.bodies.append(json.loads(content))
-            step = endpoint.plan.pop(0) if endpoint.plan else None
-            if step is not None:
-                step(self)
-            else:
-                reply(self, 200, json.dumps(endpoint.model(endpoint.bodies[-1])))
-
-        def log_message(self, *arguments):
-            pass
-
-    return Handler
 
 
 @pytest.fixture
 def endpoint():
-    known = Endpoint()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(known))
-    server.handle_error = lambda *arguments: None  # clients that went away
-    known.url = f"http://127.0.0.1:{server.server_address[1]}/score"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    yield known
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving() as known:
+        yield known
 
 
-def status(code, text="out of order", **headers):
-    return lambda handler: reply(handler, code, text, **headers)
-
-
-def hang_up(handler):
-    handler.close_connection = True
-    handler.connection.close()
-
-
-def stall(seconds):
-    def step(handler):
-        time.sleep(seconds)
-        hang_up(handler)
-
-    return step
-
-
-def drip(handler):
-    handler.send_response(200)
-    handler.send_header("Content-Length", "100000")
-    handler.end_headers()
-    try:
-        for _ in range(100):
-            handler.wfile.write(b" ")
-            time.sleep(0.02)
-    except OSError:
-        pass
-    handler.close_connection = True
-
-
-def asked(remote, x=X):
-    return as_predictor(remote, gbce.Space.real(2))(x)
-
-
-# --- answers ------------------------------------------------------------------------------------------------
+# --- answers ---------------------------------------------------------------------------------------------------------
 
 
 def test_rows_go_in_batches_and_come_back_in_order(endpoint):
@@ -203,7 +106,7 @@ def test_encode_and_decode_speak_another_format(endpoint):
     assert (text(X) == 1).all()
 
 
-# --- no row is paid for twice -------------------------------------------------------------------------------
+# --- no row is paid for twice ----------------------------------------------------------------------------------------
 
 
 def test_known_rows_and_twins_are_not_sent(endpoint):
@@ -304,269 +207,14 @@ def test_remote_model_is_known_by_address_and_version_and_not_asked(endpoint, tm
         assert remote.usage.requests == 0
     with pytest.raises(ValueError, match="made with another model"):
         gbce.Explainer(lambda rows: rows.sum(axis=1), X).decide(one, gbce.Mean())
-    old = replace(one, identities=())  # as a file of an earlier version has it
+    old = replace(one, query=replace(one.query, identities=()))  # as a file of an earlier version has it
     other.decide(old, gbce.Mean())
     with pytest.raises(TypeError, match="version must be a text"):
         gbce.Remote(endpoint.url, version=2)
     assert "version='2'" in repr(gbce.Remote(endpoint.url, version="2"))
 
 
-# --- failures that pass -------------------------------------------------------------------------------------
-
-
-FAILURES = {
-    "500": status(500),
-    "503": status(503),
-    "429": status(429),
-    "hang up": hang_up,
-    "stall": stall(0.4),
-    "drip": drip,
-}
-
-
-@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
-def test_failure_that_passes_is_tried_again(endpoint, failure):
-    endpoint.plan = [failure, failure]
-    remote = gbce.Remote(endpoint.url, backoff=0.001, timeout=0.2, retries=3)
-    np.testing.assert_array_equal(remote(X), [sum(row) for row in X.tolist()])
-    assert remote.usage.requests == 3
-    assert remote.usage.retries == 2
-
-
-def test_answer_that_drips_is_late_as_a_whole(endpoint):
-    endpoint.plan = [drip]
-    start = time.monotonic()
-    with pytest.raises(PredictionError, match=r"no answer within 0.2 s; 0 of 50 rows were answered"):
-        gbce.Remote(endpoint.url, timeout=0.2, retries=0)(X)
-    assert time.monotonic() - start < 1.5  # it would drip for two seconds
-
-
-def test_retry_after_is_heeded(endpoint):
-    endpoint.plan = [status(429, Retry_After="0.3"), status(503, Retry_After="Wed, 21 Oct 2015 07:28:00 GMT")]
-    remote = gbce.Remote(endpoint.url, backoff=0.001)
-    remote(X)
-    assert endpoint.times[1] - endpoint.times[0] >= 0.3
-    assert endpoint.times[2] - endpoint.times[1] < 0.25
-    endpoint.plan = [status(429, Retry_After="3600")]
-    with pytest.raises(PredictionError, match=r"asks to wait 3600 s, longer than max_wait = 60 s"):
-        remote(X + 1)
-
-
-def test_pauses_double_with_jitter_up_to_the_longest():
-    import random
-
-    rng = random.Random(0)
-    for attempt, longest in enumerate([1.0, 2.0, 4.0, 8.0, 10.0, 10.0]):
-        waits = [pause(attempt, None, 1.0, 10.0, rng) for _ in range(200)]
-        assert longest / 2 <= min(waits) < 0.6 * longest
-        assert 0.9 * longest < max(waits) <= longest
-
-
-# --- failures that do not -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("code", [302, 400, 401, 404, 422])
-def test_refusal_is_not_tried_again(endpoint, code):
-    endpoint.plan = [status(code, "no such model")]
-    remote = gbce.Remote(endpoint.url, **FAST)
-    with pytest.raises(PredictionError, match=rf"it answered {code}: no such model"):
-        asked(remote)
-    assert remote.usage.requests == 1
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ("<html><body>Welcome</body></html>", r"not JSON: '<html>"),
-        ("[1.0, 2.0]", "2 predictions for 50 rows"),
-        (json.dumps([1.0] * 49 + [float("nan")]), "prediction 49 is float nan, where a finite number belongs"),
-        (json.dumps([1.0] * 49 + [None]), "prediction 49 is null"),
-        (json.dumps(["0.5"] * 50), "prediction 0 is str '0.5'"),
-        (json.dumps([[0.5, "a"]] * 50), "prediction 0 is str 'a'"),
-        (json.dumps([[0.5, 0.5]] * 49 + [1.0]), "all be numbers or all be lists of one length"),
-        (json.dumps({"error": "quota"}), r'"predictions": \[...\].*quota'),
-        ("0.5", "a list or"),
-        ("", "not JSON"),
-        (b"\xff\xfe", "not JSON"),
-    ],
-)
-def test_rubbish_is_named_and_not_kept(endpoint, answer, words):
-    endpoint.plan = [status(200, answer)]
-    remote = gbce.Remote(endpoint.url, **FAST)
-    with pytest.raises(PredictionError, match=words):
-        asked(remote)
-    assert remote.usage.requests == 1
-    np.testing.assert_array_equal(asked(remote).values, [sum(row) for row in X.tolist()])
-    assert remote.usage.requests == 2
-
-
-def test_endpoint_that_dies_midway_is_gone_on_with(endpoint):
-    fine = lambda handler: reply(handler, 200, json.dumps([sum(row) for row in endpoint.bodies[-1]["rows"]]))  # noqa: E731
-    endpoint.plan = [fine, fine, *[status(500)] * 3]
-    remote = gbce.Remote(endpoint.url, batch_rows=20, retries=2, **FAST)
-    with pytest.raises(PredictionError, match=r"3 attempts failed.*500: out of order; 40 of 50 rows were answered and"):
-        asked(remote)
-    np.testing.assert_array_equal(asked(remote).values, [sum(row) for row in X.tolist()])
-    assert len(endpoint.bodies[-1]["rows"]) == 10
-    assert remote.usage.rows_sent == 40 + 3 * 10 + 10
-
-
-def test_no_server_at_all():
-    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
-        port = server.server_address[1]
-    remote = gbce.Remote(f"http://127.0.0.1:{port}/", retries=1, **FAST)
-    with pytest.raises(PredictionError, match=r"2 attempts failed.*no connection could be made"):
-        remote(X)
-    assert remote.usage.rows_sent == 0
-
-
-# --- one deadline, one size ---------------------------------------------------------------------------------
-
-
-def dripped(content, pause=0.02, most=4.0):
-    """Send raw bytes one at a time, for as long as anybody listens but never longer than ``most`` seconds."""
-
-    def step(handler):
-        end = time.monotonic() + most
-        with contextlib.suppress(OSError):
-            for byte in content:
-                handler.connection.sendall(bytes([byte]))
-                time.sleep(pause)
-                if time.monotonic() > end:
-                    break
-        hang_up(handler)
-
-    return step
-
-
-DRIPS = {
-    "status line": dripped(b"HTTP/1.1 200 " + b"O" * 1000),
-    "header": dripped(b"HTTP/1.1 200 OK\r\nX-Padding: " + b"a" * 1000),
-    "many headers": dripped(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200),
-    "be patient": dripped(b"HTTP/1.1 102 Processing\r\n\r\n" * 50),
-    "chunk size": dripped(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"0" * 1000),
-}
-
-
-@pytest.mark.parametrize("slowly", DRIPS.values(), ids=DRIPS)
-def test_bytes_dripped_anywhere_do_not_defeat_the_deadline(endpoint, slowly):
-    endpoint.plan = [slowly]
-    remote = gbce.Remote(endpoint.url, timeout=0.3, retries=0)
-    start = time.monotonic()
-    with pytest.raises(PredictionError, match=r"no answer within 0.3 s; 0 of 50 rows were answered"):
-        remote(X)
-    assert time.monotonic() - start < 2.0  # it would drip for four seconds
-    np.testing.assert_array_equal(remote(X), [sum(row) for row in X.tolist()])  # and the next request is a fresh one
-
-
-def test_nobody_goes_on_listening_after_the_deadline(endpoint):
-    endpoint.plan = [DRIPS["header"]]
-    with pytest.raises(PredictionError, match="no answer within"):
-        gbce.Remote(endpoint.url, timeout=0.2, retries=0)(X)
-    for _ in range(100):  # the next byte ends it
-        if not [thread for thread in threading.enumerate() if thread.name == "gbce-exchange"]:
-            break
-        time.sleep(0.02)
-    else:
-        pytest.fail("a thread still listens")
-
-
-def test_a_name_that_takes_long_to_look_up_is_late_and_nothing_is_sent_afterwards(endpoint, monkeypatch):
-    look_up = socket.getaddrinfo
-    looked_up = threading.Event()
-
-    def slowly(*arguments, **options):
-        time.sleep(2.0)
-        looked_up.set()
-        return look_up(*arguments, **options)
-
-    monkeypatch.setattr(socket, "getaddrinfo", slowly)
-    start = time.monotonic()
-    with pytest.raises(PredictionError, match="no answer within"):
-        gbce.Remote(endpoint.url, timeout=0.2, retries=0)(X)
-    assert time.monotonic() - start < 1.8
-    assert looked_up.wait(10)
-    time.sleep(0.3)
-    assert endpoint.bodies == []
-
-
-def gzipped(content):
-    return lambda handler: reply(handler, 200, gzip.compress(content), Content_Encoding="gzip")
-
-
-def test_answer_in_gzip_is_read(endpoint):
-    endpoint.plan = [gzipped(json.dumps([1.0] * 50).encode())]
-    assert (gbce.Remote(endpoint.url, **FAST)(X) == 1).all()
-    assert endpoint.headers[0]["Accept-Encoding"] == "gzip"
-
-
-def endless(handler):
-    handler.connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n[")
-    with contextlib.suppress(OSError):
-        for _ in range(200):
-            handler.connection.sendall(b"1.0, " * 20_000)  # 20 MB in all
-    hang_up(handler)
-
-
-TOO_LARGE = {
-    "endless": endless,
-    "a bomb": gzipped(b" " * 30_000_000),
-    "a long list": status(200, json.dumps([1.0] * 300_000)),
-}
-
-
-@pytest.mark.parametrize("large", TOO_LARGE.values(), ids=TOO_LARGE)
-def test_answer_beyond_the_cap_is_refused_before_it_is_unpacked(endpoint, large):
-    endpoint.plan = [large]
-    remote = gbce.Remote(endpoint.url, max_bytes=1_000_000, timeout=20.0, retries=0)
-    tracemalloc.start()
-    try:
-        with pytest.raises(PredictionError, match=r"longer than max_bytes = 1,000,000.*smaller batch_rows"):
-            remote(X)
-        assert tracemalloc.get_traced_memory()[1] < 10_000_000
-    finally:
-        tracemalloc.stop()
-    assert remote.usage.requests == 1
-    np.testing.assert_array_equal(remote(X), [sum(row) for row in X.tolist()])
-
-
-def test_an_error_is_shown_by_its_beginning_however_long_it_is(endpoint):
-    endpoint.plan = [status(404, "no such model " + "x" * 3_000_000)]
-    with pytest.raises(PredictionError, match=r"it answered 404: no such model x") as caught:
-        gbce.Remote(endpoint.url, max_bytes=1_000_000, **FAST)(X)
-    assert len(str(caught.value)) < 500
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ("[" * 100_000, "JSON that is nested too deep"),
-        ('{"a":' * 100_000, "JSON that is nested too deep"),
-        (json.dumps([0.5] * 49 + [True]), "prediction 49 is bool True, where a finite number belongs"),
-        (json.dumps([[0.5, False]] * 50), "prediction 0 is bool False"),
-        (json.dumps([0.5] * 49 + [10**400]), "prediction 49 is int 1000"),
-        ("[" + "[" * 400 + "]" * 400 + ", 1.0]", "2 predictions for 50 rows"),
-        (json.dumps([0.5] * 49) [:-1] + ", " + "[" * 400 + "]" * 400 + "]", r"prediction 49 is list \[\["),
-    ],
-    ids=["lists", "mappings", "true", "false in a list", "a huge whole number", "two deep ones", "a deep one"],
-)  # fmt: skip
-def test_odd_json_is_named(endpoint, answer, words):
-    endpoint.plan = [status(200, answer)]
-    with pytest.raises(PredictionError, match=words):
-        gbce.Remote(endpoint.url, retries=0, **FAST)(X)
-
-
-@pytest.mark.parametrize(
-    ("headers", "words"),
-    [({"Content_Encoding": "br"}, "encoding 'br'"), ({"Content_Encoding": "gzip"}, "gzip .* is broken")],
-)
-def test_encodings_that_cannot_be_read_are_named(endpoint, headers, words):
-    endpoint.plan = [status(200, json.dumps([1.0] * 50), **headers)]
-    with pytest.raises(PredictionError, match=words):
-        gbce.Remote(endpoint.url, retries=0, **FAST)(X)
-
-
-# --- the cap ------------------------------------------------------------------------------------------------
+# --- the cap ---------------------------------------------------------------------------------------------------------
 
 
 def test_cap_is_checked_before_anything_is_sent(endpoint):
@@ -592,7 +240,7 @@ def test_repeated_rows_count_towards_the_cap_unless_refused_unread(endpoint):
     assert remote.usage.rows_sent == 100
 
 
-# --- secrets and bad options --------------------------------------------------------------------------------
+# --- secrets and bad options -----------------------------------------------------------------------------------------
 
 
 def test_secrets_are_sent_but_never_shown(endpoint):

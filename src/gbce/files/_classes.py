@@ -141,9 +141,10 @@ def read_info(written: Written) -> SamplerInfo:
 
 
 def _read_open(written: Written, base: type[T], kept: Callable[[Written, str], T]) -> T:
-    kinds = {"type": str, "label": str, "options": dict}
-    if not all(isinstance(written[name], kind) for name, kind in kinds.items()):
-        raise ValueError(f"{written!r:.80} has no type, label or options")
+    if not (isinstance(written["type"], str) and isinstance(written["label"], str)):
+        raise ValueError(f"{written!r:.80} has no type or no label")
+    if not isinstance(written["options"], dict):
+        raise ValueError(f"{written!r:.80} has no options")
     if "lost" in written:
         return kept(written, str(written["lost"]))
     module, _, name = written["type"].partition(":")

@@ -1,0 +1,227 @@
+"""Pieces of tempering: moves, islands, errors between runs, guides."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import gbce
+from gbce.budget import Budget
+from gbce.draws import Draws, Points
+from gbce.draws._draws import _error
+from gbce.posterior import Mixture
+from gbce.samplers._climb import _kernel
+from gbce.samplers._guide import Guide
+from gbce.samplers._importance import candidates
+from gbce.samplers._moves import Kernel, Learned, NormalLaw, StepSizes, memory
+from gbce.samplers._tempering import Bridge, Population
+from support.laws import close
+from support.tempering import (
+    Counting,
+    Wells,
+    agrees,
+    as_loss,
+    evidence_agrees,
+    hard,
+    posterior_linear,
+    posterior_of,
+    sampled,
+)
+
+
+def bent(z):
+    """Whether latent points lie in a region that no proposal knows of, and that looks different from every side."""
+    return z[:, 0] > 0.3 + 0.5 * np.square(z[:, 1] - 0.5)
+
+
+def draws_of_bent(rng, n):
+    z = rng.standard_normal((20 * n, 3))
+    return z[bent(z)][:n]
+
+
+def test_moves_keep_a_skewed_law():
+    """Many independent points that have the law already have it after moves that were learned from others."""
+    rng = np.random.default_rng(0)
+    posterior = posterior_of(lambda x: np.where(bent(x), 0.0, 1.0), np.zeros(3), as_loss(), 1.0)
+    learned = []
+    for _ in range(2):
+        other = draws_of_bent(rng, 300)
+        learned.append(Learned(NormalLaw.fitted(other, np.full(300, 1 / 300), 300.0), other))
+    points = Points.evaluated(posterior, draws_of_bent(rng, 20_000))
+    kernel = Kernel(posterior, lambda p: np.where(p.loss[:, 0] > 0, np.inf, 0.0), learned, np.arange(20_000) % 2)
+    steps, before = StepSizes(), points
+    for _ in range(25):
+        points, steps = kernel.sweep(rng, points, steps)
+    assert memory(before, points, lambda p: p.z[:, 0]) < 0.2
+    exact = draws_of_bent(rng, 100_000)
+
+    def figures(z):
+        return np.column_stack([z, np.square(z), z[:, 0] * z[:, 1], z[:, 0] ** 3, z[:, 1] ** 3])
+
+    now, then = figures(points.z), figures(exact)
+    se = np.sqrt(now.var(axis=0) / len(now) + then.var(axis=0) / len(then))
+    close(now.mean(axis=0), then.mean(axis=0), se, "moments")
+
+
+def test_a_half_of_the_islands_knows_only_the_other():
+    posterior = posterior_linear(hard(2))
+    island = np.arange(400) % 4
+    z = np.random.default_rng(0).normal(size=(400, 2)) + np.where(island % 2 == 0, 10.0, -10.0)[:, None]
+    now = Population(Points.evaluated(posterior, z), island, 0.0, np.zeros(4))
+    kernel = _kernel(posterior, Bridge(posterior.mixture), now, now, np.zeros(400), 1.0)
+    for half, sign in ((0, -1.0), (1, 1.0)):
+        assert (sign * kernel.learned[half].points > 0).all()
+        assert (sign * kernel.learned[half].law.mean > 5).all()
+        assert (sign * z[kernel.half == half] < 0).all()
+
+
+@pytest.mark.parametrize("n_groups", [2, 4, 8])
+def test_errors_between_a_few_runs_cover(n_groups):
+    """1.96 errors hold 95% of figures that are sums over a few independent runs."""
+    sums = np.random.default_rng(0).normal(size=(n_groups, 20_000))
+    share = np.mean(np.abs(sums.sum(axis=0)) <= 1.96 * _error(sums, np.arange(n_groups)))
+    assert share == pytest.approx(0.95, abs=0.006)
+
+
+@pytest.mark.parametrize("n_draws", [30, 300])
+def test_errors_of_picked_draws_cover(n_draws):
+    """Errors between runs and of picking, together: with many draws the first counts most, with few the second."""
+    rng, n_groups, held = np.random.default_rng(0), 4, []
+    groups, weights = np.repeat(np.arange(n_groups), 250), np.full(1_000, 1 / 1_000)
+    nothing = np.zeros((1_000, 1))
+    points = Points(nothing, nothing, nothing, nothing, nothing > 0, nothing[:, 0], nothing[:, 0])
+    pool = Draws(
+        points, weights, np.arange(1_000), weights, False, np.ones(1), 0.0, 0.0, (1.0,), np.zeros(1_000), groups
+    )
+    for _ in range(4_000):
+        values = rng.normal(size=1_000) + 0.3 * rng.normal(size=n_groups)[groups]  # runs differ by more than chance
+        draws = pool.resample(rng, n_draws)
+        got = draws.mean(values)
+        held.append(abs(got) <= 1.96 * draws.standard_error(values - got))
+    assert np.mean(held) == pytest.approx(0.95, abs=0.02)  # Welch and Satterthwaite are near, not exact
+
+
+def test_islands_that_learn_from_each_other_count_for_less():
+    """The error of the evidence is that between islands, widened; and so it is at every other eta."""
+    posterior = posterior_linear(hard(2, eta=10.0, away=4.5))
+    draws = sampled(gbce.SMC(3_000, 800), posterior, 0)
+    assert draws.evidence_inflation == 1.3
+    for eta in (10.0, 4.0):
+        mixture = replace(posterior.mixture, eta=eta)
+        at, alone = draws.reweighed(mixture), replace(draws, evidence_inflation=1.0).reweighed(mixture)
+        between = _error(at.pool_weights - at.prior_weights, at.groups)
+        assert alone.log_evidence_se == pytest.approx(between)
+        assert at.log_evidence_se == pytest.approx(np.sqrt(1.3) * between)
+    assert draws.log_evidence_se == pytest.approx(draws.reweighed(posterior.mixture).log_evidence_se)
+
+
+def unguided(sampler, posterior, seed):
+    """Return a run before it is guided."""
+    rng = np.random.default_rng(seed)
+    first = candidates(posterior, rng, sampler.n_candidates)
+    return sampler._tempered(posterior, rng, Bridge(posterior.mixture), first, sampler.n_draws)
+
+
+def test_islands_that_disagree_are_joined_by_more():
+    wells = Wells(10)
+    posterior = posterior_of(wells.loss, np.zeros(10), as_loss(), 1.0)
+    few = gbce.SMC(2_000, 1_000, max_sweeps=3)  # too few to go from mode to mode
+    once, again = (unguided(replace(few, max_rounds=most), posterior, seed=1) for most in (1, 6))
+    assert once.facts["rounds"] == 1
+    assert again.facts["rounds"] > 1
+    assert again.groups.max() + 1 == 8 * again.facts["rounds"]
+    assert again.rungs == once.rungs
+    assert again.log_evidence_se < once.log_evidence_se
+    right = (again.pool.x[:, 0] > 0).astype(float)
+    agrees(again, right, 0.7, "mass of the right mode")
+    close(again.log_evidence, wells.log_evidence, again.log_evidence_se, "log evidence", again)
+
+
+@dataclass(frozen=True)
+class Needle:
+    """A wide well around the row and a needle beside it that few islands find, with most of the posterior at eta 1."""
+
+    d: int = 3
+    width: float = 0.05
+    share: float = 0.7
+
+    @property
+    def wide(self):
+        """Mass of the prior times the wide well, were it as deep as the needle."""
+        return -0.5 * self.d * np.log(1 + 1 / 0.2**2)
+
+    @property
+    def narrow(self):
+        spread = 1 + self.width**2
+        return 0.5 * self.d * np.log(self.width**2 / spread) - 0.5 * 2.5**2 / spread
+
+    def loss(self, x):
+        higher = self.wide - self.narrow + np.log(self.share / (1 - self.share))
+        wide = higher + 0.5 * np.square(x).sum(axis=1) / 0.2**2
+        return np.minimum(wide, 0.5 * np.square(x - 2.5 * np.eye(self.d)[0]).sum(axis=1) / self.width**2)
+
+    @property
+    def log_evidence(self):
+        return self.narrow - np.log(self.share)
+
+
+def seed_where_few_find(sampler, posterior, first):
+    """The first seed at which only some islands find the needle, however many are sent up.
+
+    Where none does, nobody knows of it.
+    """
+    runs = ((seed, unguided(sampler, posterior, seed)) for seed in range(first, first + 40))
+    return next((seed, run) for seed, run in runs if run.facts["rounds"] == sampler.max_rounds)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 5])
+def test_a_mode_that_few_islands_find_gets_its_mass(seed):
+    """Islands that found it say too much and the others too little; a start fitted to all of them settles it."""
+    needle = Needle()
+    posterior = posterior_of(needle.loss, np.zeros(needle.d), as_loss(), 1.0)
+    sampler = gbce.SMC(4_000, 1_000)
+    seed, before = seed_where_few_find(sampler, posterior, 100 * seed)
+    assert before.ess < 250
+    draws = sampled(sampler, posterior, seed)
+    assert draws.facts["guides"] >= 1
+    assert draws.worst_ess[0] > 100  # enough for a clean verdict
+    agrees(draws, (draws.pool.x[:, 0] > 1.5).astype(float), needle.share, "mass of the needle")
+    evidence_agrees(draws, needle.log_evidence)
+    prior = draws.reweighed(Mixture(0.0, np.ones(1)))  # the start leaves no trace in the prior
+    agrees(prior, prior.pool.x, np.zeros(needle.d), "mean of the prior", size=1.0)
+    agrees(prior, np.square(prior.pool.x), np.ones(needle.d), "variance of the prior", size=1.0)
+
+
+@pytest.mark.parametrize("more", [1_000, 5_000, 20_000])
+def test_a_guide_obeys_the_budget(more):
+    """A guided run that cannot be finished leaves the one before it; a thousand rows are never enough for one."""
+    needle, sampler = Needle(), gbce.SMC(4_000, 1_000)
+
+    def counted(**options):
+        model = Counting(needle.loss)
+        return model, posterior_of(model, np.zeros(needle.d), as_loss(), 1.0, **options)
+
+    seed, before = seed_where_few_find(sampler, counted()[1], 100)
+    model, posterior = counted()
+    unguided(sampler, posterior, seed)
+    budget = Budget(max_rows=model.rows + more)
+    model, posterior = counted(budget=budget)
+    draws = sampled(sampler, posterior, seed)
+    assert model.rows == budget.rows <= budget.max_rows
+    assert draws.facts["complete"]
+    assert ("guides" in draws.facts and more > 1_000) or draws.log_evidence == before.log_evidence
+
+
+def test_a_guide_is_normalised():
+    rng = np.random.default_rng(0)
+    laws = [
+        NormalLaw.fitted(rng.normal(size=(500, 3)) * scale + centre, np.full(500, 1 / 500), 500.0)
+        for scale, centre in (([0.05, 0.1, 1.0], 2.0), (0.4, -1.0), (1.0, 0.0))
+    ]
+    guide = Guide(tuple(laws), 0.3)
+    near = guide.draw(rng, 60_000)
+    z = np.concatenate([near, rng.normal(size=(140_000, 3))])
+    latent = np.exp(-guide.excess(z))
+    close(latent.mean(), 1.0, latent.std() / np.sqrt(len(z)), "total mass of the latent law")
+    values = np.column_stack([z, np.square(z) - 1.0]) * latent[:, None]
+    close(values.mean(axis=0), np.zeros(6), values.std(axis=0) / np.sqrt(len(z)), "its moments")
