@@ -28,6 +28,7 @@ __all__ = [
     "TINY",
     "WEIGHT_ROUNDING",
     "WIDEST",
+    "WORST_R_HAT",
     "effective_sample_size",
     "first_of_least",
     "log_mean_exp",
@@ -44,6 +45,7 @@ __all__ = [
 
 ENOUGH_ESS = 100.0  # effective draws: with fewer, the error of a share of one half is above 5%
 MAX_PARETO_K = 0.7  # Vehtari et al. (2024): beyond it, weighted averages are unreliable
+WORST_R_HAT = 1e3  # stands for that of chains that do not move at all, which is infinite or not a number
 NORMAL_975 = 1.959964  # 97.5% quantile of N(0, 1): so many standard errors on either side cover 95%
 TINY, HUGE = 1e-300, 1e300  # floor of divisors and logarithms, ceiling of sums; doubles end at 1e-308 and 1e308
 WIDEST = 1e15  # moves in units of scale: a double has some 16 digits, so the row is lost beside a wider one

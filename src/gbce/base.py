@@ -222,8 +222,8 @@ class Choice:
     def __post_init__(self) -> None:
         if np.ndim(self.x) != 2:
             raise ValueError(f"Choice: x must be an array of shape (k, d), not {np.shape(self.x)}")
-        if self.known is not None and len(self.known) != len(self.x):
-            raise ValueError(f"Choice: there are {len(self.x)} points, but {len(self.known)} are known")
+        if self.known is not None and len(self.known.x) != len(self.x):
+            raise ValueError(f"Choice: there are {len(self.x)} points, but {len(self.known.x)} are known")
         if self.names and len(self.names) != len(self.x):
             raise ValueError(f"Choice: there are {len(self.names)} names for {len(self.x)} points")
 

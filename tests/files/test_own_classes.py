@@ -266,7 +266,7 @@ def test_what_an_own_target_does_not_tell_is_said(model, target):
 def test_an_own_target_may_find_its_eta():
     explainer = explainer_of(eta=gbce.SuccessProbability(0.6), sampler=gbce.SMC(2_000, 300))
     calibrated = explainer.explain(ROW, own.Near(1.0), rules=[], seed=0)
-    assert calibrated.calibration["met"]
+    assert calibrated.calibration.met
     assert calibrated.distribution["success_probability"] == pytest.approx(0.6, abs=0.12)  # four errors of 300 draws
 
 
@@ -386,7 +386,7 @@ def test_an_own_sampler_keeps_to_a_budget_and_asks_many_models():
 def test_a_goal_that_an_own_sampler_does_not_pursue_is_not_called_met():
     explainer = explainer_of(sampler=own.OwnSampler(), eta=gbce.SuccessProbability(0.9))
     explanation = explainer.explain(ROW, WISH, rules=[], seed=0)
-    assert not explanation.calibration["met"]
+    assert not explanation.calibration.met
     assert any("could not be met" in note for note in explanation.notes)
 
 

@@ -160,3 +160,33 @@ def test_digests_are_those_of_the_bits_and_tell_a_changed_one():
     assert {what for what, value in digest.digests(changed).items() if value != digest.digests(found)[what]} >= {
         "draws"
     }
+
+
+def constants():
+    """Every number that a module defines under a name in capitals, with its source line and the comment above it."""
+    for path, _ in rooms():
+        text = path.read_text()
+        lines = text.splitlines()
+        for node in ast.parse(text).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            names = [part.id for target in targets if target for part in ast.walk(target) if isinstance(part, ast.Name)]
+            value = getattr(node, "value", None)
+            if not names or not isinstance(value, (ast.Constant, ast.Tuple, ast.BinOp, ast.UnaryOp)):
+                continue
+            numbers = [
+                part for part in ast.walk(value) if isinstance(part, ast.Constant) and type(part.value) in (int, float)
+            ]
+            if numbers and all(name.isupper() for name in names):
+                above = node.lineno - 2
+                while lines[above].strip() and not lines[above].startswith("#"):
+                    above -= 1  # one comment may stand above several
+                said = (
+                    "#" in lines[node.lineno - 1] or "#" in lines[node.end_lineno - 1] or lines[above].startswith("#")
+                )
+                yield f"{path.relative_to(ROOT)}: {', '.join(names)}", said
+
+
+def test_every_number_that_decides_something_has_its_reason():
+    known = dict(constants())
+    assert len(known) > 300
+    assert [name for name, said in known.items() if not said] == []

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gbce._numerics import WORST_R_HAT
 from gbce.base import Array
 
 __all__ = ["FIRST_STEP", "HMCRun", "Jump", "hmc", "mixing"]
@@ -17,7 +18,6 @@ _TARGET_ACCEPTANCE = 0.8  # that the step is adapted to: Stan's default
 _STEP_JITTER = (0.8, 1.0)  # share of the step that is taken, at random, against periodic paths (Neal 2011); by hand
 # Dual averaging: t0, gamma and kappa of Hoffman and Gelman (2014, Section 3.2.1)
 _SLOW_START, _SHRINKAGE, _FORGETTING = 10, 0.05, 0.75
-_WORST_R_HAT = 1e3  # stands for that of chains that do not move at all, which is not a number
 
 
 class HMCRun(NamedTuple):
@@ -107,6 +107,6 @@ def mixing(figures: Array) -> dict[str, float]:
         r_hat = array_stats.rhat(watched)
         bulk = array_stats.ess(watched, method="bulk")
     return {
-        "r_hat": float(np.minimum(np.nan_to_num(r_hat, nan=_WORST_R_HAT), _WORST_R_HAT).max()),
+        "r_hat": float(np.minimum(np.nan_to_num(r_hat, nan=WORST_R_HAT), WORST_R_HAT).max()),
         "ess_bulk": float(np.nan_to_num(bulk, nan=0.0).min()),
     }

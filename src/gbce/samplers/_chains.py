@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 from scipy.special import logsumexp
 
-from gbce._numerics import HUGE, effective_sample_size, normalise, resample_evenly
+from gbce._numerics import HUGE, WORST_R_HAT, effective_sample_size, normalise, resample_evenly
 from gbce._validation import is_count, require_counts
 from gbce.base import Array, Sampler
 from gbce.budget import BudgetSpentError
@@ -35,7 +35,6 @@ _MOST_COORDINATES = 100  # that are looked at for convergence: bounds the time i
 _LEAST_BLOCKS = 8  # independent parts of a start without groups: as many as SMC has islands
 _BLOCK_ESS = 10.0  # effective points in each part, where there are more; chosen by hand
 _TAIL = 0.05  # probability in each tail whose effective sample size is given (a convention)
-_WORST_R_HAT = 1e3  # of chains that do not move at all, where it is infinite
 
 
 @dataclass(frozen=True)
@@ -349,7 +348,7 @@ def _add_mixing(info: ChainsInfo, states: Sequence[Points], mixture: Mixture) ->
         bulk, tail = array_stats.ess(watched, method="bulk"), array_stats.ess(watched, method="tail", prob=_TAIL)
     return replace(
         info,
-        r_hat=float(np.minimum(np.nan_to_num(r_hat, nan=_WORST_R_HAT), _WORST_R_HAT).max()),
+        r_hat=float(np.minimum(np.nan_to_num(r_hat, nan=WORST_R_HAT), WORST_R_HAT).max()),
         ess_bulk=float(np.nan_to_num(bulk, nan=0.0).min()),
         ess_tail=float(np.nan_to_num(tail, nan=0.0).min()),
     )

@@ -23,7 +23,7 @@ from gbce.posterior import GibbsPosterior
 
 __all__ = ["Kernel", "Learned", "NormalLaw", "StepSizes", "memory"]
 
-_PLAIN, _PARTIAL, _FITTED, _HOP = 0, 1, 2, 3
+_PLAIN, _PARTIAL, _FITTED, _HOP = 0, 1, 2, 3  # the kinds of moves, as positions
 # The numbers of this file change how fast points move, never what they are draws of. They were chosen by hand, except
 # where a reference is given.
 _SHARES = (0.05, 0.15, 0.6, 0.2)  # fitted moves go farthest; the others are for places that no normal law fits

@@ -25,8 +25,8 @@ FLOATS = ("Float32", "Float64")
 CATEGORIES = ("Categorical", "Enum")
 KNOWN = (*INTEGERS, *FLOATS, *CATEGORIES, "Boolean", "String", "Date", "Datetime")
 _HAS_STR = int(pd.__version__.split(".")[0]) >= 3  # pandas 3 has a string type that knows missing values
-SECONDS_PER_DAY = 86_400
-_MS_PER_SECOND = 1_000
+SECONDS_PER_DAY = 86_400  # of a calendar without leap seconds, as all frames count
+_MS_PER_SECOND = 1_000  # by definition
 
 
 @dataclass(frozen=True)
