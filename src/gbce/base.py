@@ -254,6 +254,11 @@ class Rule(ABC):
         return False
 
     @property
+    def kind(self) -> str:
+        """Name of the class, by which pictures choose colours."""
+        return type(self).__name__
+
+    @property
     def label(self) -> str:
         """Name in tables: the class, with the options that are not at their defaults."""
         return label_of(self)

@@ -56,6 +56,11 @@ class KeptRule(Rule):
     reason: str
 
     @property
+    def kind(self) -> str:
+        """Name of the class that it was of."""
+        return str(self.written["type"]).partition(":")[2].split(".")[-1]
+
+    @property
     def label(self) -> str:
         """The rule's own."""
         return str(self.written["label"])

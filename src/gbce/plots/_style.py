@@ -66,7 +66,7 @@ def _choose_styles(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
     styles: list[dict[str, Any]] = []
     seen: dict[str, list[str]] = {}
     for decision in decisions:
-        name = type(decision.rule).__name__
+        name = "" if decision.rule is None else decision.rule.kind
         family = decision.label if decision.rule is None else decision.rule.label  # points of one set are marked alike
         variants = seen.setdefault(name, [])
         others = [one for one in seen if one not in _MARKS]
