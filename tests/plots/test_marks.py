@@ -126,7 +126,7 @@ def test_somebodys_own_points_beside_an_answer_are_alternatives_too():
 
 
 def test_a_loaded_picture_is_the_same(tmp_path):
-    lost = gbce.CVaR(0.6, noise=lambda rng, n: 0.1 * rng.normal(size=(n, 2)))  # a file does not keep the function
+    lost = gbce.CVaR(0.6, noise=lambda rng, n: 0.1 * rng.normal(size=(n, 3)))  # a file does not keep the function
     explanation = explained(gbce.MAP(k=41), Titled("Own (2)"), Another("[3]"), gbce.CVaR(0.8), gbce.CVaR(0.7), lost)
     again = gbce.load(explanation.save(tmp_path / "one.gbce"))
     assert _choose_styles(again.decisions) == _choose_styles(explanation.decisions)
