@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from gbce._numerics import SAMPLING, seed_number, stream
-from gbce._validation import is_whole
+from gbce._validation import is_count
 from gbce.base import Array, Prior, Query, Rule, Sampler, Target
 from gbce.budget import Budget, budget_of
 from gbce.decisions import (
@@ -124,7 +125,7 @@ class Explainer:
         _require_attribute(self.prior, "at", "prior", "gbce.Gaussian(), gbce.Laplace() or gbce.DistancePrior(...)")
         _require_attribute(self.sampler, "sample", "sampler", "gbce.SMC()")
         _require_attribute(self.evaluation, "noise", "evaluation", "gbce.Evaluation()")
-        if batch_rows is not None and (not is_whole(batch_rows) or batch_rows < 1):
+        if batch_rows is not None and not is_count(batch_rows):
             raise ValueError(f"batch_rows must be a whole number of at least 1, not {batch_rows!r}")
         require_noise(self.evaluation.noise, self.space)
         self._models = models
@@ -478,6 +479,6 @@ def _require_attribute(value: Any, attribute: str, what: str, example: str) -> N
 def _make_names_distinct(predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:
     names: list[str] = []
     for predictor in predictors:
-        same = sum(name.split(" #")[0] == predictor.name for name in names)
-        names.append(predictor.name if same == 0 else f"{predictor.name} #{same + 1}")
+        numbered = (f"{predictor.name} #{number}" for number in count(2))
+        names.append(next(name for name in chain([predictor.name], numbered) if name not in names))
     return tuple(replace(predictor, name=name) for predictor, name in zip(predictors, names, strict=True))
