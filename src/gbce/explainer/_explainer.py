@@ -54,18 +54,19 @@ class Explainer:
     Parameters
     ----------
     model : estimator, callable, list of them, or ModelPosterior
-        A fitted scikit-learn, LightGBM or XGBoost estimator or pipeline, or a function of rows. With several, put
-        the best one first: figures are reported for it, with the others' beside them.
+        A fitted estimator or pipeline (scikit-learn, LightGBM, XGBoost, CatBoost, torch, ONNX), a
+        :class:`gbce.Remote`, or a function of rows. With several, put the best one first: figures are reported for
+        it, with the others' beside them.
     data : DataFrame or array of shape (n, d)
         Rows the model was fitted on, without the outcome: for units, for plausibility, for the spread of outputs.
     space : Space, optional
         What may change, how far and in which unit; read off the data when left out.
-    prior : Gaussian, Laplace or DistancePrior, optional
+    prior : Gaussian, Laplace, Sparse, NearData or DistancePrior, optional
         Law of candidates around the row; ``Gaussian()`` when left out.
     eta : float, SuccessProbability, ExpectedLoss or ModelError
         Weight of the loss against the prior: a number, or a rule that finds one for each row.
     sampler : SMC, Importance, Chains or Nested, optional
-        How to draw; ``SMC()`` when left out.
+        How to draw; ``SMC()`` when left out. A prior or sampler of your own will do, see :mod:`gbce.base`.
     weights : sequence of K numbers, optional
         Of the models; equal when left out. :func:`gbce.weights_from_risk` computes them from cross-validated losses.
     combine : {"any", "all", "average"} or Entropic
