@@ -117,6 +117,11 @@ class Target(ABC):
         """
         raise TypeError(f"ModelError does not know what the losses of {type(self).__name__} mean: give eta as a number")
 
+    @property
+    def loss_unit(self) -> float | None:
+        """The error of the output that costs one unit of loss; ``None`` where no such number is known."""
+        return None
+
 
 # --- laws around a row, and draws from a posterior -------------------------------------------------------------
 
@@ -247,6 +252,9 @@ class Rule(ABC):
     @abstractmethod
     def choose(self, scene: "Scene") -> Choice:
         """Return the points that the rule chooses."""
+
+    def check_space(self, space: "Space") -> None:  # noqa: B027 (most rules have nothing to check)
+        """Refuse options that do not fit the space, before anything is drawn; by default all do."""
 
     @property
     def seeks_mode(self) -> bool:

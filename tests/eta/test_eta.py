@@ -83,6 +83,8 @@ def test_success_probability_finds_the_smallest_eta(sampler):
     assert explanation.eta == pytest.approx(wanted, rel=0.25)
     exact = replace(CASE, eta=explanation.eta)
     close(exact.success_probability(0.2), 0.6, explanation.distribution["success_probability_se"], "exact SP there")
+    assert explanation.at(0.9 * explanation.eta).diagnostics["calibration"] == {}  # this one nobody sought
+    assert explanation.at(combine="all").calibration == explanation.calibration
     found = explanation.diagnostics["calibration"]
     assert found["rule"] == "SuccessProbability(0.6)"
     assert found["met"] is True
@@ -220,6 +222,7 @@ def test_model_error_of_a_class_is_one():
 def test_at_takes_rules_too():
     explanation = explained(8.0)
     again = explanation.at(gbce.SuccessProbability(0.6))
+    assert again.diagnostics["calibration"]["rule"] == "SuccessProbability(0.6)"
     assert again.distribution["success_probability"] == pytest.approx(0.6, abs=0.05)
     with pytest.raises(TypeError, match="ModelError needs the model"):
         explanation.at(gbce.ModelError(mse=1.0))

@@ -19,7 +19,7 @@ BAD_OPTIONS = {
     "text weights": ({"weights": ["a", "b"]}, r"weights must be numbers, one per model"),
     "combine": ({"combine": "or"}, r"combine must be one of .*'any', 'all', 'average'.*not 'or'"),
     **{f"batch_rows {n!r}": ({"batch_rows": n}, rf"batch_rows must be a whole number of at least 1, not {n!r}")
-       for n in (0, -5, 1.5, "all", True)},
+       for n in (0, -5, 1.5, 10.0, "all", True)},
 }  # fmt: skip
 
 

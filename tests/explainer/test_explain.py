@@ -293,6 +293,19 @@ def test_two_models_of_one_class_get_distinct_names(diabetes):
     assert explanation.models == ("RandomForestRegressor", "RandomForestRegressor #2", "RandomForestRegressor #3")
 
 
+def test_a_name_that_looks_numbered_is_a_name_like_others():
+    def named(name):
+        def model(x):
+            return x.sum(axis=1)
+
+        model.__name__ = name
+        return model
+
+    data = np.random.default_rng(0).normal(size=(50, 2))
+    models = [named(name) for name in ("net #2", "net", "net", "net #2")]
+    assert [p.name for p in gbce.Explainer(models, data).predictors] == ["net #2", "net", "net #3", "net #2 #2"]
+
+
 # --- other questions to the same draws --------------------------------------------------------------------------
 
 

@@ -288,13 +288,30 @@ def test_a_target_that_lost_its_class_is_no_other_model(tmp_path):
         pd.testing.assert_frame_equal(explainer.decide(again, own.Cheapest()), again.counterfactuals)
 
 
-def test_a_summary_does_not_take_somebodys_word_scale_for_a_number():
+@pytest.mark.parametrize("scale", ["log", 2.0])
+def test_a_summary_does_not_guess_what_somebodys_scale_means(scale):
     @dataclass(frozen=True)
     class Scaled(own.Near):
         scale: object = "log"
 
-    text = explainer_of().explain(ROW, Scaled(1.0), rules=[], seed=0).summary()
+    text = explainer_of().explain(ROW, Scaled(1.0, scale=scale), rules=[], seed=0).summary()
     assert "costs one unit of loss" not in text
+
+
+def test_a_target_says_itself_what_costs_one_unit_of_loss():
+    class Scaled(own.Near):
+        loss_unit = 2.5
+
+    text = explainer_of().explain(ROW, Scaled(1.0), rules=[], seed=0).summary()
+    assert "an error of 2.5 costs one unit of loss" in text
+
+
+def test_an_option_of_somebodys_rule_may_be_called_noise(explainer):
+    @dataclass(frozen=True)
+    class Loud(own.Cheapest):
+        noise: str = "loud"
+
+    assert explainer.explain(ROW, WISH, rules=[Loud()], seed=0).decisions[0].label == "Loud"
 
 
 @pytest.mark.parametrize(

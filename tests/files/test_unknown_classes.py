@@ -152,7 +152,7 @@ def test_a_class_that_takes_other_options_by_now_is_kept_as_data(explainer, tmp_
     target = {"type": "support.own:Near", "label": "near", "options": {"wish": 1.0, "room": 2.0, "gone": 1}}
     assert isinstance(gbce.load(restated(path, target=target)).target, KeptTarget)
     report = {"type": "support.own:OwnInfo", "label": "Own", "options": {"sampler": "Own", "gone": 3}}
-    says = {"runs": "", "kind_of_run": "runs", "tempered": False}
+    says = {"advice": "draw more", "runs": "", "kind_of_run": "runs", "tempered": False}
     info = gbce.load(restated(path, sampler=report | {"says": says})).draws.info
     assert isinstance(info, KeptInfo)
     assert info.entries()["gone"] == 3
@@ -214,6 +214,15 @@ def test_a_file_that_lies_about_a_report_is_damaged(explainer, tmp_path, change,
     written = written | {"type": name, "options": written["options"] | change}
     with pytest.raises(gbce.FileError, match="is damaged"):
         gbce.load(restated(path, sampler=written))
+
+
+def test_a_report_of_an_unknown_class_keeps_its_advice(tmp_path):
+    explanation = explainer_of(sampler=own.OwnSampler(60, 30)).explain(ROW, WISH, rules=[], seed=0)
+    verdict = explanation.diagnostics["verdict"]
+    assert verdict.endswith("from one own run; give it more candidates")
+    path = saved(explanation, tmp_path)
+    written = manifest(path)["sampler"] | {"type": "nowhere:Info"}
+    assert gbce.load(restated(path, sampler=written)).diagnostics["verdict"] == verdict
 
 
 def test_a_report_of_an_unknown_class_needs_its_words(explainer, tmp_path):

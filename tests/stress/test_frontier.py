@@ -421,6 +421,7 @@ def test_the_budget_of_a_frontier(forests, mixed, noise):
         (lambda e, x: x.frontier(levels=[0.5, 2.0]), "levels must be probabilities"),
         (lambda e, x: e.frontier(x, noise=-1.0), "noise must be zero or more"),
         (lambda e, x: e.frontier(x, n_perturb=0), "n_perturb must be a whole number"),
+        (lambda e, x: e.frontier(x, n_confirm=64.0), "n_confirm must be a whole number"),
         (lambda e, x: e.frontier(x, max_candidates=True), "max_candidates must be a whole number"),
         (lambda e, x: e.frontier(x, models=MODELS, weights=[1.0]), "one number per model: 3 models"),
         (lambda e, x: e.frontier(x, models=[]), "models is an empty list"),

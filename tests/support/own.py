@@ -204,6 +204,10 @@ class OwnInfo(SamplerInfo):
     def runs(self):
         return "one own run"
 
+    @property
+    def advice(self):
+        return "give it more candidates"
+
 
 @dataclass(frozen=True)
 class OwnSampler:

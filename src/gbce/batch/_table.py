@@ -74,8 +74,9 @@ class ExplanationTable:
     importance : DataFrame
         By (row, feature); NaN for a row that could not be explained.
     diagnostics : DataFrame
-        By row: status, effective sample size, verdict, notes, the seed that explains the row again on its own, and
-        the error of a row that could not be explained, whose status is "failed".
+        By row: status, effective sample size, the verdict as a word (``sampling``) and as a sentence, notes, the seed
+        that explains the row again on its own, and the error of a row that could not be explained, whose status is
+        "failed".
     n_model_calls, n_model_rows : int
         What it really cost: rows that were explained together share calls.
 

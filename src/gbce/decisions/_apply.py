@@ -9,7 +9,7 @@ from gbce.base import Array, Choice, Query, Rule
 from gbce.budget import BudgetSpentError
 from gbce.decisions._decision import Candidates, Decision, decisions_without_noise, stack_choices
 from gbce.draws import Draws, Scene
-from gbce.metrics import Neighbours, evaluate_figures, require_noise
+from gbce.metrics import Neighbours, evaluate_figures
 from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.space import Space
 
@@ -41,7 +41,7 @@ def require_rules(rules: Any, space: Space) -> tuple[Rule, ...]:
     if twice:
         raise ValueError(f"rules: {', '.join(twice)} is listed twice")
     for rule in listed:
-        require_noise(getattr(rule, "noise", None), space)
+        rule.check_space(space)
     return listed
 
 

@@ -26,15 +26,15 @@ class MAP(Rule):
     ----------
     method : {"objective", "kde", "knn"}
         ``objective`` minimises the known ``potential + d(row, x)``, minus the log density: over every evaluated point
-        and the row itself, and from the best of these on downwards if ``polish`` is set. ``kde`` and ``knn`` are the
+        and the row itself, and, with ``polish``, downhill from the best of these. ``kde`` and ``knn`` are the
         paper's approximations: the draw with the highest Gaussian kernel density (Scott's bandwidth), or with the
         highest score ``r_k**-d``, where ``r_k`` is the distance to its ``k``-th neighbour among the draws.
     k : int
         Neighbours for ``knn``.
     polish : bool
-        Whether to refine by asking the model further, for ``objective`` only: a few thousand rows, by steps for smooth
-        models and steps for piecewise constant ones. Without a model at hand (``explanation.decide``,
-        ``explanation.at``) the best evaluated point is taken.
+        Whether to refine by asking the model further, for ``objective`` only: a few thousand rows, with steps of one
+        kind for smooth models and of another for piecewise constant ones. Without a model at hand
+        (``explanation.decide``, ``explanation.at``) the best evaluated point is taken.
     changes : int, optional
         Under a :class:`gbce.Sparse` prior: how many features the point called MAP changes. When left out, as few as
         reach the target. The best points for other numbers of changes stand beside it.

@@ -11,8 +11,9 @@ from gbce.base import Array, Choice, Rule
 from gbce.budget import BudgetSpentError
 from gbce.decisions._trials import Trials
 from gbce.draws import Scene
-from gbce.metrics import Noise, evaluate_under_noise, offsets
+from gbce.metrics import Noise, evaluate_under_noise, offsets, require_noise
 from gbce.posterior import GibbsPosterior
+from gbce.space import Space
 
 __all__ = ["CVaR", "ChanceConstrained"]
 
@@ -66,6 +67,10 @@ class CVaR(Rule):
         if not 0 <= self.tau < 1:
             raise ValueError(f"CVaR: tau must be at least 0 and below 1, not {self.tau!r}")
         require_counts(self, "n_perturb", "max_candidates")
+
+    def check_space(self, space: Space) -> None:
+        """Refuse noise that does not fit the features."""
+        require_noise(self.noise, space)
 
     def choose(self, scene: Scene) -> Choice:
         """Choose; ties go to the smaller distance from the row."""
@@ -142,6 +147,10 @@ class ChanceConstrained(Rule):
         if not 0 < self.confidence < 1:
             raise ValueError(f"ChanceConstrained: confidence must lie between 0 and 1, not {self.confidence!r}")
         require_counts(self, "n_perturb", "n_confirm", "max_candidates")
+
+    def check_space(self, space: Space) -> None:
+        """Refuse noise that does not fit the features."""
+        require_noise(self.noise, space)
 
     def choose(self, scene: Scene) -> Choice:
         """Choose the nearest candidate that holds."""
@@ -281,10 +290,9 @@ def tail_mean(loss: Array, tau: float, weights: Array | None = None) -> Array:
     return (np.where(weight > 0, ordered, 0.0) * weight).sum(axis=1) / weight.sum(axis=1)
 
 
-def _require_across(rule: Rule, default: str) -> None:
-    across = getattr(rule, "across", None)
-    if across not in (default, "models"):
-        raise ValueError(f"{type(rule).__name__}: across must be {default!r} or 'models', not {across!r}")
+def _require_across(rule: "CVaR | ChanceConstrained", default: str) -> None:
+    if rule.across not in (default, "models"):
+        raise ValueError(f"{type(rule).__name__}: across must be {default!r} or 'models', not {rule.across!r}")
 
 
 def pick_draws(scene: Scene, most: int, where: Array | None = None, weight: Array | None = None) -> Array:

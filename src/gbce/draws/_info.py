@@ -1,7 +1,7 @@
 """What a sampler reports beside its draws."""
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any
 
 __all__ = ["SamplerInfo"]
 
@@ -36,7 +36,10 @@ class SamplerInfo:
     joint: bool | None = None
     model_evidence: tuple[float, ...] | None = None
 
-    advice: ClassVar[str] = "let it draw more, or use gbce.SMC()"  # what to do where the draws do not suffice
+    @property
+    def advice(self) -> str:
+        """What to do where the draws do not suffice, as the end of a sentence."""
+        return "let it draw more, or use gbce.SMC()"
 
     @property
     def runs(self) -> str:

@@ -81,11 +81,11 @@ class ModelError:
         return {**known, name: _cross_validate(model, X, self.y, name, self.cv, self.seed), "folds": self.cv}
 
     def eta(self, target: Target, known: dict[str, Any]) -> float:
-        """Return eta for a target whose scale is settled."""
+        """Return eta for a target whose scale is known."""
         name = target.error
         if name is None:
             return 1.0
-        scale = float(getattr(target, "scale", None) or 1.0)
+        scale = 1.0 if target.loss_unit is None else float(target.loss_unit)
         return scale / known["mae"] if name == "mae" else scale**2 / (2.0 * known["mse"])
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from gbce._numerics import SAMPLING, seed_number, stream
-from gbce._validation import is_whole
+from gbce._validation import is_count
 from gbce.base import Array, Prior, Query, Rule, Sampler, Target
 from gbce.budget import Budget, budget_of
 from gbce.decisions import (
@@ -53,18 +54,19 @@ class Explainer:
     Parameters
     ----------
     model : estimator, callable, list of them, or ModelPosterior
-        A fitted scikit-learn, LightGBM or XGBoost estimator or pipeline, or a function of rows. With several, put
-        the best one first: figures are reported for it, with the others' beside them.
+        A fitted estimator or pipeline (scikit-learn, LightGBM, XGBoost, CatBoost, torch, ONNX), a
+        :class:`gbce.Remote`, or a function of rows. With several, put the best one first: figures are reported for
+        it, with the others' beside them.
     data : DataFrame or array of shape (n, d)
         Rows the model was fitted on, without the outcome: for units, for plausibility, for the spread of outputs.
     space : Space, optional
         What may change, how far and in which unit; read off the data when left out.
-    prior : Gaussian, Laplace or DistancePrior, optional
+    prior : Gaussian, Laplace, Sparse, NearData or DistancePrior, optional
         Law of candidates around the row; ``Gaussian()`` when left out.
     eta : float, SuccessProbability, ExpectedLoss or ModelError
         Weight of the loss against the prior: a number, or a rule that finds one for each row.
     sampler : SMC, Importance, Chains or Nested, optional
-        How to draw; ``SMC()`` when left out.
+        How to draw; ``SMC()`` when left out. A prior or sampler of your own will do, see :mod:`gbce.base`.
     weights : sequence of K numbers, optional
         Of the models; equal when left out. :func:`gbce.weights_from_risk` computes them from cross-validated losses.
     combine : {"any", "all", "average"} or Entropic
@@ -124,7 +126,7 @@ class Explainer:
         _require_attribute(self.prior, "at", "prior", "gbce.Gaussian(), gbce.Laplace() or gbce.DistancePrior(...)")
         _require_attribute(self.sampler, "sample", "sampler", "gbce.SMC()")
         _require_attribute(self.evaluation, "noise", "evaluation", "gbce.Evaluation()")
-        if batch_rows is not None and (not is_whole(batch_rows) or batch_rows < 1):
+        if batch_rows is not None and not is_count(batch_rows):
             raise ValueError(f"batch_rows must be a whole number of at least 1, not {batch_rows!r}")
         require_noise(self.evaluation.noise, self.space)
         self._models = models
@@ -478,6 +480,6 @@ def _require_attribute(value: Any, attribute: str, what: str, example: str) -> N
 def _make_names_distinct(predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:
     names: list[str] = []
     for predictor in predictors:
-        same = sum(name.split(" #")[0] == predictor.name for name in names)
-        names.append(predictor.name if same == 0 else f"{predictor.name} #{same + 1}")
+        numbered = (f"{predictor.name} #{number}" for number in count(2))
+        names.append(next(name for name in chain([predictor.name], numbered) if name not in names))
     return tuple(replace(predictor, name=name) for predictor, name in zip(predictors, names, strict=True))

@@ -348,13 +348,15 @@ class Explanation:
             self.mixture.weights if weights is None else as_weights(weights, len(self.models)),
             self.mixture.combine if combine is None else combine,
         )
+        calibration = self.calibration if eta is None else None  # that of another eta says nothing about this one
         if isinstance(eta, EtaRule):
-            mixture = replace(mixture, eta=self._solve_eta(eta, mixture))
+            mixture, calibration = replace(mixture, eta=self._solve_eta(eta, mixture)), Calibration(eta.label)
         weighted = self.draws.reweigh(mixture)
         if weighted.ess < min(ENOUGH_ESS, self.draws.ess):
             raise ValueError(
                 f"the draws cannot carry eta = {mixture.eta:g}, combine = {mixture.combine!r}: {weighted.ess:.0f} "
-                f"effective draws would be left of {len(weighted.pool)}. Run explain again so, with more candidates."
+                f"effective draws would be left of {len(weighted.pool)}. Explain the row with these settings and more "
+                "candidates."
             )
         draws = weighted.resample(stream(self.seed, REWEIGHTING), len(self.draws))
         query = replace(self.query, mixture=mixture)
@@ -364,7 +366,9 @@ class Explanation:
         if undecided:
             note += f" {', '.join(undecided)} must ask the model: use explainer.decide(explanation, rule)."
         kept = self.notes[:1] if self.status != Status.ATTAINABLE else ()
-        return replace(self, query=query, draws=draws, decisions=tuple(decisions), notes=(*kept, note))
+        return replace(
+            self, query=query, draws=draws, decisions=tuple(decisions), notes=(*kept, note), calibration=calibration
+        )
 
     def _solve_eta(self, rule: EtaRule, mixture: Mixture) -> float:
         if isinstance(rule, ModelError):

@@ -22,6 +22,7 @@ __all__ = ["KeptInfo", "KeptRule", "KeptTarget", "read_info", "read_rule", "read
 Written = dict[str, Any]
 _OURS = "gbce"  # built-in classes are known by their public names, wherever they live
 _BUILT_IN = (decisions, samplers, targets)  # imported so that their classes are defined when a file is read
+_SAID = ("advice", "runs", "kind_of_run", "tempered")  # what the verdict's sentence reads off a report
 T = TypeVar("T")
 
 
@@ -82,6 +83,11 @@ class KeptInfo(SamplerInfo):
         return own | {name: _read(value) for name, value in self.written["options"].items() if value is not None}
 
     @property
+    def advice(self) -> str:
+        """As the sampler said it."""
+        return str(self.written["says"]["advice"])
+
+    @property
     def runs(self) -> str:
         """As the sampler said it."""
         return str(self.written["says"]["runs"])
@@ -110,7 +116,7 @@ def write_object(thing: Target | Rule | SamplerInfo) -> Written:
         return dict(thing.written)
     written: Written = {"type": _name_of(type(thing)), "label": _label_of(thing), "options": {}}
     if isinstance(thing, SamplerInfo):
-        written["says"] = {name: getattr(thing, name) for name in ("runs", "kind_of_run", "tempered")}
+        written["says"] = {name: getattr(thing, name) for name in _SAID}
     if not dataclasses.is_dataclass(thing):
         return written | {"lost": "its class is no dataclass, so that its options are not known"}
     for f in dataclasses.fields(thing):
@@ -141,7 +147,7 @@ def read_info(written: Written) -> SamplerInfo:
     def kept(written: Written, reason: str) -> SamplerInfo:
         options = {name: _read(value) for name, value in written["options"].items() if name in usual}
         info = KeptInfo(**options, written=written)
-        _ = info.entries(), info.runs, info.kind_of_run, info.tempered  # what is damaged fails here
+        _ = info.entries(), *(getattr(info, name) for name in _SAID)  # what is damaged fails here
         return info
 
     return _read_object(written, SamplerInfo, kept)

@@ -102,7 +102,7 @@ def _require_draws(draws: Draws, d: int) -> None:
         or draws.log_evidence_se < 0
         or min(draws.rungs) < 0
     ):
-        raise ValueError("the facts about the draws cannot be")
+        raise ValueError("what is said about the draws is impossible")
 
 
 def _require_info(info: SamplerInfo) -> None:

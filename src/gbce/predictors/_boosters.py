@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from gbce.base import Array
-from gbce.predictors._columns import Rows, as_numbers, in_order, n_columns, table_decoder
+from gbce.predictors._columns import Rows, as_numbers, in_order, table_decoder
 from gbce.predictors._predictor import Predictor
 from gbce.predictors._scores import shares
 from gbce.space import Space
@@ -44,10 +44,8 @@ def _xgboost_rows(booster: Any, space: Space, name: str) -> Rows:
 
     wanted = booster.feature_names
     if wanted is None:
-        if booster.num_features() != n_columns(space):
-            raise ValueError(
-                f"{name} was trained on {booster.num_features()} columns, the data have {n_columns(space)}"
-            )
+        if booster.num_features() != space.n_columns:
+            raise ValueError(f"{name} was trained on {booster.num_features()} columns, the data have {space.n_columns}")
         numbers = as_numbers(space, name)
         return lambda x: DMatrix(numbers(x))
     as_input = in_order(wanted, space, name, frame=False, own=False)
@@ -69,8 +67,8 @@ def from_lightgbm(booster: Any, space: Space, name: str) -> Predictor:
     names = booster.feature_name()
     unnamed = names == [f"Column_{j}" for j in range(len(names))]
     if unnamed and space.columns is not None and list(map(str, space.columns)) != names:
-        if len(names) != n_columns(space):
-            raise ValueError(f"{name} was trained on {len(names)} columns, the data have {n_columns(space)}")
+        if len(names) != space.n_columns:
+            raise ValueError(f"{name} was trained on {len(names)} columns, the data have {space.n_columns}")
         as_input: Rows = as_numbers(space, name)
     else:
         as_input = in_order(names, space, name, frame=False, own=False)
@@ -112,8 +110,8 @@ def _threshold(model: Any) -> float:
 def _catboost_rows(model: Any, space: Space, name: str) -> Callable[[Array], pd.DataFrame]:
     names = model.feature_names_
     if names == [str(j) for j in range(len(names))]:  # fitted on an array
-        if len(names) != n_columns(space):
-            raise ValueError(f"{name} was fitted on {len(names)} columns, the data have {n_columns(space)}")
+        if len(names) != space.n_columns:
+            raise ValueError(f"{name} was fitted on {len(names)} columns, the data have {space.n_columns}")
         make: Rows = table_decoder(space)
     else:
         make = in_order(names, space, name, own=False)

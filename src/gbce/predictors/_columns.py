@@ -10,7 +10,7 @@ import pandas as pd
 from gbce.base import Array
 from gbce.space import Space
 
-__all__ = ["as_numbers", "column_names", "in_order", "made_by", "n_columns", "table_decoder"]
+__all__ = ["as_numbers", "column_names", "in_order", "made_by", "table_decoder"]
 
 Rows = Callable[[Array], Any]
 
@@ -22,11 +22,6 @@ def made_by(model: Any, package: str, *names: str) -> bool:
     )
 
 
-def n_columns(space: Space) -> int:
-    """Return how many columns decoded rows have."""
-    return int(getattr(space, "n_columns", len(space)))
-
-
 def in_order(wanted: Sequence[Any], space: Space, name: str, *, frame: bool = True, own: bool = True) -> Rows:
     """Return a function of float rows that gives the columns the model was fitted on, in its order.
 
@@ -35,8 +30,8 @@ def in_order(wanted: Sequence[Any], space: Space, name: str, *, frame: bool = Tr
     """
     wanted = [str(label) for label in wanted]
     if space.columns is None:
-        if len(wanted) != n_columns(space):
-            raise ValueError(f"{name} was fitted on {len(wanted)} columns, the data have {n_columns(space)}")
+        if len(wanted) != space.n_columns:
+            raise ValueError(f"{name} was fitted on {len(wanted)} columns, the data have {space.n_columns}")
         return (lambda x: pd.DataFrame(space.decode(x), columns=wanted)) if frame else space.decode
     decode: Rows = space.decode if own else space.frame
     have = list(map(str, space.columns))
@@ -92,5 +87,5 @@ def column_names(space: Space) -> list[str]:
     """Return the names of the columns of decoded rows; those of arrays are the features' or x1, x2, ..."""
     if space.columns is not None:
         return list(map(str, space.columns))
-    width = n_columns(space)
+    width = space.n_columns
     return list(space.names) if len(space.names) == width else [f"x{j + 1}" for j in range(width)]

@@ -10,7 +10,7 @@ import numpy as np
 from gbce.base import Outputs
 from gbce.predictors._boosters import from_catboost, from_lightgbm, from_xgboost
 from gbce.predictors._classifier import Classifier, name_classes
-from gbce.predictors._columns import Rows, as_numbers, in_order, made_by, n_columns
+from gbce.predictors._columns import Rows, as_numbers, in_order, made_by
 from gbce.predictors._forests import without_thread_pool
 from gbce.predictors._onnx import from_onnx
 from gbce.predictors._predictor import MAX_BATCH, Predictor
@@ -59,7 +59,7 @@ def as_predictor(model: Any, space: Space, *, name: str | None = None, batch_row
     array([3.])
     """
     if batch_rows is None:
-        batch_rows = max(_MIN_BATCH, min(MAX_BATCH, _MAX_CELLS // n_columns(space)))
+        batch_rows = max(_MIN_BATCH, min(MAX_BATCH, _MAX_CELLS // space.n_columns))
     if isinstance(model, type):
         raise TypeError(f"model is the class {model.__name__}; pass a fitted instance of it")
     return replace(_wrap(model, space, name), batch_rows=batch_rows)
@@ -163,10 +163,10 @@ def _input_maker(model: Any, space: Space, name: str) -> Rows:
     """Rows as the estimator saw them in ``fit``: a frame in its own column order, or an array."""
     wanted = getattr(model, "feature_names_in_", None)
     if wanted is None:
-        count = getattr(model, "n_features_in_", n_columns(space))
-        if count != n_columns(space):
+        count = getattr(model, "n_features_in_", space.n_columns)
+        if count != space.n_columns:
             raise ValueError(
-                f"{name} was fitted on {count} columns, the data have {n_columns(space)}: {list(space.names)}"
+                f"{name} was fitted on {count} columns, the data have {space.n_columns}: {list(space.names)}"
             )
         # an estimator fitted on an array warns about frames, a pipeline or duck type may need its frame
         if space.columns is None or not hasattr(model, "n_features_in_"):

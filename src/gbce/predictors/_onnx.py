@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gbce.base import Array
-from gbce.predictors._columns import as_numbers, column_names, n_columns, table_decoder
+from gbce.predictors._columns import as_numbers, column_names, table_decoder
 from gbce.predictors._predictor import Predictor
 from gbce.space import Space
 
@@ -117,8 +117,8 @@ def _dtype(one: Any) -> str | None:
 
 def _one_tensor(one: Any, space: Space, name: str) -> Feed:
     width = one.shape[-1] if one.shape else None
-    if isinstance(width, int) and width != n_columns(space):
-        raise ValueError(f"{name} takes {width} columns, the data have {n_columns(space)}")
+    if isinstance(width, int) and width != space.n_columns:
+        raise ValueError(f"{name} takes {width} columns, the data have {space.n_columns}")
     numbers, dtype = as_numbers(space, name), _dtype(one)
     return lambda x: {one.name: numbers(x).astype(dtype)}
 

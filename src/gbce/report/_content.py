@@ -1,11 +1,11 @@
 """What a summary says, before it is text or HTML: headed tables of ready strings."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from gbce._validation import is_number, printable, short
+from gbce._validation import printable, short
 from gbce.decisions import stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import FIGURE_TITLES, POINT_FIGURES, PRINTED_Z_95, ROUNDS_TO_ZERO, disagreement_sentence, most_moved
@@ -32,8 +32,8 @@ class Section(NamedTuple):
 def headline(explanation: Explanation) -> list[tuple[str, str]]:
     """Return the facts that come first, verdict before all, and the notes."""
     outputs = zip(explanation.row.outputs[0], explanation.models, strict=True)
-    scale: Any = getattr(explanation.target, "scale", None)
-    unit = f"; an error of {short(scale)} costs one unit of loss" if is_number(scale) else ""
+    scale = explanation.target.loss_unit
+    unit = "" if scale is None else f"; an error of {short(scale)} costs one unit of loss"
     facts = [
         ("verdict", explanation.diagnostics["verdict"]),
         ("target", explanation.target.describe() + unit),

@@ -7,7 +7,7 @@ points and the chains' states are weighed as one pool, see :func:`_join`.
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import ClassVar, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy.special import logsumexp
@@ -239,7 +239,10 @@ class ChainsInfo(SamplerInfo):
     ess_bulk: float | None = None
     ess_tail: float | None = None
 
-    advice: ClassVar[str] = "raise n_steps, or use gbce.SMC()"
+    @property
+    def advice(self) -> str:
+        """What to do about too few draws."""
+        return "raise n_steps, or use gbce.SMC()"
 
     @property
     def runs(self) -> str:

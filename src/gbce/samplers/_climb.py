@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -93,7 +93,10 @@ class SMCInfo(SamplerInfo):
     guides: int | None = None
     climbed: tuple[float, ...] | None = None
 
-    advice: ClassVar[str] = "raise n_draws of the sampler, widen the prior, lower eta, or ask for less"
+    @property
+    def advice(self) -> str:
+        """What to do about too few draws."""
+        return "raise n_draws of the sampler, widen the prior, lower eta, or ask for less"
 
     @property
     def runs(self) -> str:

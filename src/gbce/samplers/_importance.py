@@ -1,7 +1,6 @@
 """Importance sampling from the prior: Algorithm 1 of the paper."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -23,7 +22,11 @@ class ImportanceInfo(SamplerInfo):
     """What importance sampling reports."""
 
     sampler: str = "Importance"
-    advice: ClassVar[str] = "use gbce.SMC(), raise n_candidates, widen the prior, lower eta, or ask for less"
+
+    @property
+    def advice(self) -> str:
+        """What to do about too few draws."""
+        return "use gbce.SMC(), raise n_candidates, widen the prior, lower eta, or ask for less"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp, ndtri
@@ -129,7 +129,10 @@ class NestedInfo(SamplerInfo):
     n_effective: int = 0
     n_shells: int = 0
 
-    advice: ClassVar[str] = "raise n_live, or use gbce.SMC()"
+    @property
+    def advice(self) -> str:
+        """What to do about too few draws."""
+        return "raise n_live, or use gbce.SMC()"
 
 
 @dataclass

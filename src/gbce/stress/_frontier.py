@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from gbce._numerics import JUDGING, stream
-from gbce._validation import is_whole
+from gbce._validation import is_count
 from gbce.base import Array
 from gbce.budget import Budget, BudgetSpentError, budget_of
 from gbce.decisions import stack_points
@@ -187,7 +187,7 @@ class FrontierSearch:
     def __post_init__(self) -> None:
         for name in ("n_perturb", "n_confirm", "max_candidates"):
             n = getattr(self, name)
-            if not is_whole(n) or n < 1:
+            if not is_count(n):
                 raise ValueError(f"{name} must be a whole number of at least 1, not {n!r}")
         positions_at_levels(np.zeros(0), self.levels)
         require_noise(self.noise, self.explanation.space)

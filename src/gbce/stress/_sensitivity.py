@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from gbce._numerics import JUDGING, WEIGHT_ROUNDING, seed_number, stream
-from gbce._validation import printable
+from gbce._validation import is_count, printable
 from gbce.base import Array, Target
 from gbce.budget import Budget, BudgetSpentError, budget_of
 from gbce.draws import Draws
@@ -102,7 +102,7 @@ def sensitivity(
         return explainer.explain_encoded(x, predictors, target, (), number, part)
 
     for name, n in (("n_rows", n_rows), ("n_null", n_null)):
-        if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
+        if not is_count(n):
             raise ValueError(f"{name} must be a whole number of at least 1, not {n!r}")
     require_noise(noise, space)
     number = seed_number(seed)

@@ -46,6 +46,11 @@ class Numeric(Target):
         return "mae" if self.loss == "absolute" else "mse"
 
     @property
+    def loss_unit(self) -> float | None:
+        """The scale."""
+        return self.scale
+
+    @property
     def _tolerance_share(self) -> float:
         """The tolerance as a share of the spread, when left open."""
         return 0.0
@@ -153,11 +158,6 @@ class Value(_Plain):
     def __post_init__(self) -> None:
         require_finite(self, "y")
         super().__post_init__()
-
-    @property
-    def error(self) -> str:
-        """The mean squared or the mean absolute error, as the loss is."""
-        return "mae" if self.loss == "absolute" else "mse"
 
     @property
     def _tolerance_share(self) -> float:
