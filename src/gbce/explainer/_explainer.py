@@ -42,9 +42,9 @@ from gbce.stress import KnownModels, explainer_survival, frontier, sensitivity
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
 
-__all__ = ["DEFAULT_RULES", "Explainer"]
+__all__ = ["Explainer"]
 
-DEFAULT_RULES: tuple[Rule, ...] = (MAP(), Mean(), CVaR(), ChanceConstrained())
+_DEFAULT_RULES: tuple[Rule, ...] = (MAP(), Mean(), CVaR(), ChanceConstrained())
 _SAMPLING_SHARE = 0.5  # of a budget, if there are rules; chosen by hand, and the rest is for them and their figures
 
 
@@ -344,7 +344,7 @@ class Explainer:
 
     def listed_rules(self, rules: Any) -> tuple[Rule, ...]:
         """Return rules as a tuple, the default ones for ``None``, or say what is wrong with them."""
-        return require_rules(DEFAULT_RULES if rules is None else rules, self.space)
+        return require_rules(_DEFAULT_RULES if rules is None else rules, self.space)
 
     def prepare(self, target: Target, budget: Budget) -> tuple[tuple[Predictor, ...], Target]:
         """Return predictors that count from zero and the target with its open numbers filled in.
