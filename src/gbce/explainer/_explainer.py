@@ -29,7 +29,7 @@ from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
 from gbce.explainer._notes import budget_note, calibration_note, judge_status, mode_note, shortfall_note
-from gbce.explainer._provenance import require_own
+from gbce.explainer._provenance import ADVICE, require_own
 from gbce.explanation import Explanation, point_table, require_explanation
 from gbce.metrics import Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
@@ -417,7 +417,7 @@ class Explainer:
     def posterior_of(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
         """Return the posterior of an explanation under this explainer's models, which need not be its own."""
         if explanation.space != self.space or len(explanation.models) != len(self.predictors):
-            raise ValueError("the explanation was made with another space or other models than this explainer has")
+            raise ValueError(f"the explanation was made with another space, or another number of models. {ADVICE}")
         predictors, target = self.prepare(explanation.target, budget)
         prior = self.prior.at(self.space, explanation.x0)
         return GibbsPosterior(prior, predictors, target, explanation.mixture, budget=budget)
