@@ -31,7 +31,7 @@ from gbce.eta import Calibration, EtaRule, ModelError, as_eta
 from gbce.explainer._notes import budget_note, calibration_note, judge_status, mode_note, shortfall_note
 from gbce.explainer._provenance import ADVICE, require_own
 from gbce.explanation import Explanation, point_table, require_explanation
-from gbce.metrics import Evaluation, Neighbours, require_noise
+from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
 from gbce.priors import Gaussian
@@ -478,8 +478,9 @@ def _require_attribute(value: Any, attribute: str, what: str, example: str) -> N
 
 
 def _make_names_distinct(predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:
-    names: list[str] = []
+    taken = list(SEVERAL_MODELS) if len(predictors) > 1 else []
+    n_taken = len(taken)
     for predictor in predictors:
         numbered = (f"{predictor.name} #{number}" for number in count(2))
-        names.append(next(name for name in chain([predictor.name], numbered) if name not in names))
-    return tuple(replace(predictor, name=name) for predictor, name in zip(predictors, names, strict=True))
+        taken.append(next(name for name in chain([predictor.name], numbered) if name not in taken))
+    return tuple(replace(predictor, name=name) for predictor, name in zip(predictors, taken[n_taken:], strict=True))
