@@ -293,7 +293,7 @@ def test_two_models_of_one_class_get_distinct_names(diabetes):
     assert explanation.models == ("RandomForestRegressor", "RandomForestRegressor #2", "RandomForestRegressor #3")
 
 
-def test_a_name_that_looks_numbered_is_a_name_like_others():
+def test_names_of_models_neither_meet_each_other_nor_those_of_figures():
     def named(name):
         def model(x):
             return x.sum(axis=1)
@@ -304,6 +304,14 @@ def test_a_name_that_looks_numbered_is_a_name_like_others():
     data = np.random.default_rng(0).normal(size=(50, 2))
     models = [named(name) for name in ("net #2", "net", "net", "net #2")]
     assert [p.name for p in gbce.Explainer(models, data).predictors] == ["net #2", "net", "net #3", "net #2 #2"]
+    assert [p.name for p in gbce.Explainer(named("all"), data).predictors] == ["all"]
+    models = [named("half"), lambda x: x[:, 0]]  # success_probability[half] is that under at least half of them
+    explanation = gbce.Explainer(models, data, sampler=SMALL).explain(data[0], gbce.AtLeast(1), rules=[], seed=0)
+    assert explanation.models[0] == "half #2"
+    figures = explanation.distribution
+    assert (
+        figures["success_probability[half #2]"] == figures["success_probability"] < figures["success_probability[half]"]
+    )
 
 
 # --- other questions to the same draws --------------------------------------------------------------------------

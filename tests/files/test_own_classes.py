@@ -333,6 +333,15 @@ def test_a_careless_target_gets_a_sentence(explainer, reading, sentence):
         explainer.explain(ROW, Careless(1.0), seed=0)
 
 
+def test_an_own_sampler_may_call_anything_n_candidates():
+    class Vague(own.OwnSampler):
+        def sample(self, posterior, rng):
+            return own.OwnSampler().sample(posterior, rng)
+
+    explainer = explainer_of(sampler=Vague(n_candidates="many"))
+    assert len(explainer.explain_many(DATA[:2], WISH, rules=[], seed=0, progress=False)) == 2
+
+
 # --- priors ----------------------------------------------------------------------------------------------------------
 
 

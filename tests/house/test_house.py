@@ -43,6 +43,13 @@ def test_the_contract_finds_an_import_inside_a_function(tmp_path):
     assert "gbce.posterior._mixture -> gbce.report" in done.stdout
 
 
+def test_files_of_a_room_are_imported_by_that_room_only():
+    for path, room in rooms():
+        imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+        for first, second, *_ in ([*str(node.module).removeprefix("gbce.").split("."), ""] for node in imports):
+            assert first == room or not second.startswith("_"), (path, first, second)
+
+
 def test_the_root_has_few_entries_and_two_private_ones():
     entries = [path.stem for path in ROOT.iterdir() if path.name not in ("__pycache__", "py.typed", "__init__.py")]
     assert len(entries) <= 23

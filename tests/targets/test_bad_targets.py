@@ -13,7 +13,7 @@ BAD_TARGETS = {
     "NaN scale": (lambda: gbce.Value(1, scale=NAN), r"Value: scale must be a finite number, not nan"),
     "NaN value": (lambda: gbce.Value(NAN), r"Value: y must be a finite number, not nan"),
     "text value": (lambda: gbce.AtLeast("ten"), r"AtLeast: y must be a finite number, not 'ten'"),
-    "negative tolerance": (lambda: gbce.Value(1, tolerance=-1), r"Value: tolerance must not be negative"),
+    "negative tolerance": (lambda: gbce.Value(1, tolerance=-1), r"Value: tolerance must be zero or more"),
     "shape of the loss": (lambda: gbce.Value(1, loss="cubic"), r"loss must be 'squared' or 'absolute', not 'cubic'"),
     "empty range": (lambda: gbce.Range(2, 1), r"Range: low = 2 is above high = 1"),
     "probability 0": (lambda: gbce.Class(1, probability=0), r"Class: probability must be above 0 and at most 1, not 0"),

@@ -10,7 +10,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from gbce._numerics import seed_number
-from gbce._validation import show
+from gbce._validation import is_count, show
 from gbce.base import Array, Rule, Target
 from gbce.batch._allowance import Allowance
 from gbce.batch._store import Store, describe_run, rows_to_describe
@@ -182,5 +182,6 @@ def _name_row_in(error: Exception, label: Any) -> Exception:
 
 
 def _choose_group_size(explainer: Explainer, d: int) -> int:
-    candidates = int(getattr(explainer.sampler, "n_candidates", _USUAL_CANDIDATES))
+    asked = getattr(explainer.sampler, "n_candidates", None)  # what somebody's own calls so may be no number
+    candidates = int(asked) if is_count(asked) else _USUAL_CANDIDATES
     return max(1, min(_ROWS_PER_GROUP, _MAX_GROUP_CELLS // (candidates * d)))

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from gbce._numerics import seed_number
-from gbce.base import Array
+from gbce.base import Array, Rule, Target
 from gbce.batch._content import Probe, content, outputs_content, same_content
 from gbce.budget import Budget
+from gbce.explainer import Explainer
 from gbce.explanation import Explanation
 from gbce.files import clear_leftovers, is_partial, load, save, whole_file
 from gbce.predictors import Panel, Predictor, pick_rows
@@ -96,18 +97,18 @@ class Store:
         save(explanation, self.path(position))
 
 
-def rows_to_describe(explainer: Any) -> int:
+def rows_to_describe(explainer: Explainer) -> int:
     """Return how many model rows :func:`describe_run` takes."""
     asked = [predictor.questions(use_predict=True) for predictor in explainer.predictors if not predictor.identity]
     return len(pick_rows(len(explainer.data))) * sum(asked)
 
 
 def describe_run(
-    explainer: Any,
+    explainer: Explainer,
     predictors: Sequence[Predictor],
     x: Array,
-    target: Any,
-    rules: Sequence[Any],
+    target: Target,
+    rules: Sequence[Rule],
     max_model_rows: int | None,
     budget: Budget,
 ) -> dict[str, Any]:

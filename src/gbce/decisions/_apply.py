@@ -39,7 +39,7 @@ def require_rules(rules: Any, space: Space) -> tuple[Rule, ...]:
     labels = [rule.label for rule in listed]
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
-        raise ValueError(f"rules: {', '.join(twice)} is listed twice")
+        raise ValueError(f"rules: {', '.join(twice)} {'is' if len(twice) == 1 else 'are'} listed twice")
     for rule in listed:
         rule.check_space(space)
     return listed

@@ -29,9 +29,9 @@ from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
 from gbce.explainer._notes import budget_note, calibration_note, judge_status, mode_note, shortfall_note
-from gbce.explainer._provenance import require_own
+from gbce.explainer._provenance import ADVICE, require_own
 from gbce.explanation import Explanation, point_table, require_explanation
-from gbce.metrics import Evaluation, Neighbours, require_noise
+from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
 from gbce.priors import Gaussian
@@ -42,9 +42,9 @@ from gbce.stress import KnownModels, explainer_survival, frontier, sensitivity
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
 
-__all__ = ["DEFAULT_RULES", "Explainer"]
+__all__ = ["Explainer"]
 
-DEFAULT_RULES: tuple[Rule, ...] = (MAP(), Mean(), CVaR(), ChanceConstrained())
+_DEFAULT_RULES: tuple[Rule, ...] = (MAP(), Mean(), CVaR(), ChanceConstrained())
 _SAMPLING_SHARE = 0.5  # of a budget, if there are rules; chosen by hand, and the rest is for them and their figures
 
 
@@ -344,7 +344,7 @@ class Explainer:
 
     def listed_rules(self, rules: Any) -> tuple[Rule, ...]:
         """Return rules as a tuple, the default ones for ``None``, or say what is wrong with them."""
-        return require_rules(DEFAULT_RULES if rules is None else rules, self.space)
+        return require_rules(_DEFAULT_RULES if rules is None else rules, self.space)
 
     def prepare(self, target: Target, budget: Budget) -> tuple[tuple[Predictor, ...], Target]:
         """Return predictors that count from zero and the target with its open numbers filled in.
@@ -417,7 +417,7 @@ class Explainer:
     def posterior_of(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
         """Return the posterior of an explanation under this explainer's models, which need not be its own."""
         if explanation.space != self.space or len(explanation.models) != len(self.predictors):
-            raise ValueError("the explanation was made with another space or other models than this explainer has")
+            raise ValueError(f"the explanation was made with another space, or another number of models. {ADVICE}")
         predictors, target = self.prepare(explanation.target, budget)
         prior = self.prior.at(self.space, explanation.x0)
         return GibbsPosterior(prior, predictors, target, explanation.mixture, budget=budget)
@@ -478,8 +478,9 @@ def _require_attribute(value: Any, attribute: str, what: str, example: str) -> N
 
 
 def _make_names_distinct(predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:
-    names: list[str] = []
+    taken = list(SEVERAL_MODELS) if len(predictors) > 1 else []
+    n_taken = len(taken)
     for predictor in predictors:
         numbered = (f"{predictor.name} #{number}" for number in count(2))
-        names.append(next(name for name in chain([predictor.name], numbered) if name not in names))
-    return tuple(replace(predictor, name=name) for predictor, name in zip(predictors, names, strict=True))
+        taken.append(next(name for name in chain([predictor.name], numbered) if name not in taken))
+    return tuple(replace(predictor, name=name) for predictor, name in zip(predictors, taken[n_taken:], strict=True))

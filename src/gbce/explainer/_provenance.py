@@ -9,10 +9,10 @@ from gbce.posterior import GibbsPosterior
 from gbce.predictors import Panel, pick_rows, same_answers
 from gbce.targets import Loss
 
-__all__ = ["require_own"]
+__all__ = ["ADVICE", "require_own"]
 
 _CHECK_SHARE = 10  # one part in so many of a budget may go into this check; chosen by hand
-_ADVICE = "Explain the row with this explainer, or use the one that the explanation was made with."
+ADVICE = "Explain the row with this explainer, or use the one that the explanation was made with."
 
 
 def require_own(explanation: Explanation, posterior: GibbsPosterior) -> None:
@@ -29,7 +29,7 @@ def require_own(explanation: Explanation, posterior: GibbsPosterior) -> None:
         if (identity or "") != predictor.identity:
             raise ValueError(
                 f"the explanation was made with another model: {identity or explanation.models[k]}, where this "
-                f"explainer has {predictor.identity or predictor.name}. {_ADVICE}"
+                f"explainer has {predictor.identity or predictor.name}. {ADVICE}"
             )
         if not predictor.identity:
             panel = Panel((predictor,), posterior.budget)
@@ -37,7 +37,7 @@ def require_own(explanation: Explanation, posterior: GibbsPosterior) -> None:
             now = _output(panel.ask_some(points.x[:most])[0], posterior.target)
             _require_same(points.outputs[: most if now is None else len(now), k], now, predictor.name)
     if not same_answers(points.cost, posterior.prior.cost(points.x)):
-        raise ValueError(f"the explanation was made with another prior than this explainer has. {_ADVICE}")
+        raise ValueError(f"the explanation was made with another prior than this explainer has. {ADVICE}")
 
 
 def _known_points(explanation: Explanation) -> Points:
@@ -61,6 +61,6 @@ def _require_same(before: Array, now: Array | None, name: str) -> None:
         i = int(np.argmax(np.nan_to_num(np.abs(before - now))))  # infinite then and now is no difference
     raise ValueError(
         f"the explanation was made with another model: {name} says {now[i]:.4g} where it has {before[i]:.4g}, in one "
-        f"of {len(before)} points that were asked about again. {_ADVICE} (A model that answers differently each time "
+        f"of {len(before)} points that were asked about again. {ADVICE} (A model that answers differently each time "
         "cannot be asked again.)"
     )

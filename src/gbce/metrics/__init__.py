@@ -6,6 +6,7 @@ from gbce.metrics._diagnostics import Diagnosis, Judgement, Verdict
 from gbce.metrics._disagreement import Disagreement, disagreement, disagreement_sentence
 from gbce.metrics._distributional import (
     FIGURE_TITLES,
+    SEVERAL_MODELS,
     Figure,
     figures,
     importance,
@@ -40,6 +41,7 @@ __all__ = [
     "POINT_FIGURES",
     "PRINTED_Z_95",
     "ROUNDS_TO_ZERO",
+    "SEVERAL_MODELS",
     "Diagnosis",
     "Disagreement",
     "Evaluation",

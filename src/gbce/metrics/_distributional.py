@@ -18,6 +18,7 @@ from gbce.space import Centre, Places, Space
 
 __all__ = [
     "FIGURE_TITLES",
+    "SEVERAL_MODELS",
     "Figure",
     "PoolGeometry",
     "figures",
@@ -37,6 +38,7 @@ FIGURE_TITLES = {  # in summaries and pictures; a figure that is not here goes b
     "expected_distance": "expected distance",
     "log_evidence": "log evidence",
 }
+SEVERAL_MODELS = ("all", "half")  # in the brackets of figures under all models, and under at least half of them
 _NO_VARIANCE = 1e-9  # of the influence of a quantile: what is less is rounding, and nearly all losses are equal
 
 
@@ -179,6 +181,6 @@ def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[s
             table[f"success_probability[{name}]"] = success_probability(draws, pool.reached[:, k])
             table[f"tail[{name}]"] = tail(draws, pool.loss[:, k], alpha)
         share = pool.reached.mean(axis=1)
-        table["success_probability[all]"] = success_probability(draws, share == 1)
-        table["success_probability[half]"] = success_probability(draws, share >= 0.5)
+        for name, enough in zip(SEVERAL_MODELS, (share == 1, share >= 0.5), strict=True):
+            table[f"success_probability[{name}]"] = success_probability(draws, enough)
     return table

@@ -1,37 +1,34 @@
 """Models of any framework as one kind of function: float rows ``(n, d)`` in, checked outputs out.
 
 This is the only room that knows a framework; a model is recognised by the names of its classes, and nothing is
-imported for it. Every answer is checked (it came, it has one line per row, it is
-finite), every call and row is counted, and large batches are split so that memory stays bounded.
+imported for it. Every answer is checked (there is one, with one finite line per row), every call and row is counted,
+and large batches are split so that memory stays bounded.
 """
 
 from gbce.predictors._classifier import Classifier, classifier
-from gbce.predictors._estimators import as_classifier, as_predictor, follow_predict
+from gbce.predictors._estimators import as_predictor
 from gbce.predictors._identity import pick_rows, same_answers
 from gbce.predictors._learners import check_data, classifies, folds_of, rows_of
 from gbce.predictors._lockstep import Lockstep
 from gbce.predictors._panel import Panel
-from gbce.predictors._predictor import Meter, PredictionError, Predictor
+from gbce.predictors._predictor import PredictionError, Predictor
 from gbce.predictors._reference import Reference
 from gbce.predictors._remote import Remote, Usage
 
 __all__ = [
     "Classifier",
     "Lockstep",
-    "Meter",
     "Panel",
     "PredictionError",
     "Predictor",
     "Reference",
     "Remote",
     "Usage",
-    "as_classifier",
     "as_predictor",
     "check_data",
     "classifier",
     "classifies",
     "folds_of",
-    "follow_predict",
     "pick_rows",
     "rows_of",
     "same_answers",

@@ -1,4 +1,4 @@
-"""Models asked together within a budget: the only lines that call one after it is set up."""
+"""Models asked together within a budget: the only lines that call one."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

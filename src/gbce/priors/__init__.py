@@ -3,8 +3,8 @@
 from gbce.priors._distance import DistancePrior, Gower
 from gbce.priors._gaussian import Gaussian
 from gbce.priors._laplace import Laplace
-from gbce.priors._located import LocatedPrior
+from gbce.priors._located import LocatedPrior, Placed
 from gbce.priors._near_data import NearData
 from gbce.priors._sparse import Sparse
 
-__all__ = ["DistancePrior", "Gaussian", "Gower", "Laplace", "LocatedPrior", "NearData", "Sparse"]
+__all__ = ["DistancePrior", "Gaussian", "Gower", "Laplace", "LocatedPrior", "NearData", "Placed", "Sparse"]

@@ -17,8 +17,7 @@ from gbce.budget import BudgetSpentError, Load
 from gbce.draws import Draws, Points
 from gbce.posterior import Evaluated, GibbsPosterior, Mixture
 from gbce.predictors import Panel
-from gbce.priors import LocatedPrior
-from gbce.priors._located import Placed
+from gbce.priors import LocatedPrior, Placed
 
 __all__ = ["MANY_MODELS", "sample_jointly"]
 

@@ -3,12 +3,11 @@
 This is the only room that knows columns, frames, dtypes, bounds and units. Everywhere else a row is a float64 vector.
 """
 
-from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._computed import Computed
 from gbce.space._constraints import Constraint
 from gbce.space._feature import Feature
 from gbce.space._places import Centre, Places
-from gbce.space._rows import as_table, unmasked
+from gbce.space._rows import unmasked
 from gbce.space._space import Space
 from gbce.space._stored import space_fields, space_of
 from gbce.space._table import value_text
@@ -17,14 +16,11 @@ from gbce.space._values import read_value, require_writable, write_value
 
 __all__ = [
     "Centre",
-    "Codec",
     "Computed",
     "Constraint",
     "Feature",
-    "OneHotCodec",
     "Places",
     "Space",
-    "as_table",
     "deviations",
     "read_value",
     "require_writable",

@@ -36,7 +36,7 @@ class Numeric(Target):
         if self.tolerance is not None:
             require_finite(self, "tolerance")
             if self.tolerance < 0:
-                raise ValueError(f"{name}: tolerance must not be negative, not {self.tolerance!r}")
+                raise ValueError(f"{name}: tolerance must be zero or more, not {self.tolerance!r}")
         if self.loss not in ("squared", "absolute"):
             raise ValueError(f"{name}: loss must be 'squared' or 'absolute', not {self.loss!r}")
 
