@@ -22,7 +22,9 @@ __all__ = [
     "MATRIX_UP_TO",
     "MAX_PARETO_K",
     "NORMAL_975",
+    "PRINTED_Z_95",
     "REWEIGHTING",
+    "ROUNDS_TO_ZERO",
     "SAMPLING",
     "SHARE_ROUNDING",
     "TINY",
@@ -38,14 +40,18 @@ __all__ = [
     "resample_evenly",
     "resample_systematically",
     "seed_number",
+    "share_and_error",
     "stream",
     "weighted_quantile",
+    "wilson",
 ]
 
 
 ENOUGH_ESS = 100.0  # effective draws: with fewer, the error of a share of one half is above 5%
 MAX_PARETO_K = 0.7  # Vehtari et al. (2024): beyond it, weighted averages are unreliable
 WORST_R_HAT = 1e3  # stands for that of chains that do not move at all, which is infinite or not a number
+PRINTED_Z_95 = 1.96  # errors on either side of intervals in texts and pictures: the figure that the documents name
+ROUNDS_TO_ZERO = 0.005  # shares below it would be printed as 0%
 NORMAL_975 = 1.959964  # 97.5% quantile of N(0, 1): so many standard errors on either side cover 95%
 TINY, HUGE = 1e-300, 1e300  # floor of divisors and logarithms, ceiling of sums; doubles end at 1e-308 and 1e308
 WIDEST = 1e15  # moves in units of scale: a double has some 16 digits, so the row is lost beside a wider one
@@ -137,6 +143,29 @@ def resample_evenly(rng: np.random.Generator, weights: Array, n: int) -> Array:
     """
     order = rng.permutation(len(weights))
     return order[resample_systematically(rng, weights[order], n)]
+
+
+def share_and_error(share: Array, n: float) -> tuple[Array, Array]:
+    """Return a share of ``n`` trials and its standard error, which is not zero at shares of 0 and 1.
+
+    There the two extra successes and failures of Agresti and Coull (1998) are counted: none in 200 trials is not
+    "impossible".
+    """
+    adjusted = np.where((share == 0) | (share == 1), (share * n + 2) / (n + 4), share)
+    size = np.where((share == 0) | (share == 1), n + 4, n)
+    return share, np.sqrt(adjusted * (1 - adjusted) / size)
+
+
+def wilson(share: Array, n: float | Array, z: float = NORMAL_975) -> tuple[Array, Array]:
+    """Return Wilson's (1927) interval of shares of ``n`` trials; at shares of 0 and 1 it still has a width.
+
+    For a mean of figures between zero and one it is at least as wide as necessary: none varies more than a yes or no.
+    """
+    share = np.asarray(share, dtype=float)
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    # at shares of 0 and 1 one end is the share itself, but for its last bit
+    return np.clip(middle - half, 0.0, share), np.clip(middle + half, share, 1.0)
 
 
 def first_of_least(values: Array, *tie_breakers: Array) -> int:

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import gbce
+from gbce._numerics import share_and_error
 from gbce.draws import Draws, SamplerInfo
 from gbce.metrics import POINT_FIGURES, Diagnosis, Neighbours, PointFigure, Verdict, success_probability
-from gbce.metrics._shares import share_and_error
 from gbce.posterior import Mixture
 from gbce.samplers._chains import ChainsInfo
-from gbce.samplers._climb import SMCInfo
+from gbce.samplers._smc import SMCInfo
 from support.scenes import points, scene_of
 
 DATA = np.random.default_rng(0).normal(size=(60, 2))

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from gbce._numerics import PRINTED_Z_95, ROUNDS_TO_ZERO, wilson
 from gbce.metrics._diagnostics import Diagnosis, Judgement, Verdict
 from gbce.metrics._disagreement import Disagreement, disagreement, disagreement_sentence
 from gbce.metrics._distributional import (
@@ -29,7 +30,6 @@ from gbce.metrics._pointwise import (
     unknown_figures,
 )
 from gbce.metrics._predictive import FEWEST_MODELS, next_model_probability
-from gbce.metrics._shares import PRINTED_Z_95, ROUNDS_TO_ZERO, wilson
 from gbce.metrics._survival import survival_table
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gbce._numerics import ENOUGH_ESS, MAX_PARETO_K, pareto_k
+from gbce._numerics import ENOUGH_ESS, MAX_PARETO_K, PRINTED_Z_95, pareto_k
 from gbce.draws import Draws, SamplerInfo
-from gbce.metrics._shares import PRINTED_Z_95
 from gbce.posterior import Mixture
 
 __all__ = ["Diagnosis", "Judgement", "Verdict"]

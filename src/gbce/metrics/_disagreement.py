@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gbce._numerics import TINY
+from gbce._numerics import ROUNDS_TO_ZERO, TINY
 from gbce._validation import printable
 from gbce.base import Array
 from gbce.draws import Draws
 from gbce.metrics._distributional import expectation, success_probability
-from gbce.metrics._shares import ROUNDS_TO_ZERO
 from gbce.space import Space
 
 __all__ = ["Disagreement", "disagreement", "disagreement_sentence"]

@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from gbce._numerics import NORMAL_975, SHARE_ROUNDING, TINY, weighted_quantile
+from gbce._numerics import NORMAL_975, SHARE_ROUNDING, TINY, share_and_error, weighted_quantile
 from gbce.base import Array
 from gbce.draws import Draws, Points
-from gbce.metrics._shares import share_and_error
 from gbce.space import Centre, Places, Space
 
 __all__ = [

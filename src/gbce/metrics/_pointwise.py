@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gbce._numerics import JUDGING, stream
+from gbce._numerics import JUDGING, share_and_error, stream
 from gbce.base import Array, Query
 from gbce.budget import BudgetSpentError
 from gbce.metrics._noise import evaluate_under_noise, offsets
-from gbce.metrics._shares import share_and_error
 from gbce.posterior import GibbsPosterior
 from gbce.space import Places, Space
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
+from gbce._numerics import wilson
 from gbce.base import Array
 from gbce.draws import Draws
-from gbce.metrics._shares import wilson
 
 __all__ = ["survival_table"]
 

@@ -9,14 +9,14 @@ import numpy as np
 from gbce._numerics import MATRIX_UP_TO, TINY, normalise, resample_systematically
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
-from gbce.draws import Points, SamplerInfo
+from gbce.draws import Points
 from gbce.eta import STEEPEST
 from gbce.posterior import EtaGoal, GibbsPosterior
 from gbce.samplers._guide import Guide
 from gbce.samplers._moves import Kernel, Learned, NormalLaw, StepSizes, memory
 from gbce.samplers._tempering import Bridge, Population, next_level
 
-__all__ = ["ENOUGH", "Climb", "SMCInfo", "climb"]
+__all__ = ["ENOUGH", "Climb", "climb"]
 
 ENOUGH = 0.5  # of the points that are moved: the effective sample size that every rung keeps (a convention)
 _FORGOTTEN = 0.25  # correlation with its start at which a population has moved on; chosen by hand
@@ -57,64 +57,6 @@ class Climb:
             larger(self.memory, other.memory),
             self.rounds + 1,
         )
-
-    def info(self) -> "SMCInfo":
-        """Return what can be reported, as plain numbers."""
-        return SMCInfo(
-            complete=self.complete,
-            islands=len(self.rungs[0].log_z),
-            rounds=self.rounds,
-            sweeps=tuple(self.sweeps),
-            acceptance=tuple(self.acceptance),
-            memory=tuple(self.memory),
-        )
-
-
-@dataclass(frozen=True)
-class SMCInfo(SamplerInfo):
-    """What SMC reports; where candidates of the prior were enough, there were no islands.
-
-    Parameters
-    ----------
-    islands, rounds, guides : int, optional
-        Populations that went up by themselves, how often more of them were sent, and how often from a fitted start.
-    sweeps, acceptance, memory : tuple, optional
-        Of each rung: moves of all points, the share that was accepted, and the correlation with the start that is left.
-    climbed : tuple of float, optional
-        All rungs, where a goal was missed and eta went back below the last of them.
-    """
-
-    sampler: str = "SMC"
-    islands: int | None = None
-    rounds: int | None = None
-    sweeps: tuple[int, ...] | None = None
-    acceptance: tuple[float, ...] | None = None
-    memory: tuple[float, ...] | None = None
-    guides: int | None = None
-    climbed: tuple[float, ...] | None = None
-
-    @property
-    def advice(self) -> str:
-        """What to do about too few draws."""
-        return "raise n_draws of the sampler, widen the prior, lower eta, or ask for less"
-
-    @property
-    def runs(self) -> str:
-        """Islands and rungs."""
-        if self.islands is None:
-            return ""
-        rungs = len(self.sweeps or ())
-        return f"{self.islands} islands over {rungs} rung{'s' if rungs != 1 else ''}"
-
-    @property
-    def kind_of_run(self) -> str:
-        """What several runs are called."""
-        return "islands"
-
-    @property
-    def tempered(self) -> bool:
-        """Whether there were islands."""
-        return self.islands is not None
 
 
 def climb(

@@ -9,16 +9,16 @@ import numpy as np
 from gbce._numerics import MAX_PARETO_K, TINY, pareto_k
 from gbce._validation import require_counts
 from gbce.budget import BudgetSpentError
-from gbce.draws import Draws, Points
+from gbce.draws import Draws, Points, SamplerInfo
 from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
-from gbce.samplers._climb import ENOUGH, Climb, SMCInfo, climb
+from gbce.samplers._climb import ENOUGH, Climb, climb
 from gbce.samplers._guide import fit_guide
 from gbce.samplers._importance import N_CANDIDATES, N_DRAWS, candidates
 from gbce.samplers._landmarks import Landmarks, find_landmarks
 from gbce.samplers._tempering import Bridge, Population, recycle
 
-__all__ = ["SMC"]
+__all__ = ["SMC", "SMCInfo"]
 
 _CANDIDATES_SHARE = 0.5  # of a budget; the other half is for moving points
 _LANDMARKS_SHARE = 0.15  # of what is left of it, for asking about training rows
@@ -36,6 +36,53 @@ _MAX_GUIDES = 4  # runs from a start fitted to earlier ones (chosen by hand)
 _EVIDENCE_INFLATION = 1.3
 _FORESEEN = 50  # sweeps: with fewer rows than these need, fewer points are moved (chosen by hand)
 _LARGEST_WEIGHT = 1 - 1e-9  # so that the logarithm of what is left is finite
+
+
+@dataclass(frozen=True)
+class SMCInfo(SamplerInfo):
+    """What SMC reports; where candidates of the prior were enough, there were no islands.
+
+    Parameters
+    ----------
+    islands, rounds, guides : int, optional
+        Populations that went up by themselves, how often more of them were sent, and how often from a fitted start.
+    sweeps, acceptance, memory : tuple, optional
+        Of each rung: moves of all points, the share that was accepted, and the correlation with the start that is left.
+    climbed : tuple of float, optional
+        All rungs, where a goal was missed and eta went back below the last of them.
+    """
+
+    sampler: str = "SMC"
+    islands: int | None = None
+    rounds: int | None = None
+    sweeps: tuple[int, ...] | None = None
+    acceptance: tuple[float, ...] | None = None
+    memory: tuple[float, ...] | None = None
+    guides: int | None = None
+    climbed: tuple[float, ...] | None = None
+
+    @property
+    def advice(self) -> str:
+        """What to do about too few draws."""
+        return "raise n_draws of the sampler, widen the prior, lower eta, or ask for less"
+
+    @property
+    def runs(self) -> str:
+        """Islands and rungs."""
+        if self.islands is None:
+            return ""
+        rungs = len(self.sweeps or ())
+        return f"{self.islands} islands over {rungs} rung{'s' if rungs != 1 else ''}"
+
+    @property
+    def kind_of_run(self) -> str:
+        """What several runs are called."""
+        return "islands"
+
+    @property
+    def tempered(self) -> bool:
+        """Whether there were islands."""
+        return self.islands is not None
 
 
 @dataclass(frozen=True)
@@ -205,7 +252,7 @@ class SMC:
         pool, base, island = recycle(climbed.rungs, bridge)
         mixture, prior = replace(posterior.mixture, eta=max(climbed.top, 0.0)), posterior.prior
         rungs = tuple(rung.level for rung in climbed.rungs if rung.level > 0)
-        info = climbed.info()
+        info = _report(climbed)
         draws = Draws.weigh(
             pool,
             mixture,
@@ -224,6 +271,18 @@ class SMC:
         elif not rungs or rungs[-1] < mixture.eta:
             draws = replace(draws, rungs=(*rungs, mixture.eta))
         return draws
+
+
+def _report(climbed: Climb) -> SMCInfo:
+    """Return what can be said of a climb, as plain numbers."""
+    return SMCInfo(
+        complete=climbed.complete,
+        islands=len(climbed.rungs[0].log_z),
+        rounds=climbed.rounds,
+        sweeps=tuple(climbed.sweeps),
+        acceptance=tuple(climbed.acceptance),
+        memory=tuple(climbed.memory),
+    )
 
 
 def _info(draws: Draws) -> SMCInfo:

@@ -7,7 +7,7 @@ from gbce.space._computed import Computed
 from gbce.space._constraints import Constraint
 from gbce.space._feature import Feature
 from gbce.space._places import Centre, Places
-from gbce.space._rows import unmasked
+from gbce.space._row_codec import unmasked
 from gbce.space._space import Space
 from gbce.space._stored import space_fields, space_of
 from gbce.space._table import value_text

@@ -23,8 +23,7 @@ from gbce.space._infer import ColumnOptions, codec_of, features_of
 from gbce.space._limits import Limits, complete, is_admissible, low_precision_of, project
 from gbce.space._misfits import check_table, misfits
 from gbce.space._places import Centre, Places, distances_to, embed, nearest
-from gbce.space._row_codec import RowCodec, column_dtypes, has_labels, layout_of, repeated, require_distinct
-from gbce.space._rows import as_table
+from gbce.space._row_codec import RowCodec, as_table, column_dtypes, has_labels, layout_of, repeated, require_distinct
 from gbce.space._table import as_text, constant_notes
 from gbce.space._tolerances import ROUNDING
 from gbce.space._values import require_writable
