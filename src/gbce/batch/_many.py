@@ -182,6 +182,6 @@ def _name_row_in(error: Exception, label: Any) -> Exception:
 
 
 def _choose_group_size(explainer: Explainer, d: int) -> int:
-    asked = getattr(explainer.sampler, "n_candidates", None)  # what somebody's own calls so may be no number
+    asked: Any = getattr(explainer.sampler, "n_candidates", None)  # what somebody's own calls so may be no number
     candidates = int(asked) if is_count(asked) else _USUAL_CANDIDATES
     return max(1, min(_ROWS_PER_GROUP, _MAX_GROUP_CELLS // (candidates * d)))
