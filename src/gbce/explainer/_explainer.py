@@ -402,6 +402,7 @@ class Explainer:
             draws=draws,
             decisions=decisions,
             status=status,
+            status_note=note,
             notes=tuple(sentence for sentence in notes if sentence),
             n_model_calls=posterior.n_calls,
             n_model_rows=posterior.n_rows,

@@ -21,6 +21,8 @@ from gbce.metrics import (
     Diagnosis,
     Disagreement,
     Evaluation,
+    Figure,
+    FigureName,
     disagreement,
     eta_path,
     figures,
@@ -56,6 +58,8 @@ class Explanation:
     status : Status
         ``"attainable"``, ``"already reached"`` or ``"not attained"``:
         whether there was anything to do, and whether any evaluated point does it.
+    status_note : str
+        The status as a sentence, where there is more to say; the first of the notes.
     notes : tuple of str
         Sentences the user should read.
     n_model_calls, n_model_rows : int
@@ -79,6 +83,7 @@ class Explanation:
     draws: Draws
     decisions: tuple[Decision, ...]
     status: Status
+    status_note: str
     notes: tuple[str, ...]
     n_model_calls: int
     n_model_rows: int
@@ -196,9 +201,14 @@ class Explanation:
         each model's own, and success under all and under at least half of them, follow in brackets.
         """
         table: dict[str, float] = {}
-        for name, figure in figures(self.draws, self.space, self.x0, self.evaluation.alpha, self.models).items():
-            table |= figure.entries(name)
+        for name, figure in self.figures.items():
+            table |= figure.entries(str(name))
         return pd.Series(table, name="value")
+
+    @cached_property
+    def figures(self) -> dict[FigureName, Figure]:
+        """The same with each figure's value, error and interval together."""
+        return figures(self.draws, self.space, self.x0, self.evaluation.alpha, self.models)
 
     @cached_property
     def importance(self) -> pd.DataFrame:
@@ -365,7 +375,7 @@ class Explanation:
         note = f"Reweighted from eta = {self.eta:g}: {', '.join(others)} and {last} were not computed again."
         if undecided:
             note += f" {', '.join(undecided)} must ask the model: use explainer.decide(explanation, rule)."
-        kept = self.notes[:1] if self.status != Status.ATTAINABLE else ()
+        kept = (self.status_note,) if self.status != Status.ATTAINABLE else ()
         return replace(
             self, query=query, draws=draws, decisions=tuple(decisions), notes=(*kept, note), calibration=calibration
         )

@@ -132,7 +132,13 @@ def _require_decision(decision: Decision, space: Space, k: int) -> None:
 
 
 def _require_texts(explanation: Explanation) -> None:
-    texts = (*explanation.models, *explanation.notes, explanation.status, *(one.label for one in explanation.decisions))
+    texts = (
+        *explanation.models,
+        *explanation.notes,
+        explanation.status_note,
+        explanation.status,
+        *(one.label for one in explanation.decisions),
+    )
     if not explanation.models or not all(isinstance(text, str) for text in texts):
         raise ValueError("names and notes must be texts, and there must be a model")
     for name in ("seed", "n_model_calls", "n_model_rows"):

@@ -19,6 +19,7 @@ __all__ = [
     "FIGURE_TITLES",
     "SEVERAL_MODELS",
     "Figure",
+    "FigureName",
     "PoolGeometry",
     "figures",
     "first_figures",
@@ -39,6 +40,16 @@ FIGURE_TITLES = {  # in summaries and pictures; a figure that is not here goes b
 }
 SEVERAL_MODELS = ("all", "half")  # in the brackets of figures under all models, and under at least half of them
 _NO_VARIANCE = 1e-9  # of the influence of a quantile: what is less is rounding, and nearly all losses are equal
+
+
+class FigureName(NamedTuple):
+    """What a figure is called: what it measures, and of several models whose it is, where it is not the first one's."""
+
+    measure: str
+    model: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.measure}[{self.model}]" if self.model else self.measure
 
 
 class Figure(NamedTuple):
@@ -172,14 +183,15 @@ def first_figures(draws: Draws, geometry: PoolGeometry, alpha: float) -> dict[st
     }
 
 
-def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[str, ...]) -> dict[str, Figure]:
-    """All figures of a posterior by name; those of one model out of several carry its name in brackets."""
-    pool, table = draws.pool, first_figures(draws, PoolGeometry.of(draws.pool, space, x0), alpha)
+def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[str, ...]) -> dict[FigureName, Figure]:
+    """All figures of a posterior by name; of several models, those of each, and success under all and half of them."""
+    pool, first = draws.pool, first_figures(draws, PoolGeometry.of(draws.pool, space, x0), alpha)
+    table = {FigureName(name): figure for name, figure in first.items()}
     if len(models) > 1:
         for k, name in enumerate(models):
-            table[f"success_probability[{name}]"] = success_probability(draws, pool.reached[:, k])
-            table[f"tail[{name}]"] = tail(draws, pool.loss[:, k], alpha)
+            table[FigureName("success_probability", name)] = success_probability(draws, pool.reached[:, k])
+            table[FigureName("tail", name)] = tail(draws, pool.loss[:, k], alpha)
         share = pool.reached.mean(axis=1)
         for name, enough in zip(SEVERAL_MODELS, (share == 1, share >= 0.5), strict=True):
-            table[f"success_probability[{name}]"] = success_probability(draws, enough)
+            table[FigureName("success_probability", name)] = success_probability(draws, enough)
     return table

@@ -155,18 +155,14 @@ def _format_span(explanation: Explanation, name: str, low: float, high: float) -
 
 
 def _posterior_section(explanation: Explanation) -> Section:
-    figures = explanation.distribution
-    names = [name for name in figures.index if not name.endswith(("_se", "_low", "_high"))]
     lines = {}
-    for name in names:
-        value, se = figures[name], figures[f"{name}_se"]
-        base, _, model = name.partition("[")
+    for name, (value, se, interval) in explanation.figures.items():
         with np.errstate(invalid="ignore"):  # an infinite value with an infinite error has no interval, shown as -
             half = PRINTED_Z_95 * se
-            low, high = figures.get(f"{name}_low", value - half), figures.get(f"{name}_high", value + half)
-        low = max(low, 0.0) if base != "expected_loss" else low  # only a user's own loss can be negative
-        high = min(high, 1.0) if base == "success_probability" else high
-        label = FIGURE_TITLES.get(base, base) + (f" [{model}" if model else "")
+            low, high = (value - half, value + half) if interval is None else interval
+        low = max(low, 0.0) if name.measure != "expected_loss" else low  # only a user's own loss can be negative
+        high = min(high, 1.0) if name.measure == "success_probability" else high
+        label = FIGURE_TITLES.get(name.measure, name.measure) + (f" [{name.model}]" if name.model else "")
         lines[label] = (format_number(value), f"{format_number(low)} to {format_number(high)}")
     evidence, se = explanation.draws.log_evidence, explanation.draws.log_evidence_se
     lines[FIGURE_TITLES["log_evidence"]] = (
