@@ -6,7 +6,7 @@ import pandas as pd
 import gbce
 
 DATA = np.random.default_rng(0).normal(size=(80, 3))
-ROW = DATA[1] - 1.0
+ROW = np.array([-0.9, -1.5, -0.6])  # with the wish 2.3 deviations away: some 20 of 2,000 candidates reach it
 SPACE = gbce.Space.real(["a", "b", "c"])
 QUICK = gbce.Importance(n_candidates=2_000, n_draws=300)
 WISH = gbce.AtLeast(1.0, scale=1, tolerance=0.1)
