@@ -10,6 +10,7 @@ from scipy.special import logsumexp, stdtrit
 from gbce._numerics import NORMAL_975, TINY, effective_sample_size, normalise, resample_evenly
 from gbce._numerics import resample as multinomial
 from gbce.base import Array
+from gbce.draws._coverage import Coverage
 from gbce.draws._info import SamplerInfo
 from gbce.draws._points import Points
 from gbce.posterior import Mixture
@@ -55,6 +56,10 @@ class Draws:
     evidence_inflation : float
         Variance of the mean of the runs' evidences, against runs that know nothing of each other. Above one where they
         learn their moves from each other, because their evidences are then correlated.
+    seen : Points, optional
+        Further evaluated points that no rule may fall behind: the best that a search has met.
+    coverage : Coverage, optional
+        Where the pool's points were to be expected; not kept in files.
 
     Examples
     --------
@@ -74,6 +79,8 @@ class Draws:
     groups: Array | None = None
     info: SamplerInfo = field(default_factory=SamplerInfo)
     evidence_inflation: float = 1.0
+    seen: Points | None = None
+    coverage: Coverage | None = None
 
     @classmethod
     def weigh(
@@ -174,6 +181,11 @@ class Draws:
 
     def __len__(self) -> int:
         return len(self.index)
+
+    @cached_property
+    def known(self) -> Points:
+        """Every evaluated point that is kept: the pool, and what a search has seen beside it."""
+        return self.pool if self.seen is None else Points.join([self.pool, self.seen])
 
     @cached_property
     def prior_weights(self) -> Array:

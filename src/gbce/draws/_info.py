@@ -23,6 +23,8 @@ class SamplerInfo:
         Whether the eta that was found achieves what was asked for.
     r_hat : float, optional
         The largest, where there are chains.
+    doubt : str, optional
+        Why the draws may be incomplete though their weights look well, as a part of a sentence.
     joint : bool, optional
         Whether each point was shown to one of many models.
     model_evidence : tuple of K float, optional
@@ -33,6 +35,7 @@ class SamplerInfo:
     complete: bool = True
     goal_met: bool | None = None
     r_hat: float | None = None
+    doubt: str | None = None
     joint: bool | None = None
     model_evidence: tuple[float, ...] | None = None
 

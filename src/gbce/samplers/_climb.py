@@ -12,7 +12,6 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Points
 from gbce.eta import STEEPEST
 from gbce.posterior import EtaGoal, GibbsPosterior
-from gbce.samplers._guide import Guide
 from gbce.samplers._moves import Kernel, Learned, NormalLaw, StepSizes, memory
 from gbce.samplers._tempering import Bridge, Population, next_level
 
@@ -151,7 +150,7 @@ def _kernel(
         worth = max(1.0 / float(np.square(weights).sum()) / states, _LEAST_WORTH)
         law = NormalLaw.fit(before.points.z[other], weights, worth)
         learned.append(Learned(law, moving.points.z[moving.island % 2 != half]))
-    jumps = bridge.landmarks if isinstance(bridge.landmarks, Guide) else None
+    jumps = bridge.guide
     return Kernel(posterior, lambda points: bridge.u(points, moving.level), learned, moving.island % 2, jumps)
 
 

@@ -12,7 +12,7 @@ from gbce.draws import Draws
 from gbce.posterior import Mixture
 from gbce.samplers._moves import NormalLaw
 
-__all__ = ["Guide", "fit_guide"]
+__all__ = ["Guide", "fit_guide", "join_guides"]
 
 # Chosen by hand: a guide that fits badly costs effective draws, but its density is in the weights.
 _SHARE = 0.5  # of the points that a run starts from
@@ -32,17 +32,21 @@ class Guide:
     Parameters
     ----------
     laws : tuple of NormalLaw
-        Each counts the same.
+        At least one.
     share : float
         Of the starting law; the rest is the latent law ``N(0, I)`` itself.
+    weights : array of shape (k,), optional
+        Of the laws, summing to one; each counts the same when left out.
     """
 
     laws: tuple[NormalLaw, ...]
     share: float
+    weights: Array | None = None
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
         """Draw ``n`` latent points from the laws, ``(n, m)``."""
-        which = rng.integers(len(self.laws), size=n)
+        k = len(self.laws)
+        which = rng.integers(k, size=n) if self.weights is None else rng.choice(k, size=n, p=self.weights)
         z = rng.standard_normal((n, len(self.laws[0].mean)))
         for k, law in enumerate(self.laws):
             own = which == k
@@ -51,11 +55,26 @@ class Guide:
 
     def near(self, z: Array) -> Array:
         """Log density ``(n,)`` of the laws against the latent law."""
-        return logsumexp(_log_densities(self.laws, z), axis=1) - np.log(len(self.laws))
+        return logsumexp(self.log_parts(z), axis=1)
+
+    def log_parts(self, z: Array) -> Array:
+        """Log density ``(n, k)`` of each law, times its weight, against the latent law."""
+        equal = np.full(len(self.laws), 1.0 / len(self.laws))
+        return _log_densities(self.laws, z) + np.log(equal if self.weights is None else self.weights)
 
     def excess(self, z: Array) -> Array:
         """Log density ``(n,)`` of the starting law against the latent law: never below ``log(1 - share)``."""
         return np.logaddexp(np.log1p(-self.share), np.log(self.share) + self.near(z))
+
+
+def join_guides(guides: Sequence[Guide], share: float) -> Guide:
+    """Return one guide with the laws of all of them, each guide counting the same."""
+    weights = [
+        np.full(len(guide.laws), 1.0 / len(guide.laws)) if guide.weights is None else guide.weights for guide in guides
+    ]
+    return Guide(
+        tuple(law for guide in guides for law in guide.laws), share, np.concatenate(weights) / len(guides)
+    )
 
 
 def fit_guide(runs: Sequence[Draws], rng: np.random.Generator, mixture: Mixture, mass: float = 1.0) -> Guide:

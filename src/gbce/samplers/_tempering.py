@@ -17,9 +17,8 @@ from gbce.draws import Points
 from gbce.eta import STEEPEST
 from gbce.posterior import Mixture
 from gbce.samplers._guide import Guide
-from gbce.samplers._landmarks import Landmarks
 
-__all__ = ["Bridge", "Population", "next_level", "recycle"]
+__all__ = ["Bridge", "Population", "log_density", "next_level", "recycle"]
 
 _HALVINGS = 200  # at most; near the prior a level may be tiny, and halving stops at the precision below
 _LEVEL_PRECISION = 1e-3  # relative, of a step: how many points count need not be met exactly
@@ -35,14 +34,14 @@ class Bridge:
     ----------
     mixture : Mixture
         How losses become a potential; its own eta is not used.
-    landmarks : Landmarks or Guide, optional
-        Around which a part of the first population was drawn. Their share of the starting law shrinks as beta grows.
+    guide : Guide, optional
+        From which a part of the first population was drawn. Its share of the starting law shrinks as beta grows.
     fade : float
-        The beta at which they have no share any more.
+        The beta at which it has no share any more.
     """
 
     mixture: Mixture
-    landmarks: Landmarks | Guide | None = None
+    guide: Guide | None = None
     fade: float = 1.0
 
     def u(self, points: Points, level: float) -> Array:
@@ -50,7 +49,7 @@ class Bridge:
         return self.along(points)(level)
 
     def along(self, points: Points) -> Callable[[float], Array]:
-        """Return ``u`` of the points as a function of the level: how near they are to landmarks is computed once."""
+        """Return ``u`` of the points as a function of the level: the density of the guide is computed once."""
         excess: Array | None = None
 
         def u(level: float) -> Array:
@@ -59,8 +58,8 @@ class Bridge:
             if level > 0:
                 u = u + replace(self.mixture, eta=level).potential(points.loss)
             lift = 1.0 - max(level, 0.0) / self.fade if self.fade > 0 else 0.0
-            if self.landmarks is not None and lift > 0:
-                excess = self.landmarks.excess(points.z) if excess is None else excess
+            if self.guide is not None and lift > 0:
+                excess = self.guide.excess(points.z) if excess is None else excess
                 u = u - lift * excess
             return u
 
@@ -98,7 +97,7 @@ class Population:
 
     def weights(self, bridge: Bridge) -> Array:
         """Weights ``(n,)`` under the posterior at the level's beta: an island that found more mass counts for more."""
-        plain = replace(bridge, landmarks=None)
+        plain = replace(bridge, guide=None)
         return normalise(self.log_z[self.island] + self.increments(bridge, self.level, plain))
 
     def join(self, other: "Population") -> "Population":
@@ -164,8 +163,12 @@ def recycle(rungs: Sequence[Population], bridge: Bridge) -> tuple[Points, Array,
     one, and the prior itself, are reweightings of one pool.
     """
     pool = Points.join([rung.points for rung in rungs])
-    log_z, u = [log_mean_exp(rung.log_z) for rung in rungs], bridge.along(pool)
-    densities = [np.log(len(rung.points)) - u(rung.level) - z for rung, z in zip(rungs, log_z, strict=True)]
-    share = np.concatenate([(rung.log_z - z)[rung.island] for rung, z in zip(rungs, log_z, strict=True)])
+    share = np.concatenate([(rung.log_z - log_mean_exp(rung.log_z))[rung.island] for rung in rungs])
     island = np.concatenate([rung.island for rung in rungs])
-    return pool, share - logsumexp(densities, axis=0), island
+    return pool, share - log_density(rungs, bridge, pool), island
+
+
+def log_density(rungs: Sequence[Population], bridge: Bridge, points: Points) -> Array:
+    """Log of the expected number of points of all rungs at evaluated points ``(n,)``, against the latent law."""
+    u = bridge.along(points)
+    return logsumexp([np.log(len(rung.points)) - u(rung.level) - log_mean_exp(rung.log_z) for rung in rungs], axis=0)

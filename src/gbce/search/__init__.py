@@ -2,8 +2,21 @@
 
 from gbce.search._nelder_mead import nelder_mead
 from gbce.search._polish import polish_mode
+from gbce.search._sites import Memory, Sites, find_sites, height_of, walk_out
 from gbce.search._sparsity import sparsity_path
 from gbce.search._steps import StepsFromRow
 from gbce.search._walk import Shelf, walk
 
-__all__ = ["Shelf", "StepsFromRow", "nelder_mead", "polish_mode", "sparsity_path", "walk"]
+__all__ = [
+    "Memory",
+    "Shelf",
+    "Sites",
+    "StepsFromRow",
+    "find_sites",
+    "height_of",
+    "nelder_mead",
+    "polish_mode",
+    "sparsity_path",
+    "walk",
+    "walk_out",
+]

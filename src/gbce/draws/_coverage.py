@@ -1,0 +1,50 @@
+"""What a pool of draws covers: whether a known point has a density that the draws do not explain."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from gbce.base import Array
+from gbce.draws._points import Points
+from gbce.posterior import Mixture
+
+__all__ = ["Coverage", "log_target"]
+
+# Of all mass that was found: a point at which a single draw would carry more lies where the pool has next to nothing
+# though there is something. With a thousand effective draws, one of them carries about 0.1%; chosen by hand.
+_OUTWEIGHS = 0.05
+
+
+def log_target(mixture: Mixture, points: Points) -> Array:
+    """Log density ``(n,)`` of the posterior against the latent law, unnormalised."""
+    return -mixture.potential(points.loss) - points.log_correction
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """Where the points of a pool were to be expected.
+
+    Parameters
+    ----------
+    pool : Points
+        The points.
+    log_density : callable
+        Log of the expected number of them at evaluated points, against the latent law: ``(n,)``.
+    log_base_weights : array of shape (N,)
+        Minus that for the pool itself; runs that found different mass may count differently.
+    """
+
+    pool: Points
+    log_density: Callable[[Points], Array]
+    log_base_weights: Array
+
+    def log_mass(self, mixture: Mixture) -> float:
+        """Log of the normaliser, against the latent law, that the pool found."""
+        return float(logsumexp(self.log_base_weights + log_target(mixture, self.pool)))
+
+    def outweighed(self, points: Points, mixture: Mixture) -> Array:
+        """Whether a single draw at each of the points ``(n,)`` would carry too much for the pool to be complete."""
+        share = log_target(mixture, points) - self.log_density(points) - self.log_mass(mixture)
+        return share > np.log(_OUTWEIGHS)

@@ -1,0 +1,223 @@
+"""Search first, then sample: how a run of SMC goes, from candidates over searches and looks to tempering."""
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gbce._numerics import MAX_PARETO_K, TINY, pareto_k
+from gbce.budget import BudgetSpentError
+from gbce.draws import Coverage, Draws, Points
+from gbce.posterior import GibbsPosterior
+from gbce.samplers._guide import Guide, join_guides
+from gbce.samplers._importance import candidates
+from gbce.samplers._info import SMCInfo
+from gbce.samplers._islands import Islands, Run, try_to_start
+from gbce.samplers._look import Agreement, Look, agreement, guide_around, join_looks, take_look
+from gbce.samplers._starts import Starts
+from gbce.samplers._tempering import Bridge
+from gbce.search import Sites
+
+__all__ = ["SearchFirst"]
+
+# Chosen by hand.
+_FEWEST_CANDIDATES = 4  # to go on with: two for each of two searches
+_MOST_FOR_EFFECTIVE = 30  # draws for one effective draw: where a look would need more, points are moved instead
+_CLIMBERS = 20_000  # points that a tempered run starts with, where no budget is set
+_SITES_SHARE = 0.5  # of these points, those drawn around sites
+
+
+@dataclass
+class SearchFirst:
+    """One run of the sampler, with what it has found so far.
+
+    Parameters
+    ----------
+    posterior : GibbsPosterior
+        What to draw from.
+    rng : Generator
+        For everything.
+    first : Points
+        Candidates of the prior.
+    complete : bool
+        Whether these are as many as were wanted.
+    n_effective : float
+        Effective draws that are wanted.
+    max_looks : int
+        Most looks; without any there is no search.
+    islands : Islands
+        How to temper.
+    """
+
+    posterior: GibbsPosterior
+    rng: np.random.Generator
+    first: Points
+    complete: bool
+    n_effective: float
+    max_looks: int
+    islands: Islands
+    starts: Starts | None = field(init=False, default=None)
+    found: list[Sites] = field(init=False, default_factory=list)
+    looks: list[Look] = field(init=False, default_factory=list)
+
+    def draw(self) -> Draws:
+        """Draw at the eta that was given."""
+        posterior = self.posterior
+        plain = Draws.weigh(self.first, posterior.mixture, posterior.prior, info=SMCInfo(complete=self.complete))
+        enough = self._carries(plain)
+        if len(self.first) < _FEWEST_CANDIDATES or (self.max_looks == 0 and enough):
+            return plain
+        if self.max_looks == 0:
+            return self._temper()
+        try:
+            self.starts = Starts(posterior, self.rng, self.first)
+            self.found += [self.starts.search(), self.starts.search()]
+            cover = _cover_of_prior(posterior, self.first)
+            missed = cover.outweighed(self._sites, posterior.mixture).any()
+            if enough and not missed:
+                return replace(plain, info=SMCInfo(complete=self.complete, sites=len(self._sites)), **self._seen(cover))
+            drawn = self._look_until_agreed()
+        except BudgetSpentError:
+            drawn = None
+        if drawn is None and enough:  # the budget ends the search: what candidates say stands
+            return replace(plain, info=SMCInfo(complete=False), **self._seen(None))
+        return self._temper() if drawn is None else drawn
+
+    def draw_for_goal(self) -> Draws:
+        """Find the eta that meets the goal on a tempered run, and draw there."""
+        run = self.islands.temper(self.posterior, self.rng, Bridge(self.posterior.mixture), self._climbers())
+        runs = [run]
+        if self.max_looks and run.info.complete and len(self.first) >= _FEWEST_CANDIDATES:
+            with suppress(BudgetSpentError):  # time ran out earlier than was foreseen: what there was stands
+                runs += self._run_from_missed(run)
+        return self._judge(self.islands.follow_guides(self.posterior, self.rng, runs, len(self.first)))
+
+    # --- draws around sites -------------------------------------------------------------------------------------------
+
+    def _look_until_agreed(self) -> Draws | None:
+        """Take looks until the last one agrees with those before it; nothing where laws do not fit."""
+        assert self.starts is not None
+        half, agreed = 0.5 * self.n_effective, None
+        for number in range(self.max_looks):
+            if number >= len(self.found):
+                self.found.append(self.starts.search(self._missed_by(join_looks(self.looks))))
+            sites, plain = self.found[number], self.starts.plain[number]
+            if len(sites.height) == 0:  # no finite loss was met
+                return None
+            most = self.posterior.affords(round(_MOST_FOR_EFFECTIVE * half))
+            self.looks.append(take_look(self.posterior, self.rng, sites, plain, half, most))
+            if self.looks[-1].n == 0:
+                return None
+            agreed = agreement(self.posterior.mixture, self.looks) if number else None
+            if agreed is not None and agreed.holds and len(self._missed_by(join_looks(self.looks))) == 0:
+                break
+        cover = join_looks(self.looks)
+        info = SMCInfo(sites=len(self._sites), looks=len(self.looks), doubt=self._doubt(cover, agreed))
+        base, (mixture, prior) = cover.log_base_weights, (self.posterior.mixture, self.posterior.prior)
+        return replace(Draws.weigh(cover.pool, mixture, prior, log_base_weights=base, info=info), **self._seen(cover))
+
+    def _carries(self, plain: Draws) -> bool:
+        """Whether candidates carry the posterior, as far as their weights tell.
+
+        A correction for a map that is not the prior has no upper bound: there the tail of the weights is looked at.
+        """
+        if plain.ess < min(self.n_effective, 0.5 * len(plain.pool)):
+            return False
+        exact = self.posterior.prior.exact
+        return exact or pareto_k(np.log(np.maximum(plain.pool_weights, TINY))) <= MAX_PARETO_K
+
+    # --- what is known ------------------------------------------------------------------------------------------------
+
+    @property
+    def _sites(self) -> Points:
+        """The sites of all searches."""
+        return Points.join([sites.points for sites in self.found])
+
+    @property
+    def _known(self) -> Points:
+        """Every point that the draws must explain."""
+        kept = [] if self.starts is None or self.starts.memory.kept is None else [self.starts.memory.kept]
+        return Points.join([*kept, *(sites.points for sites in self.found)])
+
+    def _missed_by(self, cover: Coverage) -> Points:
+        """Return known points that lie where draws do not come though there is mass."""
+        return self._known.take(cover.outweighed(self._known, self.posterior.mixture))
+
+    def _doubt(self, cover: Coverage, agreed: Agreement | None = None) -> str | None:
+        """Say what is left to doubt."""
+        n = len(self._missed_by(cover))
+        if n:
+            return f"{n} known point{'s' * (n > 1)} of high density lie{'s' * (n == 1)} where the draws do not come"
+        return None if agreed is None or agreed.holds else agreed.describe()
+
+    def _seen(self, cover: Coverage | None) -> dict[str, Points | Coverage | None]:
+        return {"seen": None if self.starts is None else self.starts.memory.kept, "coverage": cover}
+
+    # --- tempering ----------------------------------------------------------------------------------------------------
+
+    def _temper(self) -> Draws:
+        """Climb to eta from the prior, and from around sites if there are any."""
+        bridge, first = Bridge(self.posterior.mixture), None
+        guides = [look.guide for look in self.looks]
+        if guides:
+            bridge, first = self._start_from(join_guides(guides, self._share), self.posterior.mixture.eta)
+        if first is None:
+            bridge, first = Bridge(self.posterior.mixture), self._climbers()
+        run = self.islands.temper(self.posterior, self.rng, bridge, first)
+        return self._judge(self.islands.follow_guides(self.posterior, self.rng, [run], len(first)))
+
+    def _run_from_missed(self, run: Run) -> list[Run]:
+        """Search where the goal was met, or given up, and run again from there if the draws have missed something.
+
+        A goal may have sent the climb far beyond the eta at which missed mass matters first: every rung is looked at.
+        """
+        rungs = [eta for eta in run.info.climbed or run.draws.rungs if eta > 0]
+        if not rungs:
+            return []
+        at = replace(self.posterior, mixture=replace(self.posterior.mixture, eta=rungs[-1]), goal=None)
+        self.starts = Starts(at, self.rng, self.first)
+        self.found += [self.starts.search(), self.starts.search()]
+        for eta in rungs:
+            mixture = replace(self.posterior.mixture, eta=eta)
+            if run.coverage.outweighed(self._sites, mixture).any():
+                guide = join_guides([guide_around(sites, at) for sites in self.found if len(sites.height)], self._share)
+                bridge, first = self._start_from(guide, eta)
+                again = None if first is None else self.islands.temper(self.posterior, self.rng, bridge, first)
+                return [again] if again is not None and again.info.complete else []
+        return []
+
+    def _start_from(self, guide: Guide, fade: float) -> tuple[Bridge, Points | None]:
+        """Return a bridge that starts from a guide, and its first points if they can be afforded."""
+        bridge = Bridge(self.posterior.mixture, guide, fade)
+        limited = self.posterior.budget.limited
+        return bridge, try_to_start(self.posterior, self.rng, bridge, len(self.first) if limited else _CLIMBERS)
+
+    @property
+    def _share(self) -> float:
+        """Share of a guide in the starting law, of which candidates that break constraints are a part."""
+        near = self.posterior.prior.mass * _SITES_SHARE
+        return near / (near + 1 - _SITES_SHARE)
+
+    def _climbers(self) -> Points:
+        """Return the candidates, with more beside them for a run that has to climb, if there is no budget to keep."""
+        more = _CLIMBERS - len(self.first)
+        if more <= 0 or self.max_looks == 0 or self.posterior.budget.limited:
+            return self.first
+        return Points.join([self.first, candidates(self.posterior, self.rng, more)])
+
+    def _judge(self, run: Run) -> Draws:
+        """Compare a tempered run with every point that is known."""
+        if self.starts is None:
+            return replace(run.draws, coverage=run.coverage)
+        eta = run.draws.rungs[-1]
+        missed = run.coverage.outweighed(self._known, replace(self.posterior.mixture, eta=eta))
+        n = int(missed.sum())
+        doubt = f"{n} known point{'s' * (n > 1)} of high density lie{'s' * (n == 1)} where the draws do not come"
+        info = replace(run.info, doubt=doubt if n else None, sites=len(self._sites) if self.found else None)
+        return replace(run.draws, info=info, **self._seen(run.coverage))
+
+
+def _cover_of_prior(posterior: GibbsPosterior, first: Points) -> Coverage:
+    """Return what candidates of the prior cover."""
+    log_n = float(np.log(len(first) / posterior.prior.mass))
+    return Coverage(first, lambda points: np.full(len(points), log_n), np.full(len(first), -log_n))
