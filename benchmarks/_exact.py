@@ -25,7 +25,7 @@ class Truth:
         As gbce defines them: ``log E_prior[exp(-potential)]``, the probability of reaching the target under the first
         model, and the trace of the covariance in units of each column's scale.
     importance, importance_sd : array of shape (d,)
-        Mean and standard deviation of ``|x_j - row_j|`` in the column's own units; of a category, of whether it changed.
+        Mean and standard deviation of ``|x_j - row_j|`` in the column's own units; a changed category counts one.
     expected_loss, loss_sd : float
         Mean and standard deviation of the first model's loss; NaN where they are not known.
     tail : float
@@ -135,7 +135,7 @@ def root(variance: Array) -> Array:
 def quantile(values: Array, weights: Array, level: float) -> float:
     """Return the smallest value with at least that share of the weight at or below it."""
     order = np.argsort(values)
-    place = np.searchsorted(np.cumsum(weights[order]), level)
+    place = int(np.searchsorted(np.cumsum(weights[order]), level))
     return float(values[order][min(place, len(values) - 1)])
 
 

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from _exact import Array, Case, Truth, Wish, from_points
 from scipy.special import logsumexp
 
 import gbce
-from _exact import Array, Case, Truth, Wish, from_points
 
 Model = Callable[[Array], Array]
 
@@ -36,8 +36,8 @@ def grid_truth(
 ) -> Truth:
     """Integrate over a grid of midpoints between ``limits``; units of change are one.
 
-    The prior is ``exp(log_prior(x))`` inside the limits and nothing outside: they are bounds, or so far out that nothing
-    is left.
+    The prior is ``exp(log_prior(x))`` inside the limits and nothing outside: they are bounds, or so far out that
+    nothing is left.
     """
     axes = [low + (high - low) * (np.arange(steps) + 0.5) / steps for low, high in limits]
     x = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))

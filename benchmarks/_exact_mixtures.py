@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
+from _exact import ALPHA, Array, Truth, Wish, quantile, root
 from scipy.special import logsumexp, ndtr
 from scipy.stats import ncx2
-
-from _exact import ALPHA, Array, Truth, Wish, quantile, root
 
 _REACH, _STEPS = 16.0, 200_001  # of the grid along one direction, in deviations of the prior
 _ROOT_TWO_OVER_PI = np.sqrt(2.0 / np.pi)
@@ -105,7 +105,7 @@ class LinearModels:
 
     def models(self) -> list[Callable[[Array], Array]]:
         """Return the models as functions."""
-        return [lambda x, w=w, b=b: x @ w + b for w, b in zip(self.w, self.b, strict=True)]
+        return [partial(_linear, w, float(b)) for w, b in zip(self.w, self.b, strict=True)]
 
     def normals(self) -> Normals:
         """Return the posterior: a normal law for every model, or one for their mean loss."""
@@ -132,10 +132,14 @@ class LinearModels:
         return normals.truth(success, float(weights @ loss), float(weights @ squared))
 
 
+def _linear(w: Array, b: float, x: Array) -> Array:
+    return x @ w + b
+
+
 def _conditioned(slope: Array, gap: Array, eta: Array, log_share: float) -> tuple[float, Array, Array]:
     """Tilt ``N(0, I)`` by ``exp(-sum_k eta_k (gap_k + slope_k.u)**2)``: log mass, mean and covariance."""
     precision = np.eye(slope.shape[1]) + 2.0 * (slope.T * eta) @ slope
-    cov = np.linalg.inv(precision)
+    cov = np.asarray(np.linalg.inv(precision), dtype=float)
     mean = -2.0 * cov @ (slope.T @ (eta * gap))
     log_mass = -0.5 * np.linalg.slogdet(precision)[1] + 0.5 * mean @ precision @ mean - eta @ np.square(gap)
     return float(log_mass + log_share), mean, cov

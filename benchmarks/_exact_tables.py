@@ -5,13 +5,13 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from _exact import Array, Case, Wish
+from _exact_trees import Law, laplace, normal, spiked, trees_truth, truncated
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 import gbce
-from _exact import Array, Case, Wish
-from _exact_trees import Law, laplace, normal, spiked, trees_truth, truncated
 
 TableName = Literal["diabetes", "breast cancer", "wine", "houses"]
 _WORST_RADIUS, _ALCOHOL = 20, 0
@@ -126,7 +126,9 @@ def tree_case(
     bounds = (x.min(axis=0), x.max(axis=0)) if within_data else None
     if bounds is not None:
         features = zip(names, scale, *bounds, strict=True)
-        space = gbce.Space(tuple(gbce.Feature(n, scale=float(s), low=float(a), high=float(b)) for n, s, a, b in features))
+        space = gbce.Space(
+            tuple(gbce.Feature(n, scale=float(s), low=float(a), high=float(b)) for n, s, a, b in features)
+        )
     laws: Sequence[Law] = [normal if law == "normal" else laplace] * len(row)
     if bounds is not None:
         ends = zip(laws, (bounds[0] - row) / sd, (bounds[1] - row) / sd, strict=True)

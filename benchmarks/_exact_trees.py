@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from _exact import Array, Truth, Wish, root
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp
-
-from _exact import Array, Truth, Wish, root
 
 _LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
 
@@ -166,7 +165,9 @@ def from_boxes(
     laws : sequence of d laws
         Of the moves ``(x - row) / sd``.
     """
-    columns = [law((boxes.low[:, j] - row[j]) / sd[j], (boxes.high[:, j] - row[j]) / sd[j]) for j, law in enumerate(laws)]
+    columns = [
+        law((boxes.low[:, j] - row[j]) / sd[j], (boxes.high[:, j] - row[j]) / sd[j]) for j, law in enumerate(laws)
+    ]
     log_mass, mean, square, size = (np.stack(part, axis=1) for part in zip(*columns, strict=True))
     log_weights = log_mass.sum(axis=1) - eta * loss
     total = logsumexp(log_weights)

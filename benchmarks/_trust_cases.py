@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-
-import gbce
 from _exact import Array, Build, Case, Wish, at_least, value
 from _exact_grids import grid_truth, levels, table_case, whole
 from _exact_mixtures import Bumps, LinearModels, Ridge
 from _exact_tables import Table, TableName, boosted, far_row, forest, spread, table, tree, tree_case, wish_for
 from _exact_trees import Boxes, from_boxes, normal
+
+import gbce
 
 _FAR = [(-9.0, 9.0), (-9.0, 9.0)]  # a normal law has nothing left there
 
@@ -60,7 +60,9 @@ def small_forest(d: int, n: int, depth: int, eta: float) -> Case:
 def far_step() -> Case:
     """Return a flat bulk, a step near it, and the wanted step far out."""
     edges = np.array([-np.inf, 0.8, 4.5, np.inf])
-    boxes = Boxes(*(np.stack([side, np.full(3, end)], axis=1) for side, end in ((edges[:-1], -np.inf), (edges[1:], np.inf))))
+    boxes = Boxes(
+        *(np.stack([side, np.full(3, end)], axis=1) for side, end in ((edges[:-1], -np.inf), (edges[1:], np.inf)))
+    )
     wish, outputs, ones = value(3.0), np.array([0.0, 1.0, 3.0]), np.ones(2)
     truth = from_boxes(boxes, wish.loss(outputs), wish.reached(outputs), np.zeros(2), ones, ones, 5.0, [normal] * 2)
     data = np.random.default_rng(0).normal(size=(300, 2)) * 3
@@ -86,12 +88,10 @@ def three_models(combine: str, eta: float, y: float = 2.5) -> Case:
 def linear_models(k: int, d: int, combine: Literal["any", "average"], y: float, eta: float) -> Case:
     """Return many linear models that differ a little."""
     rng = np.random.default_rng(k + d)
-    w = rng.normal(size=d) / np.sqrt(d) + 0.4 * rng.normal(size=(k, d)) / np.sqrt(d)
+    w = rng.normal(size=d) / np.sqrt(d) + 0.2 * rng.normal(size=(k, d)) / np.sqrt(d)
     case = LinearModels(w, 0.2 * rng.normal(size=k), np.zeros(d), value(y), eta, combine)
     space = gbce.Space.real(d)
-    return Case(
-        case.models(), _plain_data(d), case.row, case.wish.target(), case.truth(), space, None, eta, combine
-    )
+    return Case(case.models(), _plain_data(d), case.row, case.wish.target(), case.truth(), space, None, eta, combine)
 
 
 def bumps(case: Bumps) -> Case:
@@ -187,7 +187,9 @@ def hand() -> dict[str, Build]:
         "tree: wine, bounds": partial(real_tree, "wine", 5, 1.0, 0.95, within_data=True),
         "trees: diabetes, 3 boosted": partial(few_trees, "diabetes", partial(boosted, n=3, depth=3), 0.5, 0.95),
         "trees: wine, 2 boosted": partial(few_trees, "wine", partial(boosted, n=2, depth=3), 0.25, 0.95),
-        "trees: breast cancer, forest of 2": partial(few_trees, "breast cancer", partial(forest, n=2, depth=5), 0.5, 0.95),
+        "trees: breast cancer, forest of 2": partial(
+            few_trees, "breast cancer", partial(forest, n=2, depth=5), 0.5, 0.95
+        ),
         "cells: forest of 8 in 2-D": partial(small_forest, 2, 8, 4, 1.0),
         "cells: forest of 4 in 3-D": partial(small_forest, 3, 4, 4, 3.0),
         "step: flat bulk, far step": far_step,

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import pandas as pd
-
-import gbce
 from _exact import Array, Build, Case, Wish, value
 from _exact_grids import levels, table_case, whole
 from _exact_mixtures import Bumps, LinearModels, Ridge
-from _exact_tables import Table, far_row, forest, table, tree, tree_case, wish_for
+from _exact_tables import Table, TableName, far_row, forest, table, tree, tree_case, wish_for
 from _trust_cases import bumps
+
+import gbce
 
 _SEED = 1731
 _LOG_EVIDENCE = (-40.0, -0.3)  # neither hopeless nor trivial
@@ -79,8 +80,8 @@ def _tree_of_random(rng: np.random.Generator) -> Case:
 
 
 def _tree_of_real(rng: np.random.Generator) -> Case:
-    names = ("diabetes", "breast cancer", "wine", "houses")
-    data = table(names[rng.integers(len(names))])  # type: ignore[arg-type]
+    names: tuple[TableName, ...] = ("diabetes", "breast cancer", "wine", "houses")
+    data = table(names[rng.integers(len(names))])
     return _question(rng, tree(data, int(rng.integers(2, 9)), seed=int(rng.integers(1000))), data.x)
 
 
@@ -96,8 +97,8 @@ def _bumps(rng: np.random.Generator) -> Case:
     while True:
         direction = rng.normal(size=(k, d))
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-        centre = direction * rng.uniform(1.5, 4.0, size=(k, 1))
-        width = rng.uniform(0.2, 0.5, size=k)
+        centre = direction * rng.uniform(2.0, 4.0, size=(k, 1))
+        width = rng.uniform(0.15, 0.35, size=k)
         height = rng.uniform(0.0, 3.0, size=k)
         case = Bumps(centre, width, height, threshold=0.4 * d)
         if case.apart() > 7.0 + np.sqrt(d):
@@ -120,7 +121,7 @@ def _ridge(rng: np.random.Generator) -> Case:
 def _models(rng: np.random.Generator) -> Case:
     d, k = int(rng.integers(2, 9)), int(rng.integers(2, 8))
     w = rng.normal(size=(k, d))
-    combine = "any" if rng.random() < 0.6 else "average"
+    combine: Literal["any", "average"] = "any" if rng.random() < 0.6 else "average"
     wish, eta = value(float(rng.uniform(2.0, 8.0))), float(np.exp(rng.uniform(np.log(0.3), np.log(20.0))))
     case = LinearModels(w, rng.normal(size=k), rng.normal(size=d), wish, eta, combine)
     data, space = rng.normal(size=(100, d)), gbce.Space.real(d)
