@@ -33,7 +33,7 @@ def normal(low: Array, high: Array) -> Inside:
     """Inside a standard normal law."""
     flip = low > 0  # work in the lower tail
     a, b = np.where(flip, -high, low), np.where(flip, -low, high)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         upper = log_ndtr(b)
         log_mass = upper + np.log(-np.expm1(np.minimum(log_ndtr(a) - upper, 0.0)))
         log_mass = np.where(a < b, log_mass, -np.inf)

@@ -14,6 +14,7 @@ from _exact_trees import Boxes, from_boxes, normal
 
 import gbce
 
+_APART = 7.0  # widths between bumps: then what one adds next to another is too little to matter
 _FAR = [(-9.0, 9.0), (-9.0, 9.0)]  # a normal law has nothing left there
 
 
@@ -81,7 +82,7 @@ def three_models(combine: str, eta: float, y: float = 2.5) -> Case:
         lambda x: np.sin(2 * x[:, 0]) + x[:, 1] + 1,
     ]
     wish = value(y)
-    truth = grid_truth(models, wish, np.zeros(2), _normal_prior, _FAR, eta=eta, combine=combine, steps=1800)
+    truth = grid_truth(models, wish, np.zeros(2), _normal_prior, _FAR, eta=eta, combine=combine, steps=1400)
     return Case(models, _plain_data(2), np.zeros(2), wish.target(), truth, gbce.Space.real(2), None, eta, combine)
 
 
@@ -96,6 +97,8 @@ def linear_models(k: int, d: int, combine: Literal["any", "average"], y: float, 
 
 def bumps(case: Bumps) -> Case:
     """Return the question to a model whose output is the loss."""
+    if case.apart() < _APART:
+        raise ValueError(f"bumps must lie {_APART} widths apart, not {case.apart():.1f}")
     d = case.centre.shape[1]
     target = gbce.Loss(_as_it_is, threshold=case.threshold)
     return Case(case.predict, _plain_data(d), np.zeros(d), target, case.truth(), gbce.Space.real(d))
@@ -106,11 +109,11 @@ def _as_it_is(loss: Array) -> Array:
 
 
 def bumps_on_axes(d: int, radii: list[float], width: float, threshold: float) -> Case:
-    """Return one bump on each of the first axes, at these distances on alternating sides."""
-    k = len(radii)
-    centre = np.zeros((k, d))
-    centre[np.arange(k), np.arange(k) % d] = np.array(radii) * np.where(np.arange(k) % 2, -1.0, 1.0)
-    return bumps(Bumps(centre, np.full(k, width), np.zeros(k), threshold))
+    """Return one bump on each axis in turn, at these distances on alternating sides."""
+    i = np.arange(len(radii))
+    centre = np.zeros((len(i), d))
+    centre[i, i % d] = np.array(radii) * np.where((i + i // d) % 2, -1.0, 1.0)
+    return bumps(Bumps(centre, np.full(len(i), width), np.zeros(len(i)), threshold))
 
 
 def ridge(
