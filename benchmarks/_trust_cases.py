@@ -89,7 +89,8 @@ def three_models(combine: str, eta: float, y: float = 2.5) -> Case:
 def linear_models(k: int, d: int, combine: Literal["any", "average"], y: float, eta: float) -> Case:
     """Return many linear models that differ a little."""
     rng = np.random.default_rng(k + d)
-    w = rng.normal(size=d) / np.sqrt(d) + 0.2 * rng.normal(size=(k, d)) / np.sqrt(d)
+    common = rng.normal(size=d)
+    w = common / np.linalg.norm(common) + 0.3 * rng.normal(size=(k, d)) / np.sqrt(d)
     case = LinearModels(w, 0.2 * rng.normal(size=k), np.zeros(d), value(y), eta, combine)
     space = gbce.Space.real(d)
     return Case(case.models(), _plain_data(d), case.row, case.wish.target(), case.truth(), space, None, eta, combine)
