@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.integrate import quad
 from scipy.special import logsumexp
@@ -16,11 +17,15 @@ from support.exact import linear
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # last: it has a file named coverage
 
+import _trust_runs
 import trust
+from _exact import value
 from _exact_grids import combined
 from _exact_mixtures import Bumps, LinearModels, Ridge
 from _exact_tables import table, tree, trees_of
 from _exact_trees import boxes_of, laplace, normal, spiked, truncated
+from _trust_cases import hand
+from _trust_generated import generated
 
 LOW = np.array([-np.inf, -1.0, 0.5, 5.0, -7.0, -0.3, -np.inf])
 HIGH = np.array([1.0, np.inf, 0.6, np.inf, -6.5, 2.0, np.inf])
@@ -89,27 +94,19 @@ def test_the_known_figures_are_met():
 @pytest.mark.parametrize("d", [2, 12])
 def test_a_ridge_without_a_link_is_the_closed_form(d):
     other = linear(d, eta=3.0, seed=d)
-    found = Ridge(other.w, other.x0, trust_value(other.y - other.b, 0.5), 3.0).truth()
+    found = Ridge(other.w, other.x0, value(other.y - other.b), 3.0).truth()
     assert found.log_evidence == pytest.approx(other.log_evidence, abs=1e-6)
     assert found.success_probability == pytest.approx(other.success_probability(0.5), abs=1e-4)
     assert found.stability == pytest.approx(other.stability, abs=1e-6)
     assert found.tail == pytest.approx(other.tail(0.1), rel=1e-3)
     np.testing.assert_allclose(found.importance, other.importance, atol=1e-6)
-    one = LinearModels(other.w[None], np.array([other.b]), other.x0, trust_value(other.y, 0.5), 3.0, "any").truth()
-    two = LinearModels(
-        np.stack([other.w] * 2), np.full(2, other.b), other.x0, trust_value(other.y, 0.5), 3.0, "average"
-    ).truth()
+    one = LinearModels(other.w[None], np.array([other.b]), other.x0, value(other.y), 3.0, "any").truth()
+    two = LinearModels(np.stack([other.w] * 2), np.full(2, other.b), other.x0, value(other.y), 3.0, "average").truth()
     for truth in (one, two):
         assert truth.log_evidence == pytest.approx(other.log_evidence, abs=1e-9)
         assert truth.expected_loss == pytest.approx(found.expected_loss, rel=1e-5)
         assert truth.loss_sd == pytest.approx(found.loss_sd, rel=1e-5)
         np.testing.assert_allclose(truth.importance, other.importance, atol=1e-9)
-
-
-def trust_value(y, tolerance):
-    from _exact import value
-
-    return value(y, 1.0, tolerance)
 
 
 def agrees(case, x, log_weights, n_errors=4.5):
@@ -215,7 +212,7 @@ def test_several_models_are_combined_as_the_page_of_the_method_says():
 
 
 def test_there_are_enough_cases_and_half_of_them_are_generated():
-    n_hand, n_generated = len(trust.hand()), len(trust.generated())
+    n_hand, n_generated = len(hand()), len(generated())
     assert n_hand >= 36
     assert n_generated >= n_hand
     assert (n_hand + n_generated) * trust.SEEDS >= 600
@@ -223,7 +220,7 @@ def test_there_are_enough_cases_and_half_of_them_are_generated():
 
 def test_generated_cases_are_the_same_again():
     name = "generated few trees 2"
-    assert trust.generated()[name]().truth.log_evidence == trust.generated()[name]().truth.log_evidence
+    assert generated()[name]().truth.log_evidence == generated()[name]().truth.log_evidence
 
 
 @pytest.mark.parametrize(
@@ -232,23 +229,23 @@ def test_generated_cases_are_the_same_again():
      (np.nan, 0.1, 0.5, 1e-3, True), (0.5, 0.02, 0.7, 1e-3, True)],
 )  # fmt: skip
 def test_a_share_is_wrong_only_by_what_its_draws_could_have_seen(value, se, exact, least, wrong):
-    figure = trust.Figure("success_probability", value, se, exact, least)
+    figure = _trust_runs.Figure("success_probability", value, se, exact, least)
     assert (abs(figure.z(strict=False)) > trust.FALSE) == wrong
 
 
 def test_coverage_takes_the_printed_error_where_it_was_measured():
-    assert trust.Figure("importance", 1.0, 0.1, 1.3, 0.2).z(strict=True) == pytest.approx(-3.0)
-    assert trust.Figure("importance", 1.0, 0.1, 1.3, 0.2).z(strict=False) == pytest.approx(-1.5)
-    assert trust.Figure("importance", 0.0, 0.0, 0.1, 0.2).z(strict=True) == pytest.approx(-0.5)
+    assert _trust_runs.Figure("importance", 1.0, 0.1, 1.3, 0.2).z(strict=True) == pytest.approx(-3.0)
+    assert _trust_runs.Figure("importance", 1.0, 0.1, 1.3, 0.2).z(strict=False) == pytest.approx(-1.5)
+    assert _trust_runs.Figure("importance", 0.0, 0.0, 0.1, 0.2).z(strict=True) == pytest.approx(-0.5)
 
 
 def test_a_run_is_a_line_and_a_failing_one_too(monkeypatch):
-    line = trust.run("linear: 2-D, eta 0.1", 0)
+    line = _trust_runs.run("linear: 2-D, eta 0.1", 0)
     assert line["verdict"] == "trustworthy"
     assert line["worst_z"] < 5
-    monkeypatch.setattr(trust, "case_of", lambda name: 1 / 0)
-    failed = trust.run("linear: 2-D, eta 0.1", 1)
+    monkeypatch.setattr(_trust_runs, "case_of", lambda name: 1 / 0)
+    failed = _trust_runs.run("linear: 2-D, eta 0.1", 1)
     assert failed["verdict"] == "failed"
-    runs = trust.pd.DataFrame([line, failed])
+    runs = pd.DataFrame([line, failed])
     assert "1 failed" in trust.table_of(runs)
     assert "false trust in 0 of 1" in trust.summary_of(runs)
