@@ -15,7 +15,7 @@ from _exact_trees import Boxes, from_boxes, normal
 import gbce
 
 _APART = 7.0  # widths between bumps: then what one adds next to another is too little to matter
-_FAR = [(-9.0, 9.0), (-9.0, 9.0)]  # a normal law has nothing left there
+_FAR = [(-6.5, 6.5), (-6.5, 6.5)]  # beyond it, less than 1e-6 of any posterior here is left
 
 
 def _normal_prior(x: Array) -> Array:
@@ -82,7 +82,7 @@ def three_models(combine: str, eta: float, y: float = 2.5) -> Case:
         lambda x: np.sin(2 * x[:, 0]) + x[:, 1] + 1,
     ]
     wish = value(y)
-    truth = grid_truth(models, wish, np.zeros(2), _normal_prior, _FAR, eta=eta, combine=combine, steps=1400)
+    truth = grid_truth(models, wish, np.zeros(2), _normal_prior, _FAR, eta=eta, combine=combine, steps=1000)
     return Case(models, _plain_data(2), np.zeros(2), wish.target(), truth, gbce.Space.real(2), None, eta, combine)
 
 
