@@ -137,6 +137,7 @@ class Diagnosis:
         """Return reasons for care, the gravest first."""
         r_hat = 1.0 if self.info.r_hat is None else self.info.r_hat
         reasons = [
+            (self.info.doubt is not None, str(self.info.doubt)),
             (r_hat > MAX_R_HAT, f"the chains have not come together (R-hat {r_hat:.2f})"),
             (
                 self.ess_worst < ENOUGH_ESS,

@@ -49,6 +49,8 @@ class GibbsPosterior:
         What eta is to achieve; then the mixture's own eta is only where the search may start.
     landmarks : array of shape (n, d), optional
         Known rows, such as training data, near which the posterior may have modes that are far from the row.
+    landmark_loss : array of shape (n, K), optional
+        Their losses, where models were asked about them before.
     budget : Budget
         What may be spent.
     """
@@ -59,6 +61,7 @@ class GibbsPosterior:
     mixture: Mixture
     goal: EtaGoal | None = None
     landmarks: Array | None = None
+    landmark_loss: Array | None = None
     budget: Budget = field(default_factory=Budget)
 
     @property

@@ -144,13 +144,14 @@ class LocatedPrior:
     def locate(self, x: Array) -> Array:
         """Return latent points ``(n, m)`` that stand for rows ``(n, d)``, made admissible feature by feature.
 
-        Features that cannot move are not looked at; a value at or beyond a limit is seen six deviations out.
+        Features that cannot move are not looked at; a value at or beyond a limit, which no finite noise gives, is seen
+        six deviations out.
         """
         z = np.empty((len(x), self.dimension))
         for part, own in zip(self.parts, self._coordinates, strict=True):
             known = np.where(np.isnan(x[:, part.where]), self.x0[part.where], x[:, part.where])
             z[:, own] = part.invert(known)
-        return np.clip(np.nan_to_num(z), -_FARTHEST, _FARTHEST)
+        return np.nan_to_num(z, posinf=_FARTHEST, neginf=-_FARTHEST)
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
         """Draw ``n`` latent points whose rows meet the constraints, ``(n, m)``."""

@@ -59,6 +59,7 @@ class SearchFirst:
     starts: Starts | None = field(init=False, default=None)
     found: list[Sites] = field(init=False, default_factory=list)
     looks: list[Look] = field(init=False, default_factory=list)
+    guides: list[Guide] = field(init=False, default_factory=list)
 
     def draw(self) -> Draws:
         """Draw at the eta that was given."""
@@ -78,9 +79,9 @@ class SearchFirst:
                 return replace(plain, info=SMCInfo(complete=self.complete, sites=len(self._sites)), **self._seen(cover))
             drawn = self._look_until_agreed()
         except BudgetSpentError:
+            if enough:  # what candidates say stands
+                return replace(plain, info=SMCInfo(complete=False), **self._seen(None))
             drawn = None
-        if drawn is None and enough:  # the budget ends the search: what candidates say stands
-            return replace(plain, info=SMCInfo(complete=False), **self._seen(None))
         return self._temper() if drawn is None else drawn
 
     def draw_for_goal(self) -> Draws:
@@ -95,26 +96,44 @@ class SearchFirst:
     # --- draws around sites -------------------------------------------------------------------------------------------
 
     def _look_until_agreed(self) -> Draws | None:
-        """Take looks until the last one agrees with those before it; nothing where laws do not fit."""
-        assert self.starts is not None
-        half, agreed = 0.5 * self.n_effective, None
+        """Take looks until the last one agrees with those before it; nothing where laws do not fit, or not in time."""
+        agreed, agreements, disagreements = None, 0, 0
         for number in range(self.max_looks):
-            if number >= len(self.found):
-                self.found.append(self.starts.search(self._missed_by(join_looks(self.looks))))
-            sites, plain = self.found[number], self.starts.plain[number]
-            if len(sites.height) == 0:  # no finite loss was met
-                return None
-            most = self.posterior.affords(round(_MOST_FOR_EFFECTIVE * half))
-            self.looks.append(take_look(self.posterior, self.rng, sites, plain, half, most))
-            if self.looks[-1].n == 0:
-                return None
-            agreed = agreement(self.posterior.mixture, self.looks) if number else None
-            if agreed is not None and agreed.holds and len(self._missed_by(join_looks(self.looks))) == 0:
+            look = self._look(number)
+            if look is None:
+                disagreements += 1
+                if disagreements > 1 and len(self.looks) < 2:
+                    return None
+                continue
+            self.looks.append(look)
+            if len(self.looks) == 1:
+                continue
+            agreed = agreement(self.posterior.mixture, self.looks)
+            holds = agreed.holds and len(self._missed_by(join_looks(self.looks))) == 0
+            agreements, disagreements = (agreements + 1, disagreements) if holds else (0, disagreements + 1)
+            if agreements > disagreements:  # a search that missed something once must be confirmed more often
                 break
+        if len(self.looks) < 2:
+            return None
         cover = join_looks(self.looks)
-        info = SMCInfo(sites=len(self._sites), looks=len(self.looks), doubt=self._doubt(cover, agreed))
+        doubt = self._doubt(cover, agreed, agreements > disagreements)
+        info = SMCInfo(sites=len(self._sites), looks=len(self.looks), doubt=doubt)
         base, (mixture, prior) = cover.log_base_weights, (self.posterior.mixture, self.posterior.prior)
         return replace(Draws.weigh(cover.pool, mixture, prior, log_base_weights=base, info=info), **self._seen(cover))
+
+    def _look(self, number: int) -> Look | None:
+        """Search, unless that was done before, learn laws around the sites, and draw; nothing where laws do not fit."""
+        assert self.starts is not None
+        if number >= len(self.found):
+            extra = self._missed_by(join_looks(self.looks)) if self.looks else self._sites
+            self.found.append(self.starts.search(extra))
+        sites, plain, half = self.found[number], self.starts.plain[number], 0.5 * self.n_effective
+        if len(sites.height) == 0:  # no finite loss was met
+            return None
+        most = self.posterior.affords(round(_MOST_FOR_EFFECTIVE * half))
+        look = take_look(self.posterior, self.rng, sites, plain, half, most)
+        self.guides.append(look.guide)
+        return look if look.n else None
 
     def _carries(self, plain: Draws) -> bool:
         """Whether candidates carry the posterior, as far as their weights tell.
@@ -143,12 +162,12 @@ class SearchFirst:
         """Return known points that lie where draws do not come though there is mass."""
         return self._known.take(cover.outweighed(self._known, self.posterior.mixture))
 
-    def _doubt(self, cover: Coverage, agreed: Agreement | None = None) -> str | None:
+    def _doubt(self, cover: Coverage, agreed: Agreement | None, confirmed: bool) -> str | None:
         """Say what is left to doubt."""
-        n = len(self._missed_by(cover))
-        if n:
-            return f"{n} known point{'s' * (n > 1)} of high density lie{'s' * (n == 1)} where the draws do not come"
-        return None if agreed is None or agreed.holds else agreed.describe()
+        missed = _count_missed(len(self._missed_by(cover)))
+        if missed or confirmed or agreed is None:
+            return missed
+        return agreed.describe() if not agreed.holds else f"{len(self.looks)} independent searches agree too seldom"
 
     def _seen(self, cover: Coverage | None) -> dict[str, Points | Coverage | None]:
         return {"seen": None if self.starts is None else self.starts.memory.kept, "coverage": cover}
@@ -158,9 +177,8 @@ class SearchFirst:
     def _temper(self) -> Draws:
         """Climb to eta from the prior, and from around sites if there are any."""
         bridge, first = Bridge(self.posterior.mixture), None
-        guides = [look.guide for look in self.looks]
-        if guides:
-            bridge, first = self._start_from(join_guides(guides, self._share), self.posterior.mixture.eta)
+        if self.guides:
+            bridge, first = self._start_from(join_guides(self.guides, self._share), self.posterior.mixture.eta)
         if first is None:
             bridge, first = Bridge(self.posterior.mixture), self._climbers()
         run = self.islands.temper(self.posterior, self.rng, bridge, first)
@@ -211,10 +229,15 @@ class SearchFirst:
             return replace(run.draws, coverage=run.coverage)
         eta = run.draws.rungs[-1]
         missed = run.coverage.outweighed(self._known, replace(self.posterior.mixture, eta=eta))
-        n = int(missed.sum())
-        doubt = f"{n} known point{'s' * (n > 1)} of high density lie{'s' * (n == 1)} where the draws do not come"
-        info = replace(run.info, doubt=doubt if n else None, sites=len(self._sites) if self.found else None)
+        doubt = _count_missed(int(missed.sum()))
+        info = replace(run.info, doubt=doubt, sites=len(self._sites) if self.found else None)
         return replace(run.draws, info=info, **self._seen(run.coverage))
+
+
+def _count_missed(n: int) -> str | None:
+    """Say how many known points the draws do not explain."""
+    many = n > 1
+    return f"{n} known point{'s' * many} of high density lie{'s' * (not many)} where draws do not come" if n else None
 
 
 def _cover_of_prior(posterior: GibbsPosterior, first: Points) -> Coverage:

@@ -70,7 +70,7 @@ class SMC:
     max_rounds: int = 3  # chosen by hand; then a better start is fitted
     landmarks: bool = True
     _: KW_ONLY
-    max_looks: int = 4  # chosen by hand: the second one confirms the first, further ones are for when it does not
+    max_looks: int = 6  # chosen by hand: the second one confirms the first, further ones are for when it does not
     precision: float | Literal["quick"] = 0.02
 
     def __post_init__(self) -> None:

@@ -12,12 +12,14 @@ from gbce.search import Memory, Sites, find_sites, height_of, walk_out
 
 __all__ = ["Starts"]
 
-# Chosen by hand: more starts find more sites, each costs about a hundred rows.
-_KNOWN = 12  # known rows of one search, every second of them the nearest of those that are left
-_MOST_KNOWN = 500  # known rows that are looked at in all
-_LOWEST, _GOOD, _GOOD_SHARE = 4, 8, 0.1  # of the candidates: the lowest, and some out of the best tenth
-_WIDE, _WIDTH = 300, 2.0  # further candidates from a latent law so much wider, for what lies farther out
-_LOWEST_WIDE, _GOOD_WIDE = 2, 4  # of these
+# Chosen by hand: more starts find more sites, each costs about fifty rows.
+_KNOWN = 32  # known rows of one search
+_GROUPS = 12  # of known rows, by their loss: those that fall short of the target a little may be much nearer
+_MOST_KNOWN = 500  # known rows that models are asked about, where they were not before
+_LOWEST, _GOOD, _GOOD_SHARE = 4, 6, 0.1  # of the candidates: the lowest, and some out of the best tenth
+# Points that differ from the row in a few coordinates, which they have from a known row or at random: how many, in how
+# many coordinates at most, how wide at random, and how many of them are starts.
+_HYBRIDS, _FEW, _WIDTH, _LOWEST_HYBRIDS, _GOOD_HYBRIDS = 800, 4, 2.0, 12, 4
 
 
 @dataclass
@@ -39,12 +41,16 @@ class Starts:
     first: Points
     memory: Memory = field(init=False)
     plain: list[Points] = field(init=False, default_factory=list)
+    _row: Points = field(init=False)
+    _groups: list[Array] = field(init=False)
     _queue: Array = field(init=False)
     _each: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.memory = Memory(self.posterior)
         self.memory.add(self.first)
+        self._row = self._evaluate(np.zeros((1, self.posterior.prior.dimension)))
+        self._groups = self._group_known()
         self._queue = self._line_up()
         self._each = min(_KNOWN, -(-len(self._queue) // 2))
 
@@ -52,28 +58,65 @@ class Starts:
         """Search from starts that no earlier search had, and from ``extra`` points if there are any."""
         plain = self._next_candidates()
         self.plain.append(plain)
-        wide = self._evaluate(_WIDTH * self.rng.standard_normal((_WIDE, self.posterior.prior.dimension)))
-        parts = [self._pick(plain, _LOWEST, _GOOD), self._pick(wide, _LOWEST_WIDE, _GOOD_WIDE)]
+        hybrids = self._evaluate(self._hybrids())
+        parts = [self._pick(plain, _LOWEST, _GOOD), self._pick(hybrids, _LOWEST_HYBRIDS, _GOOD_HYBRIDS)]
         known, self._queue = self._queue[: self._each], self._queue[self._each :]
         if len(known):
             parts.append(self._evaluate(known))
-        row = self._evaluate(np.zeros((1, self.posterior.prior.dimension)))
-        parts.append(walk_out(self.posterior, row, self.memory))
+        parts.append(walk_out(self.posterior, self._row, self.memory))
         if extra is not None and len(extra):
             parts.append(extra)
-        return find_sites(self.posterior, self.rng, Points.join(parts), self.memory)
+        donors = np.concatenate(self._groups) if self._groups else None
+        return find_sites(self.posterior, self.rng, Points.join(parts), self.memory, donors)
+
+    def _group_known(self) -> list[Array]:
+        """Latent points ``(n, m)`` of known rows that are better than the row, in groups by their loss, nearest first."""
+        rows, potential = self._known_rows()
+        better = potential < self.posterior.mixture.potential(self._row.loss)[0]
+        order = np.argsort(potential, kind="stable")
+        order = order[better[order]] if better.any() else order
+        z = self.posterior.prior.locate(rows[order])
+        groups = [group for group in np.array_split(z, _GROUPS) if len(group)]
+        return [group[np.argsort(np.square(group).sum(axis=1), kind="stable")] for group in groups]
 
     def _line_up(self) -> Array:
-        """Latent points ``(n, m)`` of known rows: the nearest one and one at random, in turn."""
-        rows = self.posterior.landmarks
+        """Known rows in the order in which searches begin at them: of each group in turn the nearest, and any other."""
+        turns: list[Array] = [np.zeros((0, self.posterior.prior.dimension))]
+        shuffled = [self.rng.permutation(len(group)) for group in self._groups]
+        taken = [np.zeros(len(group), dtype=bool) for group in self._groups]
+        for t in range(max((len(group) for group in self._groups), default=0)):
+            for group, order, done in zip(self._groups, shuffled, taken, strict=True):
+                for i in (t, int(order[t]) if t < len(order) else t):
+                    if i < len(group) and not done[i]:
+                        done[i] = True
+                        turns.append(group[i : i + 1])
+        return np.concatenate(turns)
+
+    def _hybrids(self) -> Array:
+        """Latent points ``(n, m)`` that leave the row in a few coordinates only: as a known row does, or at random."""
+        rng, m = self.rng, self.posterior.prior.dimension
+        z = _WIDTH * rng.standard_normal((_HYBRIDS, m))
+        if self._groups:
+            which = rng.integers(len(self._groups), size=_HYBRIDS)
+            sizes = np.array([len(group) for group in self._groups])[which]
+            # the nearer, the more often
+            place = (sizes * rng.random(_HYBRIDS) ** 2).astype(int)
+            z = np.array([self._groups[g][i] for g, i in zip(which, place, strict=True)])
+        size = rng.integers(1, min(_FEW, m) + 1, size=(_HYBRIDS, 1))
+        chosen = rng.random((_HYBRIDS, m)).argsort(axis=1).argsort(axis=1) < size
+        return np.where(chosen, z, 0.0)
+
+    def _known_rows(self) -> tuple[Array, Array]:
+        """Known rows ``(n, d)`` and their potentials ``(n,)``; models are asked about them where they were not before."""
+        posterior = self.posterior
+        rows, loss = posterior.landmarks, posterior.landmark_loss
         if rows is None or len(rows) == 0:
-            return np.zeros((0, self.posterior.prior.dimension))
-        some = rows if len(rows) <= _MOST_KNOWN else rows[self.rng.choice(len(rows), _MOST_KNOWN, replace=False)]
-        z = self.posterior.prior.locate(some)
-        nearest = np.argsort(np.square(z).sum(axis=1), kind="stable")
-        both = np.stack([nearest, self.rng.permutation(len(z))], axis=1).ravel()
-        _, first = np.unique(both, return_index=True)
-        return z[both[np.sort(first)]]
+            return np.zeros((0, len(posterior.prior.x0))), np.zeros(0)
+        if loss is None:
+            n = min(len(rows), _MOST_KNOWN)
+            rows = rows if len(rows) == n else rows[self.rng.choice(len(rows), n, replace=False)]
+            loss = self._evaluate(posterior.prior.locate(rows)).loss
+        return rows, posterior.mixture.potential(loss)
 
     def _next_candidates(self) -> Points:
         number = len(self.plain)

@@ -22,18 +22,22 @@ __all__ = ["Memory", "Sites", "find_sites", "height_of", "walk_out"]
 
 # The numbers of this file decide where sampling begins, never what is drawn: proposals around sites are weighed by
 # their density. They were chosen by hand on single trees in 10 and 29 columns, and are judged by benchmarks/trust.py.
-_ROUNDS, _TRIALS = 8, 4  # of taking back random sets of coordinates, and attempts for each point in a round
-_SINGLE_ROUNDS = 8  # of taking back and drawing back single coordinates, at most
-_PARTS = np.array([0.0, 0.3, 0.6, 0.8, 0.92, 1.04, 1.15])  # of a coordinate that are tried, zero being all the way
+_ROUNDS, _TRIALS = 4, 4  # of taking back random sets of coordinates, and attempts for each point in a round
+_MOST_AFTER = 16  # starts that are left after these rounds
+_SINGLE_ROUNDS = 10  # of taking back and drawing back single coordinates, at most
+_COARSE = np.array([0.0, 0.3, 0.6, 0.8, 0.92, 1.04, 1.15])  # parts of a coordinate that are tried, zero being the row
+_FINE = np.array([0.0, 0.9, 0.96, 0.985, 0.995, 1.01])  # and from the second round on, in turn with the coarse ones
 _LEAST_GAIN = 0.02  # of height in a round: less is not worth another one, because laws around a site are wider than that
-_MOST_ROWS, _MOST_ROWS_PER_COORDINATE = 2_000, 60  # asked about by one search: the sum of both
+_MOST_ROWS, _MOST_ROWS_PER_COORDINATE = 2_500, 80  # asked about by one search: the sum of both
+_PROBED = 4  # starts whose slopes are looked at first: where none has any, the model is piecewise constant
 _APART = 0.5  # distance within which two ends are one site: about the width of the laws that are put there
 _HOPELESS = 40.0  # height above the lowest at which a start is given up after the first stage
 _MARGIN = 16.0  # height above the lowest at which an end is no site: e**-16 of its density; width can make up for some
 _MOST_SITES = 16
 _OUTWARD = np.array([-3.0, -1.5, -0.75, 0.75, 1.5, 3.0])  # steps of the walk from the row, in latent deviations
 _WALK_STEPS = 6  # at most
-_NEWTON_STEPS = 8  # at most
+_EXCHANGED, _EXCHANGES, _BEST_EXCHANGES = 6, 40, 3  # ends that are given values of known rows, trials, and best of them
+_NEWTON_STEPS = 4  # at most, before ends that are the same are joined; as many follow
 _LENGTHS = np.array([2.0, 1.0, 0.5, 0.2, 0.05])  # of a Newton step, tried in one call
 _SLOPE = 1e-3  # a difference that tells a slope: many models round to single precision
 _BEND = 0.5  # deviations aside, to see how wide a site is
@@ -102,19 +106,23 @@ class _Asking:
         return points, height_of(self.posterior, points)
 
 
-def find_sites(posterior: GibbsPosterior, rng: np.random.Generator, starts: Points, memory: Memory) -> Sites:
+def find_sites(
+    posterior: GibbsPosterior, rng: np.random.Generator, starts: Points, memory: Memory, donors: Array | None = None
+) -> Sites:
     """Draw evaluated points back towards the row, all of them together, and return where they end.
 
     Parameters
     ----------
     posterior : GibbsPosterior
-        Whose models are asked, within its budget and a limit of 2,000 rows and 60 for each coordinate.
+        Whose models are asked, within its budget and a limit of 2,500 rows and 80 for each coordinate.
     rng : Generator
         For sets of coordinates that are taken back together.
     starts : Points
         Evaluated points; those of infinite height are left out.
     memory : Memory
         Gets every point that is asked about.
+    donors : array of shape (n, m), optional
+        Latent points of known rows, whose values single coordinates of the ends may be given.
     """
     height = height_of(posterior, starts)
     usable = np.isfinite(height)
@@ -123,14 +131,15 @@ def find_sites(posterior: GibbsPosterior, rng: np.random.Generator, starts: Poin
     ask = _Asking(posterior, memory, _MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m)
     try:
         now, height = _take_back_sets(ask, rng, now, height)
-        now, height = _keep_apart(now, height, _HOPELESS, len(height))
-        now, height = _descend_slopes(ask, now, height)
-        for _ in range(_SINGLE_ROUNDS if len(height) else 0):
-            before = height
-            now, height = _draw_back_singly(ask, now, height)
-            if (before - height <= _LEAST_GAIN).all():
-                break
-            now, height = _keep_apart(now, height, _HOPELESS, len(height))
+        now, height = _keep_apart(now, height, _HOPELESS, _MOST_AFTER)
+        if _slopes(ask, now.take(np.arange(min(_PROBED, len(now))))).any():
+            for _ in range(2):
+                now, height = _descend_slopes(ask, now, height)
+                now, height = _keep_apart(now, height, _HOPELESS, _MOST_AFTER)
+        now, height = _draw_back(ask, now, height)
+        if donors is not None and len(donors):
+            exchanged = _exchange(ask, rng, now, height, donors)
+            now, height = _keep_apart(*_both(now, height, *_draw_back(ask, *exchanged)), _HOPELESS, _MOST_AFTER)
     except BudgetSpentError:  # what there is by then are sites as well, only less low
         pass
     now, height = _keep_apart(now, height, _MARGIN, _MOST_SITES)
@@ -209,6 +218,8 @@ def _newton_step(z: Array, slope: Array, potential: Array) -> Array:
 
 def _slopes(ask: _Asking, points: Points) -> Array:
     """Slope of the potential ``(k, m)`` at points, by differences; zero where it is infinite or has none."""
+    if len(points) == 0:
+        return np.zeros(points.z.shape)
     there = _aside(ask, points, _SLOPE)
     with np.errstate(invalid="ignore", over="ignore"):
         slope = (there - _potential(ask, points)[:, None]) / _SLOPE
@@ -217,6 +228,8 @@ def _slopes(ask: _Asking, points: Points) -> Array:
 
 def _bends(ask: _Asking, points: Points) -> Array:
     """Curvature of the potential ``(k, m)`` over half a deviation on both sides; zero where it rises on one side only."""
+    if len(points) == 0:
+        return np.zeros(points.z.shape)
     here = _potential(ask, points)[:, None]
     with np.errstate(invalid="ignore", over="ignore"):
         up, down = (np.nan_to_num(_aside(ask, points, step) - here, posinf=HUGE) for step in (_BEND, -_BEND))
@@ -250,9 +263,44 @@ def _put_values(values: Array, where: Array, those: Array) -> Array:
     return values
 
 
-def _draw_back_singly(ask: _Asking, now: Points, height: Array) -> tuple[Points, Array]:
+def _draw_back(ask: _Asking, now: Points, height: Array) -> tuple[Points, Array]:
+    """Draw single coordinates back until nothing is gained; ends that are the same are joined on the way."""
+    for number in range(_SINGLE_ROUNDS):
+        now, height, gained = _draw_back_singly(ask, now, height, _FINE if number % 2 else _COARSE)
+        if number and not gained:
+            break
+        now, height = _keep_apart(now, height, _HOPELESS, _MOST_AFTER)
+    return now, height
+
+
+def _exchange(
+    ask: _Asking, rng: np.random.Generator, now: Points, height: Array, donors: Array
+) -> tuple[Points, Array]:
+    """Give the lowest points one or two coordinates of known points, and take another one back: the best such changes."""
+    now, height = now.take(np.arange(min(_EXCHANGED, len(now)))), height[:_EXCHANGED]
+    k, m = now.z.shape
+    trial = np.tile(now.z, (_EXCHANGES, 1))
+    line = np.arange(len(trial))
+    donor = donors[rng.integers(len(donors), size=len(trial))]
+    for share in (1.0, 0.3):
+        j = np.where(rng.random(len(trial)) < share, rng.integers(m, size=len(trial)), -1)
+        trial[line[j >= 0], j[j >= 0]] = donor[line[j >= 0], j[j >= 0]]
+    back = rng.integers(m, size=len(trial))
+    kept = rng.random(len(trial)) < 0.5
+    trial[line[~kept], back[~kept]] = 0.0
+    tried, heights = ask(trial)
+    order = np.argsort(heights.reshape(_EXCHANGES, k), axis=0, kind="stable")[:_BEST_EXCHANGES]
+    best = (order * k + np.arange(k)).ravel()
+    return tried.take(best), heights[best]
+
+
+def _both(now: Points, height: Array, more: Points, heights: Array) -> tuple[Points, Array]:
+    return Points.join([now, more]), np.append(height, heights)
+
+
+def _draw_back_singly(ask: _Asking, now: Points, height: Array, parts: Array) -> tuple[Points, Array, bool]:
     """Draw single coordinates back, all the way or a part of it, or a little out, and join what gains."""
-    return _try_singly(ask, now, height, now.z[:, None, :] * _PARTS[:, None])[:2]
+    return _try_singly(ask, now, height, now.z[:, None, :] * parts[:, None])
 
 
 def _try_singly(ask: _Asking, now: Points, height: Array, to: Array) -> tuple[Points, Array, bool]:
