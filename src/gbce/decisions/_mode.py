@@ -85,10 +85,11 @@ class MAP(Rule):
 
 
 def _choose_by_objective(scene: Scene, polish: bool) -> Choice:
-    pool = scene.draws.pool
-    objective = scene.objective(pool)
-    winner = first_of_least(objective, scene.distance(pool.x)) if np.isfinite(objective).any() else 0
-    choice, least = scene.pick(np.array(winner)), objective[winner]
+    known = scene.draws.known
+    objective = scene.objective(known)
+    winner = first_of_least(objective, scene.distance(known.x)) if np.isfinite(objective).any() else 0
+    point, least = known.take(np.array([winner])), objective[winner]
+    choice = Choice(point.x, point)
     refined = polish_mode(scene, scene.posterior)[:1] if polish and scene.posterior is not None else []
     for point in refined:
         if scene.objective(point)[0] < least:

@@ -28,7 +28,14 @@ from gbce.decisions import (
 from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
-from gbce.explainer._notes import budget_note, calibration_note, judge_status, mode_note, shortfall_note
+from gbce.explainer._notes import (
+    budget_note,
+    calibration_note,
+    doubt_draws,
+    judge_status,
+    mode_note,
+    shortfall_note,
+)
 from gbce.explainer._provenance import ADVICE, require_own
 from gbce.explanation import Explanation, point_table, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
@@ -185,6 +192,7 @@ class Explainer:
         listed = self.listed_rules(rules)
         x0 = self.space.encode_row(row)
         predictors, target = self.prepare(target, budget)
+        self.ask_about_data(predictors, budget)
         return self.explain_encoded(x0, predictors, target, listed, seed_number(seed), budget)
 
     def explain_many(
@@ -358,10 +366,15 @@ class Explainer:
         spread = self._reference.output_spread(predictors[0], budget) if target.needs_spread else 1.0
         return predictors, target.resolve(spread)
 
+    def ask_about_data(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
+        """Ask models about some rows of the data, once per explainer: those that meet a target show where to search."""
+        self._reference.ask_known(predictors, budget)
+
     def rows_to_prepare(self, target: Target) -> int:
-        """Return how many model rows :meth:`prepare` takes, if nothing was asked before."""
+        """Return how many model rows :meth:`prepare` and :meth:`ask_about_data` take, if nothing was asked before."""
         _require_target(target)
         rows = self._reference.rows_to_compare(self.predictors) if target.reads_classes else 0
+        rows += self._reference.rows_to_know(self.predictors)
         return rows + (len(self._reference.rows) if target.needs_spread else 0)
 
     def explain_encoded(
@@ -385,7 +398,8 @@ class Explainer:
         query = replace(query, mixture=posterior.mixture)
         choices, rule_notes = apply_rules(query, draws, posterior)
         decisions = evaluate_choices(query, posterior, choices, self._neighbours)
-        status, note = judge_status(query, draws.pool, decisions)
+        draws = doubt_draws(query, posterior, draws, decisions)
+        status, note = judge_status(query, draws.known, decisions)
         calibration = self._calibration(draws)
         notes = [
             note,
@@ -434,7 +448,7 @@ class Explainer:
             self._model_error = rule.measure(self._models[0], self.space.decode(self.data), target, self._model_error)
             mixture, rule = replace(mixture, eta=rule.eta(target, self._model_error)), None
         prior = self.prior.at(self.space, x0)
-        return GibbsPosterior(prior, predictors, target, mixture, rule, self._reference.rows, budget)
+        return GibbsPosterior(prior, predictors, target, mixture, rule, budget=budget)
 
     def _evaluate_row(
         self, posterior: GibbsPosterior, x0: Array, rules: tuple[Rule, ...], seed: int
@@ -443,6 +457,9 @@ class Explainer:
         x = x0[None, :]
         said = posterior.ask(x, use_predict=True)
         posterior = replace(posterior, target=posterior.target.bind(said[0]))
+        known = self._reference.known(posterior.predictors)
+        if known is not None:
+            posterior = replace(posterior, landmarks=known[0], landmark_loss=posterior.read(known[1]).loss)
         zero = np.zeros((1, posterior.prior.dimension))
         row = Points(zero, x, *posterior.read(said), cost=posterior.prior.cost(x), log_correction=np.zeros(1))
         return posterior, Query(

@@ -1,6 +1,7 @@
 """The outcome in words: whether the target is attained, and whether the mode is really the mode."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,30 +11,52 @@ from gbce.decisions import Decision
 from gbce.draws import Draws, Points
 from gbce.eta import Calibration
 from gbce.explanation import Status
+from gbce.posterior import GibbsPosterior
 
-__all__ = ["budget_note", "calibration_note", "judge_status", "mode_note", "shortfall_note"]
+__all__ = ["budget_note", "calibration_note", "doubt_draws", "judge_status", "mode_note", "shortfall_note"]
 
+_SAME_PLACE = 1e-9  # relative: values that differ by rounding
 _WORTH_A_NOTE = 0.1  # of log density, chosen by hand: what is denser by less is not worth a sentence
 
 
-def judge_status(query: Query, pool: Points, decisions: Sequence[Decision]) -> tuple[Status, str]:
+def judge_status(query: Query, known: Points, decisions: Sequence[Decision]) -> tuple[Status, str]:
     """Say whether there was anything to do, and whether any evaluated point does it; a sentence where it is needed."""
     wish, row = query.target.describe(), query.row
     if row.reached[0, 0]:
         now = short(row.outputs[0, 0])
         return Status.ALREADY_REACHED, f"The row already reaches the target ({wish}): its output is {now}."
-    if pool.reached[:, 0].any():
+    if known.reached[:, 0].any():
         return Status.ATTAINABLE, ""
-    none = f"None of {len(pool):,} candidates reaches the target ({wish})"
+    none = f"None of {len(known):,} candidates reaches the target ({wish})"
     found = [decision.label for decision in decisions if decision.reached[0]]
     if found:
         return Status.ATTAINABLE, f"{none}, but {', '.join(found)} does."
-    loss = np.append(pool.loss[:, 0], [decision.loss[0] for decision in decisions])
-    best = np.append(pool.outputs[:, 0], [decision.outputs[0] for decision in decisions])[int(np.argmin(loss))]
+    loss = np.append(known.loss[:, 0], [decision.loss[0] for decision in decisions])
+    best = np.append(known.outputs[:, 0], [decision.outputs[0] for decision in decisions])[int(np.argmin(loss))]
     return Status.NOT_ATTAINED, (
         f"{none}; the best attainable is {short(float(best))}, against {short(row.outputs[0, 0])} now. "
         "Widen the prior or the bounds, or ask for less."
     )
+
+
+def doubt_draws(query: Query, posterior: GibbsPosterior, draws: Draws, decisions: Sequence[Decision]) -> Draws:
+    """Return the draws, with a doubt among what was reported if a decision has a density that they do not explain."""
+    cover = draws.coverage
+    if cover is None or draws.info.doubt is not None or not decisions:
+        return draws
+    x = np.array([decision.x for decision in decisions])
+    z = posterior.prior.locate(x)
+    placed = posterior.prior.place(z)
+    loss = np.array([decision.loss for decision in decisions])
+    unread = np.zeros(loss.shape)
+    points = Points(z, placed.x, unread, loss, unread > 0, placed.cost, placed.log_correction)
+    # a decision at a bound, or in the middle of a stretch of the axis, is another point of the latent space
+    same = np.isclose(placed.x, x, rtol=_SAME_PLACE, atol=0.0, equal_nan=True).all(axis=1)
+    beyond = np.flatnonzero(same & cover.outweighed(points, query.mixture))
+    if len(beyond) == 0:
+        return draws
+    doubt = f"{decisions[beyond[0]].label} has a density that the draws do not explain"
+    return replace(draws, info=replace(draws.info, doubt=doubt))
 
 
 def budget_note(draws: Draws, eta: float | None) -> str:

@@ -33,7 +33,7 @@ _NEEDED = (
     "decisions.errors",
     "mixture.weights",
 )
-_POSSIBLE = ("draws.groups",)
+_POSSIBLE = ("draws.groups", *(f"seen.{name}" for name in _POINT_ARRAYS))
 
 
 def save(explanation: Explanation, path: str | Path) -> Path:
@@ -115,6 +115,8 @@ def _arrays(explanation: Explanation) -> dict[str, Array]:
     arrays |= {f"draws.{name}": getattr(draws, name) for name in _DRAW_ARRAYS}
     if draws.groups is not None:
         arrays["draws.groups"] = draws.groups
+    if draws.seen is not None:
+        arrays |= {f"seen.{name}": getattr(draws.seen, name) for name in _POINT_ARRAYS}
     decisions = explanation.decisions
     for name in _DECISION_ARRAYS:
         arrays[f"decisions.{name}"] = np.array([getattr(decision, name) for decision in decisions])
@@ -186,6 +188,7 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         pool=_read_points(arrays, "pool"),
         **cast(dict[str, Any], {name: arrays[f"draws.{name}"] for name in _DRAW_ARRAYS}),
         groups=arrays.get("draws.groups"),
+        seen=_read_points(arrays, "seen") if "seen.x" in arrays else None,
         info=read_info(manifest["sampler"]),
         **manifest["draws"] | {"rungs": tuple(manifest["draws"]["rungs"])},
     )

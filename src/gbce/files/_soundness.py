@@ -26,6 +26,8 @@ def require_sound(explanation: Explanation) -> None:
     if len(latent) != 1 or not len(draws.pool):
         raise ValueError("the pool has no points, or none with coordinates")
     _require_points("pool", draws.pool, len(draws.pool), latent[0], explanation.space, k)
+    if draws.seen is not None:
+        _require_points("seen", draws.seen, len(draws.seen), latent[0], explanation.space, k)
     _require_points("row", explanation.row, 1, latent[0], explanation.space, k)
     _require_draws(draws, d)
     for decision in explanation.decisions:

@@ -1,6 +1,7 @@
 """What is asked of the models once per explainer, on rows of the data: the spread of outputs, and how they decide."""
 
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,6 +21,9 @@ _MOST_REFERENCE_ROWS = 5_000
 # in 500 is missed once in fifty times.
 _N_COMPARED = 2_000
 _SETUP_SHARE = 0.25  # of a short budget, by hand: the rest is for the explanation, and fewer rows have to do
+_MOST_KNOWN_ROWS = 500  # of the data off which is read where a target is met; by hand, fewer with many models:
+_MOST_KNOWN_ASKED = 2_000  # rows over all models
+_KNOWN_SHARE = 0.1  # of a short budget, by hand
 _FEWEST_REFERENCE_ROWS = 30  # with fewer, a spread is off by more than an eighth (1 / sqrt(2 n) = 0.13)
 
 
@@ -32,6 +36,7 @@ class Reference:
     spread: Array | None = None
     classifiers: tuple[Predictor, ...] | None = None
     hasty: bool = False  # whether time was too short to compare the classifiers at all points
+    said: dict[tuple[int, bool], Outputs] = field(default_factory=dict)  # by a model's position, and as a classifier
 
     @classmethod
     def of(cls, data: Array, steps: Array) -> "Reference":
@@ -60,6 +65,36 @@ class Reference:
         self.classifiers = tuple(ready)
         return self.classifiers
 
+    def known(self, predictors: tuple[Predictor, ...]) -> tuple[Array, list[Outputs]] | None:
+        """Return some rows of the data and what every model said there; nothing if they were not asked."""
+        said = [self.said.get((k, predictor.classes is not None)) for k, predictor in enumerate(predictors)]
+        if not said or any(one is None for one in said):
+            return None
+        n = min(len(one.values) for one in said if one is not None)
+        some = [_take(one, np.arange(n)) for one in said if one is not None]
+        return self.rows[self._order[:n]], some
+
+    def ask_known(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
+        """Ask every model about some rows of the data, once; about fewer, or none, where the budget is short."""
+        n = min(_MOST_KNOWN_ROWS, len(self.rows), max(_MOST_KNOWN_ASKED // len(predictors), 1))
+        rows = self.rows[self._order[:n]]
+        for k, predictor in enumerate(predictors):
+            before = self.said.get((k, predictor.classes is not None))
+            if before is not None and (len(before.values) >= n or budget.limited):
+                continue
+            part = budget.share(_KNOWN_SHARE / len(predictors)) if budget.limited else budget
+            with suppress(BudgetSpentError):
+                (self.said[k, predictor.classes is not None],) = Panel((predictor,), part).ask_some(rows)
+
+    @property
+    def _order(self) -> Array:
+        """An order of the rows in which any first few are spread over all of them."""
+        return stream(0, JUDGING).permutation(len(self.rows))
+
+    def rows_to_know(self, predictors: tuple[Predictor, ...]) -> int:
+        """Return how many model rows :meth:`ask_known` takes at most, the first time."""
+        return min(_MOST_KNOWN_ROWS * len(predictors), max(_MOST_KNOWN_ASKED, len(predictors)))
+
     def rows_to_compare(self, predictors: tuple[Predictor, ...]) -> int:
         """Return how many model rows :meth:`as_classifiers` takes the first time."""
         return sum(_lack_names(predictors)) + 2 * _N_COMPARED * sum(_have_predict(predictors))
@@ -72,7 +107,9 @@ class Reference:
         if len(self.rows) > budget.rows_left:
             raise BudgetSpentError(f"{what} takes {len(self.rows):,} model rows, once: {advice} max_model_rows")
         if budget.deadline is None:
-            self.spread = _spread(Panel((first,), budget).ask(self.rows)[0])
+            said = Panel((first,), budget).ask(self.rows)[0]
+            self.said[0, first.classes is not None] = _take(said, self._order)
+            self.spread = _spread(said)
             return self.spread
         # evenly spread over the data, however few of them there is time for
         order = stream(0, JUDGING).permutation(len(self.rows))
@@ -82,6 +119,11 @@ class Reference:
         if len(said.values) == len(order):
             self.spread = _spread(replace(said, values=said.values[np.argsort(order)]))
         return self.spread if self.spread is not None else _spread(said)
+
+
+def _take(said: Outputs, index: Array) -> Outputs:
+    decided = None if said.decided is None else said.decided[index]
+    return replace(said, values=said.values[index], decided=decided)
 
 
 def _lack_names(predictors: tuple[Predictor, ...]) -> list[bool]:

@@ -143,8 +143,12 @@ def sample_jointly(sampler: Sampler, posterior: GibbsPosterior, rng: np.random.G
         pool, mixture, posterior.prior, log_base_weights=base, groups=groups, rungs=found.rungs, info=info
     )
     # figures of the run itself rest on all of its points, and are better known than from the few shown to every model
+    seen = None
+    if found.seen is not None and posterior.affords(len(found.seen)) == len(found.seen):
+        seen = Points.evaluate(posterior, found.seen.z[:, :-1])
     draws = replace(
         draws,
+        seen=seen,
         log_evidence=found.log_evidence,
         log_evidence_se=found.log_evidence_se,
         prior_change=found.prior_change,

@@ -71,12 +71,11 @@ class Starts:
 
     def _group_known(self) -> list[Array]:
         """Latent points ``(n, m)`` of known rows that are better than the row, in groups by their loss, nearest first."""
-        rows, potential = self._known_rows()
+        z, potential = self._known_rows()
         better = potential < self.posterior.mixture.potential(self._row.loss)[0]
         order = np.argsort(potential, kind="stable")
         order = order[better[order]] if better.any() else order
-        z = self.posterior.prior.locate(rows[order])
-        groups = [group for group in np.array_split(z, _GROUPS) if len(group)]
+        groups = [z[group] for group in np.array_split(order, _GROUPS) if len(group)]
         return [group[np.argsort(np.square(group).sum(axis=1), kind="stable")] for group in groups]
 
     def _line_up(self) -> Array:
@@ -107,16 +106,16 @@ class Starts:
         return np.where(chosen, z, 0.0)
 
     def _known_rows(self) -> tuple[Array, Array]:
-        """Known rows ``(n, d)`` and their potentials ``(n,)``; models are asked about them where they were not before."""
+        """Latent points ``(n, m)`` of known rows, and potentials ``(n,)``; models are asked where they were not before."""
         posterior = self.posterior
         rows, loss = posterior.landmarks, posterior.landmark_loss
         if rows is None or len(rows) == 0:
-            return np.zeros((0, len(posterior.prior.x0))), np.zeros(0)
-        if loss is None:
-            n = min(len(rows), _MOST_KNOWN)
-            rows = rows if len(rows) == n else rows[self.rng.choice(len(rows), n, replace=False)]
-            loss = self._evaluate(posterior.prior.locate(rows)).loss
-        return rows, posterior.mixture.potential(loss)
+            return np.zeros((0, posterior.prior.dimension)), np.zeros(0)
+        if loss is not None:
+            return posterior.prior.locate(rows), posterior.mixture.potential(loss)
+        n = posterior.affords(min(len(rows), _MOST_KNOWN))
+        z = posterior.prior.locate(rows if len(rows) == n else rows[self.rng.choice(len(rows), n, replace=False)])
+        return z, posterior.mixture.potential(self._evaluate(z).loss)
 
     def _next_candidates(self) -> Points:
         number = len(self.plain)

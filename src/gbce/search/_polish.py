@@ -78,9 +78,9 @@ def polish_mode(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
 def _starts(scene: Scene, search: Search) -> tuple[Array, Array]:
     """Return the row and good points of the pool that lie apart, ``(s, m)``, and their objective ``(s,)``."""
     x0 = scene.x0[scene.free]
-    f = scene.objective(scene.draws.pool)
+    f = scene.objective(scene.draws.known)
     order = np.argsort(f, kind="stable")[:_BEST_OF_POOL]
-    v, f = _pick_starts((scene.draws.pool.x[order][:, scene.free] - x0) / search.unit, f[order], _N_STARTS)
+    v, f = _pick_starts((scene.draws.known.x[order][:, scene.free] - x0) / search.unit, f[order], _N_STARTS)
     v, f = np.vstack([np.zeros((1, len(x0))), v]), np.append(scene.objective(scene.row), f)
     return v[np.isfinite(f)], f[np.isfinite(f)]
 

@@ -28,7 +28,7 @@ def sparsity_path(scene: Scene, polish: bool, asked: int | None) -> Choice:
     if asked is not None and asked > len(scene.free):
         raise ValueError(f"MAP(changes={asked}): only {len(scene.free)} features can change")
     most = min(max(_MOST_CHANGES, asked or 0), len(scene.free))
-    changed = scene.space.changed(scene.draws.pool.x, scene.x0)[:, scene.free]
+    changed = scene.space.changed(scene.draws.known.x, scene.x0)[:, scene.free]
     refined = _refine(scene, changed, most) if polish and scene.posterior is not None else {}
     found: dict[int, Points] = {}
     for k in range(most, 0, -1):
@@ -73,7 +73,7 @@ def _best_with(scene: Scene, k: int, changed: Array, denser: Points | None, refi
     One that reaches the target comes before one that does not. It comes out of the pool, or from a denser point by
     taking one change back, or out of a search.
     """
-    pool, own = scene.draws.pool, _members(scene, changed, k)
+    pool, own = scene.draws.known, _members(scene, changed, k)
     candidates = [pool.take(own[:1]), pool.take(own[pool.reached[own, 0]][:1]), *refined]
     if scene.posterior is not None and denser is not None:
         candidates += _take_one_back(scene, denser)
@@ -86,7 +86,7 @@ def _best_with(scene: Scene, k: int, changed: Array, denser: Points | None, refi
 
 def _members(scene: Scene, changed: Array, k: int) -> Array:
     """Return positions of the pool's points with ``k`` changes, the best first."""
-    pool, objective = scene.draws.pool, scene.objective(scene.draws.pool)
+    pool, objective = scene.draws.known, scene.objective(scene.draws.known)
     own = np.flatnonzero((changed.sum(axis=1) == k) & np.isfinite(objective) & np.isfinite(pool.log_correction))
     return own[np.argsort(objective[own], kind="stable")]
 
@@ -169,7 +169,7 @@ def _refine(scene: Scene, changed: Array, most: int) -> dict[int, list[Points]]:
 
 def _starts(scene: Scene, search: Search, changed: Array, most: int) -> tuple[Array, Array, Array]:
     """Return good points ``(s, m)`` with each number of changes, their objective ``(s,)`` and what may move there."""
-    x0, pool = scene.x0[scene.free], scene.draws.pool
+    x0, pool = scene.x0[scene.free], scene.draws.known
     chosen, supports = [], []
     for k in range(1, most + 1):
         own = _members(scene, changed, k)
