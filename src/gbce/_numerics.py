@@ -34,6 +34,7 @@ __all__ = [
     "effective_sample_size",
     "first_of_least",
     "log_mean_exp",
+    "log_sum_exp",
     "normalise",
     "pareto_k",
     "resample",
@@ -64,6 +65,14 @@ _SAME_LOG_WEIGHT = 1e-12  # range of log weights that differ by rounding only
 _CUMULATIVE_ROUNDING = 1e-12  # keeps q = 0.9 of ten equal weights at the ninth value
 WEIGHT_ROUNDING = 1e-12  # sums of normalised weights that differ by less are equal: thousands of roundings of 1e-16
 SHARE_ROUNDING = 1e-9  # the same with room to spare, where a share is compared with one that a user wrote down
+
+
+def log_sum_exp(log_values: Array, axis: int) -> Array:
+    """Return ``log(sum(exp(log_values)))`` along an axis, for finite values and minus infinity; quicker than scipy's."""
+    most = log_values.max(axis=axis, keepdims=True)
+    most = np.where(np.isfinite(most), most, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(log_values - most).sum(axis=axis)) + most.squeeze(axis)
 
 
 def log_mean_exp(log_values: Array) -> float:

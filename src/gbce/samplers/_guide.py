@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from gbce._numerics import TINY, effective_sample_size, normalise, resample_evenly
+from gbce._numerics import TINY, effective_sample_size, log_sum_exp, normalise, resample_evenly
 from gbce.base import Array
 from gbce.draws import Draws
 from gbce.posterior import Mixture
@@ -55,7 +55,7 @@ class Guide:
 
     def near(self, z: Array) -> Array:
         """Log density ``(n,)`` of the laws against the latent law."""
-        return logsumexp(self.log_parts(z), axis=1)
+        return log_sum_exp(self.log_parts(z), axis=1)
 
     def log_parts(self, z: Array) -> Array:
         """Log density ``(n, k)`` of each law, times its weight, against the latent law."""

@@ -13,7 +13,8 @@ from gbce.samplers._guide import Guide, join_guides
 from gbce.samplers._importance import candidates
 from gbce.samplers._info import SMCInfo
 from gbce.samplers._islands import Islands, Run, try_to_start
-from gbce.samplers._look import Agreement, Look, agreement, guide_around, join_looks, take_look
+from gbce.samplers._look import Agreement, Look, agreement, join_looks, take_look
+from gbce.samplers._site_laws import guide_around
 from gbce.samplers._starts import Starts
 from gbce.samplers._tempering import Bridge
 from gbce.search import Sites

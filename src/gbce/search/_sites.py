@@ -37,9 +37,10 @@ _MOST_SITES = 16
 _OUTWARD = np.array([-3.0, -1.5, -0.75, 0.75, 1.5, 3.0])  # steps of the walk from the row, in latent deviations
 _WALK_STEPS = 6  # at most
 _EXCHANGED, _EXCHANGES, _BEST_EXCHANGES = 6, 40, 3  # ends that are given values of known rows, trials, and best of them
-_NEWTON_STEPS = 4  # at most, before ends that are the same are joined; as many follow
+_NEWTON_STEPS = (1, 2, 5)  # at most; in between, ends that are the same are joined
+_MOST_SLOPED = 24  # starts that Newton steps are taken from
 _LENGTHS = np.array([2.0, 1.0, 0.5, 0.2, 0.05])  # of a Newton step, tried in one call
-_SLOPE = 1e-3  # a difference that tells a slope: many models round to single precision
+_SLOPE = 1e-4  # a difference that tells a slope: many models round to single precision
 _BEND = 0.5  # deviations aside, to see how wide a site is
 _LEAST_POTENTIAL = 1e-6  # so that nothing is divided by zero
 _REMEMBERED = 32  # points of each kind that are kept: of low objective, and cheap ones that reach the target
@@ -131,11 +132,13 @@ def find_sites(
     ask = _Asking(posterior, memory, _MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m)
     try:
         now, height = _take_back_sets(ask, rng, now, height)
-        now, height = _keep_apart(now, height, _HOPELESS, _MOST_AFTER)
+        now, height = _keep_apart(now, height, np.inf, len(height))
         if _slopes(ask, now.take(np.arange(min(_PROBED, len(now))))).any():
-            for _ in range(2):
-                now, height = _descend_slopes(ask, now, height)
+            now, height = now.take(np.arange(min(_MOST_SLOPED, len(now)))), height[:_MOST_SLOPED]
+            for steps in _NEWTON_STEPS:  # no start is hopeless before its first step
+                now, height = _descend_slopes(ask, now, height, steps)
                 now, height = _keep_apart(now, height, _HOPELESS, _MOST_AFTER)
+        now, height = _keep_apart(now, height, _HOPELESS, _MOST_AFTER)
         now, height = _draw_back(ask, now, height)
         if donors is not None and len(donors):
             exchanged = _exchange(ask, rng, now, height, donors)
@@ -183,13 +186,13 @@ def _take_back_sets(
     return now, height
 
 
-def _descend_slopes(ask: _Asking, now: Points, height: Array) -> tuple[Points, Array]:
+def _descend_slopes(ask: _Asking, now: Points, height: Array, steps: int) -> tuple[Points, Array]:
     """Take Newton steps from the points at which the potential has a slope, its curvature that of a squared loss.
 
     With slope ``g`` and potential ``P`` that curvature is ``g g' / 2P`` (Gauss and Newton), beside the prior's own.
     """
     active: Array = np.arange(len(height))
-    for _ in range(_NEWTON_STEPS):
+    for _ in range(steps):
         if len(active) == 0:
             break
         here = now.take(active)

@@ -1,0 +1,92 @@
+"""What a look learns from rounds of draws: how wide its laws have to be, and how much each counts."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gbce._numerics import TINY, effective_sample_size, log_sum_exp, normalise
+from gbce.base import Array
+from gbce.draws import Points, log_target
+from gbce.posterior import GibbsPosterior
+from gbce.samplers._guide import Guide
+from gbce.samplers._moves import NormalLaw
+from gbce.samplers._site_laws import WIDER
+
+__all__ = ["Lessons"]
+
+# Chosen by hand.
+_POINTS_PER_COORDINATE, _FEWEST_POINTS = 2.0, 12.0  # effective points that a law is fitted to, at least: their sum
+_LEAST_WEIGHT = 0.004  # of a law: so that every site is visited, and one that was met by chance is not lost
+_POWERS = (0.5, 0.25, 0.125, 0.0625, 0.03125)  # parts of eta whose posteriors get laws of their own, for the eta path
+_ON_THE_WAY = 0.2  # share of these laws among all
+_LEAST_CARRIED = 30.0  # effective points at a smaller eta below which it gets no law
+
+
+@dataclass
+class Lessons:
+    """Points of all rounds so far, seen as draws from all rounds together.
+
+    Parameters
+    ----------
+    posterior : GibbsPosterior
+        What is to be learned.
+    points : Points
+        At first, candidates of the prior.
+    """
+
+    posterior: GibbsPosterior
+    points: Points
+    guides: list[tuple[Guide, int]] = field(init=False, default_factory=list)
+    log_density: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._n_plain = len(self.points)
+        self.log_density = self._density(self.points)
+
+    def add(self, guide: Guide, points: Points) -> None:
+        """Add a round: points drawn from a guide. Each density is computed once for each point."""
+        there = self._density(points)
+        self.guides.append((guide, len(points)))
+        self.points = Points.join([self.points, points])
+        before = np.append(self.log_density, there)
+        self.log_density = np.logaddexp(before, guide.excess(self.points.z) + np.log(max(len(points), 1)))
+
+    def _density(self, points: Points) -> Array:
+        """Log of the expected number of points of all rounds at ``points`` ``(n,)``, against the latent law."""
+        rounds = [guide.excess(points.z) + np.log(max(n, 1)) for guide, n in self.guides]
+        return log_sum_exp(np.array([np.full(len(points), np.log(max(self._n_plain, 1))), *rounds]), axis=0)
+
+    def weights(self, share: float = 1.0) -> Array:
+        """Weights ``(n,)`` of all points under the posterior at a share of eta."""
+        mixture = replace(self.posterior.mixture, eta=share * self.posterior.mixture.eta)
+        return normalise(log_target(mixture, self.points) - self.log_density)
+
+    def fit(self, guide: Guide) -> Guide:
+        """Fit each law to the part of the weighted points that it explains: one step of expectation and maximisation."""
+        weights = self.weights()
+        counted = weights > 0
+        z, weights = self.points.z[counted], weights[counted]
+        log_parts = guide.log_parts(z) + np.log(guide.share)
+        whole = np.logaddexp(log_sum_exp(log_parts, axis=1), np.log1p(-guide.share))
+        part = np.exp(log_parts - whole[:, None]) * weights[:, None]
+        mass = part.sum(axis=0)
+        enough = _FEWEST_POINTS + _POINTS_PER_COORDINATE * z.shape[1]
+        laws = []
+        for law, own, total in zip(guide.laws, part.T, mass, strict=True):
+            size = total**2 / max(float(np.square(own).sum()), TINY)
+            laws.append(NormalLaw.fit(z, own / total, size).widen(WIDER) if size >= enough else law)
+        shares = np.maximum(mass / max(mass.sum(), TINY), _LEAST_WEIGHT)
+        return replace(guide, laws=tuple(laws), weights=shares / shares.sum())
+
+    def add_way(self, guide: Guide) -> Guide:
+        """Add laws fitted to the posterior at smaller etas, so that draws carry these as well."""
+        laws = []
+        for power in _POWERS:
+            weights = self.weights(power)
+            size = effective_sample_size(weights)
+            if size >= _LEAST_CARRIED:
+                laws.append(NormalLaw.fit(self.points.z, weights, size).widen(WIDER))
+        if not laws or guide.weights is None:
+            return guide
+        weights = np.concatenate([(1 - _ON_THE_WAY) * guide.weights, np.full(len(laws), _ON_THE_WAY / len(laws))])
+        return replace(guide, laws=guide.laws + tuple(laws), weights=weights)
