@@ -147,7 +147,7 @@ class LocatedPrior:
         Features that cannot move are not looked at; a value at or beyond a limit, which no finite noise gives, is seen
         six deviations out.
         """
-        z = np.empty((len(x), self.dimension))
+        z = np.empty((len(x), len(self.free)))
         for part, own in zip(self.parts, self._coordinates, strict=True):
             known = np.where(np.isnan(x[:, part.where]), self.x0[part.where], x[:, part.where])
             z[:, own] = part.invert(known)
