@@ -72,8 +72,8 @@ def _hist(model: Any, method: str) -> Callable[[Any], Any] | None:
 
 def _lightgbm(model: Any, method: str) -> Callable[[Any], Any] | None:
     """Return the booster's answer in one thread as the estimator's method gives it, or None where it may differ."""
-    # options beyond the signature, such as early stopping of predictions, are read with each call
-    if callable(model.objective_) or model.get_params().keys() != type(model)().get_params().keys():
+    # LightGBM's options of predictions, such as pred_early_stop, are read with each call
+    if callable(model.objective_) or any("pred" in option for option in model.get_params()):
         return None
     ask, booster, classes = getattr(model, method), model.booster_, getattr(model, "classes_", None)
 

@@ -78,8 +78,7 @@ class ForestStack:
         n_trees = len(self._trees)
         leaves = self._tree.apply(_pairs(x, n_trees)).reshape(n_trees, len(x))
         values = self._tree.value[:, 0, :].take(leaves, axis=0)
-        # one after the other, as scikit-learn adds them to zeros: a plain sum may go pairwise
-        return np.asarray(np.add.accumulate(values, axis=0)[-1] + 0.0)
+        return _one_after_another(values)
 
     def _stacked(self) -> Any:
         make, (_, n_classes, n_outputs), _ = self._trees[0].__reduce__()
@@ -148,11 +147,16 @@ class HistStack:
         parts = np.empty((len(self._trees) // n_outputs + 1, n_outputs, len(x)))
         parts[0] = self._baseline.reshape(-1, 1)
         parts[1:] = said.reshape(-1, n_outputs, len(x))
-        return np.asarray(np.add.accumulate(parts, axis=0)[-1]).T
+        return _one_after_another(parts).T
 
 
 def _most_rows(few: int, n_nodes: int, n_trees: int, n_features: int) -> int:
     return min(few, _MAX_CELLS // (max(n_trees, 1) * (n_features + 1))) if n_nodes <= _MAX_NODES else 0
+
+
+def _one_after_another(parts: Array) -> Array:
+    """Add up along the first axis, in its order, as scikit-learn does: a plain sum may go pairwise."""
+    return np.array(np.add.accumulate(parts, axis=0)[-1])
 
 
 def _pairs(x: Array, n_trees: int) -> Array:
