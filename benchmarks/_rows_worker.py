@@ -1,6 +1,6 @@
 """One measurement of ``rows.py`` in a process of its own: gbce, as PYTHONPATH has it, or a peer, on rows of one case.
 
-It uses only names that old commits have as well, and prints one line of JSON.
+It uses only names that old commits have as well, and answers on its standard output, line by line.
 """
 
 import json
@@ -22,7 +22,6 @@ import gbce
 __all__ = ["CASES", "PRIORS"]
 
 PRIORS: dict[str, Callable[[], Any]] = {"Gaussian": lambda: gbce.Gaussian(), "Sparse": lambda: gbce.Sparse()}
-PEER_SECONDS = 20.0  # of one core, for all rows of a case; a peer that needs more gets fewer rows
 
 
 def _free_diabetes(model: Any) -> Case:
@@ -40,52 +39,67 @@ CASES: dict[str, Callable[[], Case]] = {
 }
 
 
-def explained(case: Case, n: int) -> dict[str, list[dict[str, float]]]:
-    """Explain rows with the defaults and each prior; count what models were asked and time the same rows bare."""
-    rows = case.rows(n)
-    ask = case.model.predict_proba if case.classification else case.model.predict
-    found: dict[str, list[dict[str, float]]] = {}
-    for label, prior in PRIORS.items():
-        explainer = gbce.Explainer(case.model, case.X, space=case.space, prior=prior())
-        explainer.explain(rows.iloc[[0]], case.target, seed=0)  # warm up: slow imports, what is computed once
-        found[label] = []
-        for i in range(len(rows)):
-            start = time.process_time()
-            explanation = explainer.explain(rows.iloc[[i]], case.target, seed=i)
-            seconds = time.process_time() - start
-            asked = int(explanation.diagnostics["n_model_rows"])
-            # of the same kind: trees answer rows that repeat, or lie elsewhere, at another speed
-            points = explanation.draws.pool.x
-            batch = case.space.frame(points[np.arange(asked) % len(points)])
-            start = time.process_time()
-            ask(batch)
-            bare = time.process_time() - start
-            calls = int(explanation.diagnostics["n_model_calls"])
-            found[label].append({"rows": asked, "calls": calls, "seconds": seconds, "bare": bare})
-    return found
+class Explained:
+    """gbce with its defaults on rows of a case."""
 
+    def __init__(self, case: Case, n: int) -> None:
+        self._case, self._rows = case, case.rows(n)
+        self._explainers = {
+            label: gbce.Explainer(case.model, case.X, space=case.space, prior=prior())
+            for label, prior in PRIORS.items()
+        }
+        for explainer in self._explainers.values():  # warm up: slow imports, what is computed once
+            explainer.explain(self._rows.iloc[[0]], case.target, seed=0)
 
-def answered(case: Case, peer: str, n: int) -> dict[str, list[dict[str, float]]]:
-    """Time a peer on the same rows."""
-    from _peers import PEERS
+    def __len__(self) -> int:
+        return len(self._rows)
 
-    rows = case.rows(n)
-    answer = PEERS[peer](case)
-    found: list[dict[str, float]] = []
-    for i in range(len(rows)):
+    def measure(self, label: str, i: int) -> dict[str, float]:
+        """Explain one row; count what the model was asked, and time as many rows bare."""
+        case = self._case
         start = time.process_time()
-        given = answer(pd.DataFrame(rows.iloc[[i]]))
-        found.append({"seconds": time.process_time() - start, "answers": float(given is not None)})
-        if sum(one["seconds"] for one in found) > PEER_SECONDS:
-            break
-    return {peer: found}
+        explanation = self._explainers[label].explain(self._rows.iloc[[i]], case.target, seed=i)
+        seconds = time.process_time() - start
+        asked = int(explanation.diagnostics["n_model_rows"])
+        # of the same kind: trees answer rows that repeat, or lie elsewhere, at another speed
+        points = explanation.draws.pool.x
+        batch = case.space.frame(points[np.arange(asked) % len(points)])
+        ask = case.model.predict_proba if case.classification else case.model.predict
+        start = time.process_time()
+        ask(batch)
+        bare = time.process_time() - start
+        calls = int(explanation.diagnostics["n_model_calls"])
+        return {"rows": asked, "calls": calls, "seconds": seconds, "bare": bare}
+
+
+class Answered:
+    """A peer on the same rows."""
+
+    def __init__(self, case: Case, peer: str, n: int) -> None:
+        from _peers import PEERS
+
+        self._rows, self._answer = case.rows(n), PEERS[peer](case)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def measure(self, label: str, i: int) -> dict[str, float]:
+        """Time one answer."""
+        start = time.process_time()
+        given = self._answer(pd.DataFrame(self._rows.iloc[[i]]))
+        return {"seconds": time.process_time() - start, "answers": float(given is not None)}
 
 
 def main() -> None:
+    """Say how many rows there are, then answer every line ``label<TAB>row`` with a line of JSON."""
     name, what, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
     warnings.simplefilter("ignore")
     case = CASES[name]()
-    print(json.dumps(explained(case, n) if what == "gbce" else answered(case, what, n)))
+    measured: Explained | Answered = Explained(case, n) if what == "gbce" else Answered(case, what, n)
+    print(json.dumps(len(measured)), flush=True)
+    for line in sys.stdin:
+        label, i = line.rstrip("\n").split("\t")
+        print(json.dumps(measured.measure(label, int(i))), flush=True)
 
 
 if __name__ == "__main__":

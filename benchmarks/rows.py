@@ -1,10 +1,12 @@
 """What a default explanation asks of the model and takes: rows, calls and seconds, now and at an earlier commit.
 
 Beside it, the bare ``predict`` of as many rows of the same posterior in one call, and DiCE on the rows that were
-explained. Every measurement is a process of its own with one thread, and seconds are those of one core.
+explained. Each side is a process of its own with one thread; they take turns row by row, and seconds are those of one
+core.
 """
 
 import argparse
+import contextlib
 import io
 import json
 import os
@@ -25,29 +27,50 @@ MARKS = ("<!-- rows -->", "<!-- /rows -->")
 BASELINE = "7339835"  # the last commit before rows and seconds of a default explanation were looked at
 PEERS = ("DiCE random", "DiCE genetic")
 HEAD = ["table", "prior", "rows", "calls", "s", "bare s", "s / bare", f"rows {BASELINE}", "calls", "s", *PEERS]
-_WAIT = 1_800  # seconds for one measurement; by hand
+PEER_SECONDS = 20.0  # of one core, for all rows of a case; a peer that needs more gets fewer rows
 
-Found = dict[str, list[dict[str, float]]]
+Found = list[dict[str, float]]
 
 
 class FailedError(RuntimeError):
     """A measurement that did not come to its end; the message is the last line it wrote."""
 
 
-def measured(case: str, what: str, n: int, source: Path) -> Found:
-    """Run one measurement with the package of a source tree."""
-    paths = [str(source / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(Path(__file__).with_name("_rows_worker.py")), case, what, str(n)]
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=_WAIT)
-    except subprocess.TimeoutExpired:
-        raise FailedError(f"not done after {_WAIT} s") from None
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise FailedError(lines[-1][:160])
-    found: Found = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+class Worker:
+    """A process that measures with the package of one source tree, a row at a time, so that several take turns."""
+
+    def __init__(self, case: str, what: str, n: int, source: Path) -> None:
+        paths = [str(source / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, str(Path(__file__).with_name("_rows_worker.py")), case, what, str(n)]
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115, closed with the process
+        self._process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
+        )
+        self.n_rows = int(self._line())
+
+    def measure(self, label: str, i: int) -> dict[str, float]:
+        """Measure one row."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # what happened is read below
+            print(label, i, sep="\t", file=self._process.stdin, flush=True)
+        said: dict[str, float] = json.loads(self._line())
+        return said
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait()
+            self._errors.seek(0)
+            lines = self._errors.read().strip().splitlines() or [f"exit code {self._process.returncode}"]
+            raise FailedError(lines[-1][:160])
+        return line
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+        self._errors.close()
 
 
 def earlier(folder: Path) -> Path:
@@ -58,42 +81,64 @@ def earlier(folder: Path) -> Path:
     return folder
 
 
+def in_turns(workers: dict[str, Worker | None], label: str, notes: list[str], limit: float) -> dict[str, Found]:
+    """Measure row after row, each by all workers before the next; one that fails is noted and left out."""
+    found: dict[str, Found] = {who: [] for who in workers}
+    for i in range(max((worker.n_rows for worker in workers.values() if worker), default=0)):
+        for who, worker in workers.items():
+            if worker is None or sum(one["seconds"] for one in found[who]) > limit:
+                continue
+            try:
+                found[who].append(worker.measure(label, i))
+            except FailedError as error:
+                notes.append(f"{who}: {error}")
+                workers[who] = None
+    return found
+
+
 def lines_of(case: str, n: int, baseline: Path | None, peers: bool, notes: list[str]) -> Iterator[list[str]]:
     """Measure one case and yield its lines; what fails is noted."""
-
-    def tried(what: str, source: Path, label: str) -> Found:
-        try:
-            return measured(case, what, n, source)
-        except FailedError as error:
-            notes.append(f"{label} on {case}: {error}")
-            return {}
-
-    now = tried("gbce", ROOT, "gbce")
-    if not now:
-        yield [case, *[""] * (len(HEAD) - 1)]
-        return
-    before = tried("gbce", baseline, BASELINE) if baseline else {}
-    others = [_seconds(tried(peer, ROOT, peer).get(peer, []), n) if peers else "" for peer in PEERS]
-    for prior in PRIORS:
-        mine, theirs = now[prior], before.get(prior, [])
-        ratio = median(one["seconds"] / one["bare"] for one in mine)
-        yield [
-            case,
-            prior,
-            *_asked(mine),
-            _number(median(one["bare"] for one in mine)),
-            f"{ratio:.2f}",
-            *(_asked(theirs) if theirs else [""] * 3),
-            *others,
-        ]
+    trees = {f"gbce on {case}": ROOT} | ({f"{BASELINE} on {case}": baseline} if baseline else {})
+    workers = {who: _started(who, case, "gbce", n, tree, notes) for who, tree in trees.items()}
+    found = {prior: list(in_turns(workers, prior, notes, float("inf")).values()) for prior in PRIORS}
+    _close(workers)
+    others = []
+    for peer in PEERS if peers else ():
+        alone = {f"{peer} on {case}": _started(f"{peer} on {case}", case, peer, n, ROOT, notes)}
+        others += [_seconds(one, n) for one in in_turns(alone, peer, notes, PEER_SECONDS).values()]
+        _close(alone)
+    for prior, (mine, *rest) in found.items():
+        if not mine:
+            yield [case, prior, *[""] * (len(HEAD) - 2)]
+            continue
+        bare, ratio = (
+            median(values)
+            for values in zip(*((one["bare"], one["seconds"] / one["bare"]) for one in mine), strict=True)
+        )
+        before = _asked(rest[0]) if rest and rest[0] else [""] * 3
+        yield [case, prior, *_asked(mine), _number(bare), f"{ratio:.2f}", *before, *(others or [""] * len(PEERS))]
 
 
-def _asked(found: list[dict[str, float]]) -> list[str]:
+def _started(who: str, case: str, what: str, n: int, source: Path, notes: list[str]) -> Worker | None:
+    try:
+        return Worker(case, what, n, source)
+    except FailedError as error:
+        notes.append(f"{who}: {error}")
+        return None
+
+
+def _close(workers: dict[str, Worker | None]) -> None:
+    for worker in workers.values():
+        if worker is not None:
+            worker.close()
+
+
+def _asked(found: Found) -> list[str]:
     rows, calls, seconds = (median(one[name] for one in found) for name in ("rows", "calls", "seconds"))
     return [f"{rows:,.0f}", f"{calls:,.0f}", _number(seconds)]
 
 
-def _seconds(found: list[dict[str, float]], n: int) -> str:
+def _seconds(found: Found, n: int) -> str:
     if not found:
         return ""
     seconds = _number(median(one["seconds"] for one in found))
