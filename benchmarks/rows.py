@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -28,6 +29,7 @@ BASELINE = "7339835"  # the last commit before rows and seconds of a default exp
 PEERS = ("DiCE random", "DiCE genetic")
 HEAD = ["table", "prior", "rows", "calls", "s", "bare s", "s / bare", f"rows {BASELINE}", "calls", "s", *PEERS]
 PEER_SECONDS = 20.0  # of one core, for all rows of a case; a peer that needs more gets fewer rows
+MOST_SECONDS = 60.0  # by the clock, for one row; by hand: DiCE's genetic search takes minutes on some
 
 Found = list[dict[str, float]]
 
@@ -50,11 +52,16 @@ class Worker:
         self.n_rows = int(self._line())
 
     def measure(self, label: str, i: int) -> dict[str, float]:
-        """Measure one row."""
+        """Measure one row, and end the process if that takes too long."""
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # what happened is read below
-            print(label, i, sep="\t", file=self._process.stdin, flush=True)
-        said: dict[str, float] = json.loads(self._line())
+        clock = threading.Timer(MOST_SECONDS, self._process.kill)
+        clock.start()
+        try:
+            with contextlib.suppress(BrokenPipeError):  # what happened is read below
+                print(label, i, sep="\t", file=self._process.stdin, flush=True)
+            said: dict[str, float] = json.loads(self._line())
+        finally:
+            clock.cancel()
         return said
 
     def _line(self) -> str:
@@ -64,7 +71,9 @@ class Worker:
             self._process.wait()
             self._errors.seek(0)
             lines = self._errors.read().strip().splitlines() or [f"exit code {self._process.returncode}"]
-            raise FailedError(lines[-1][:160])
+            killed = self._process.returncode < 0
+            self._errors.close()
+            raise FailedError(f"a row not done after {MOST_SECONDS:g} s" if killed else lines[-1][:160])
         return line
 
     def close(self) -> None:
