@@ -152,7 +152,7 @@ def _seconds(found: Found, n: int) -> str:
         return ""
     seconds = _number(median(one["seconds"] for one in found))
     missing = sum(not one["answers"] for one in found)
-    remarks = [f"{len(found)} rows"] * (len(found) < n) + [f"{missing} without an answer"] * (missing > 0)
+    remarks = [f"{len(found)} of {n} rows"] * (len(found) < n) + [f"{missing} without an answer"] * (missing > 0)
     return seconds + (f" ({', '.join(remarks)})" if remarks else "")
 
 
