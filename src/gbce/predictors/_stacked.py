@@ -15,10 +15,10 @@ from gbce.base import Array
 __all__ = ["FEW_HIST_ROWS", "FEW_ROWS", "ForestStack", "HistStack"]
 
 # Rows of a batch up to which a stack is faster; beyond, the router takes as long as the calls that it saves. Measured
-# with 100 to 300 trees: as fast as one call per tree at 70 to 100 rows of a forest, at 200 of histogram boosting.
+# with 100 to 300 trees: as fast as one call per tree at 50 to 100 rows of a forest, at 200 of histogram boosting.
 FEW_ROWS = 50
 FEW_HIST_ROWS = 100
-_MAX_NODES = 150_000  # 11 MB and 20 ms; measured: larger trees do not fit into caches, and a call per tree is as fast
+_MAX_NODES = 150_000  # 11 MB and 20 ms; measured at 250,000: caches are too small, no gain from ten rows on
 _MAX_CELLS = 4_000_000  # numbers in the pairs of rows and trees: 16 or 32 MB; by hand
 
 
