@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from gbce.base import Outputs
+from gbce.predictors._boosted import asking
 from gbce.predictors._boosters import from_catboost, from_lightgbm, from_xgboost
 from gbce.predictors._classifier import Classifier, name_classes
 from gbce.predictors._columns import Rows, as_numbers, in_order, made_by
-from gbce.predictors._forests import without_thread_pool
 from gbce.predictors._onnx import from_onnx
 from gbce.predictors._predictor import MAX_BATCH, Predictor
 from gbce.predictors._remote import Remote, from_remote
@@ -104,7 +104,7 @@ def _from_estimator(model: Any, space: Space, name: str) -> Predictor:
     _require_fitted(model, name)
     as_input = _input_maker(model, space, name)
     if not _classifies(model):
-        return Predictor(name, without_thread_pool(model, "predict", as_input))
+        return Predictor(name, asking(model, "predict", as_input))
     if isinstance(model.classes_, list):
         raise TypeError(f"{name} predicts several outcomes at once: explain one of its estimators_, or a function")
     if len(model.classes_) < 2:
@@ -117,9 +117,9 @@ def _from_estimator(model: Any, space: Space, name: str) -> Predictor:
         )
     return Predictor(
         name,
-        shares_of_scores(model, name, as_input) if by_score else without_thread_pool(model, "predict_proba", as_input),
+        shares_of_scores(model, name, as_input) if by_score else asking(model, "predict_proba", as_input),
         classes=tuple(np.asarray(model.classes_).tolist()),
-        decide=without_thread_pool(model, "predict", as_input),
+        decide=asking(model, "predict", as_input),
         decide_always=not decides_by_score(model) if by_score else _has_threshold(model),
     )
 

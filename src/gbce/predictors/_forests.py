@@ -2,7 +2,8 @@
 
 The pool costs milliseconds per call however few the rows, and adds the trees up in the order in which threads finish,
 so that the last bits differ from call to call. Run on slices of rows, each slice in one thread, a forest is as fast for
-many rows, fast for few, and gives the same bits each time. The user's estimator is never touched.
+many rows, fast for few, and gives the same bits each time. A handful of rows takes one call for all trees together. The
+user's estimator is never touched.
 """
 
 import warnings
@@ -15,8 +16,9 @@ import joblib
 import numpy as np
 
 from gbce.base import Array
+from gbce.predictors._stacked import ForestStack
 
-__all__ = ["MANY_ROWS", "without_thread_pool"]
+__all__ = ["MANY_ROWS", "split", "without_thread_pool"]
 
 MANY_ROWS = 1_000  # below this a thread pool costs more than it saves; by hand, answers are the same either way
 _N_PROBES = 50  # points at which the sum over trees must equal the forest's own answer to the last bit; by hand
@@ -24,7 +26,7 @@ _N_PROBES = 50  # points at which the sum over trees must equal the forest's own
 
 def without_thread_pool(model: Any, method: str, as_input: Callable[[Array], Any]) -> Callable[[Array], Any]:
     """Return ``model.method`` as a function of float rows ``(n, d)``, steady and fast if there is a forest in it."""
-    prepare, core = _split(model)
+    prepare, core = split(model, lambda last: isinstance(last, _forests()))
     n_jobs = _forest_jobs(core)
     if n_jobs is None:
         ask = getattr(model, method)
@@ -55,11 +57,11 @@ def _forests() -> tuple[type[Any], ...]:
     return ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 
 
-def _split(model: Any) -> tuple[Callable[[Any], Any], Any]:
-    """Return what comes before the last step of a pipeline, and that step; the model itself if it has no steps."""
+def split(model: Any, wanted: Callable[[Any], bool]) -> tuple[Callable[[Any], Any], Any]:
+    """Return what comes before the last step of a pipeline, and that step; the model itself if it is not wanted."""
     from sklearn.pipeline import Pipeline
 
-    if isinstance(model, Pipeline) and len(model.steps) > 1 and isinstance(model.steps[-1][1], _forests()):
+    if isinstance(model, Pipeline) and len(model.steps) > 1 and wanted(model.steps[-1][1]):
         return model[:-1].transform, model.steps[-1][1]
     return (lambda rows: rows), model
 
@@ -94,11 +96,15 @@ def _tree_walker(forest: Any, method: str) -> Callable[[Any], Any]:
         return plain
     trees = [estimator.tree_ for estimator in forest.estimators_]
     leaves = [np.ascontiguousarray(tree.value[:, 0, :]) for tree in trees]
+    stack = ForestStack(trees, forest.n_features_in_)
 
-    def add_trees(x: Array) -> Array:
+    def one_by_one(x: Array) -> Array:
         total = np.zeros((len(x), 1 if classes is None else len(classes)))
         for tree, values in zip(trees, leaves, strict=True):
             total += values.take(tree.apply(x), axis=0)
+        return total
+
+    def mean(total: Array) -> Array:
         total /= len(trees)
         return total if classes is not None else total[:, 0]
 
@@ -112,7 +118,7 @@ def _tree_walker(forest: Any, method: str) -> Callable[[Any], Any]:
             return plain(rows)
         if x.ndim != 2 or x.shape[1] != forest.n_features_in_ or not np.isfinite(x).all():
             return plain(rows)
-        said = add_trees(x)
+        said = mean(stack.add_up(x) if stack.takes(len(x), probe, one_by_one) else one_by_one(x))
         return said if classes is None or method == "predict_proba" else classes.take(said.argmax(axis=1))
 
     thresholds = np.concatenate([tree.threshold for tree in trees])
@@ -121,4 +127,4 @@ def _tree_walker(forest: Any, method: str) -> Callable[[Any], Any]:
     own = _in_one_thread(forest.predict if classes is None else forest.predict_proba)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a forest fitted on a frame misses its names
-        return walk if np.array_equal(add_trees(probe), own(probe)) else plain
+        return walk if np.array_equal(mean(one_by_one(probe)), own(probe)) else plain
