@@ -55,6 +55,11 @@ class SamplerInfo:
         return "runs"
 
     @property
+    def scope(self) -> str:
+        """What a good verdict is confined to, as a part of a sentence; empty where known points were compared too."""
+        return ""
+
+    @property
     def tempered(self) -> bool:
         """Whether the draws came up from the prior on rungs, so that the error of the evidence tells how well."""
         return False

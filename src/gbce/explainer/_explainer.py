@@ -37,6 +37,7 @@ from gbce.explainer._notes import (
     shortfall_note,
 )
 from gbce.explainer._provenance import ADVICE, require_own
+from gbce.explainer._reach import seek_reach
 from gbce.explanation import Explanation, point_table, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
@@ -396,6 +397,8 @@ class Explainer:
         # eta is the one that was reached, or found
         posterior = replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1]), goal=None)
         query = replace(query, mixture=posterior.mixture)
+        if not query.row.reached[0, 0]:
+            draws = seek_reach(posterior, draws, self.data)
         choices, rule_notes = apply_rules(query, draws, posterior)
         decisions = evaluate_choices(query, posterior, choices, self._neighbours)
         draws = doubt_draws(query, posterior, draws, decisions)

@@ -125,7 +125,8 @@ class Diagnosis:
             detail = f"R-hat {self.info.r_hat:.3f}"
         if self.info.tempered:
             detail = f"log evidence within {PRINTED_Z_95 * self.log_evidence_se:.2f}"
-        return _judgement(Verdict.TRUSTWORTHY, f": {self._count_of_draws}" + (f", {detail}" if detail else ""))
+        why = f"{self.info.scope}: {self._count_of_draws}"
+        return _judgement(Verdict.TRUSTWORTHY, why + (f", {detail}" if detail else ""))
 
     @property
     def _count_of_draws(self) -> str:

@@ -24,6 +24,11 @@ class ImportanceInfo(SamplerInfo):
     sampler: str = "Importance"
 
     @property
+    def scope(self) -> str:
+        """There is no search: what no candidate has met is not known."""
+        return ", as far as weights tell"
+
+    @property
     def advice(self) -> str:
         """What to do about too few draws."""
         return "use gbce.SMC(), raise n_candidates, widen the prior, lower eta, or ask for less"

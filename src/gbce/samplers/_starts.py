@@ -15,8 +15,10 @@ __all__ = ["Starts"]
 # Chosen by hand: more starts find more sites, each costs about fifty rows.
 _KNOWN = 32  # known rows of one search
 _GROUPS = 12  # of known rows, by their loss: those that fall short of the target a little may be much nearer
+_BEST_KNOWN = 4  # known rows of the lowest objective, which are asked about as they are
 _MOST_KNOWN = 500  # known rows that models are asked about, where they were not before
 _LOWEST, _GOOD, _GOOD_SHARE = 4, 6, 0.1  # of the candidates: the lowest, and some out of the best tenth
+_ANYWHERE = 10  # points from a wide law: in a smooth landscape every one leads down into some valley
 # Points that differ from the row in a few coordinates, which they have from a known row or at random: how many, in how
 # many coordinates at most, how wide at random, and how many of them are starts.
 _HYBRIDS, _FEW, _WIDTH, _LOWEST_HYBRIDS, _GOOD_HYBRIDS = 800, 4, 2.0, 12, 4
@@ -59,7 +61,9 @@ class Starts:
         plain = self._next_candidates()
         self.plain.append(plain)
         hybrids = self._evaluate(self._hybrids())
-        parts = [self._pick(plain, _LOWEST, _GOOD), self._pick(hybrids, _LOWEST_HYBRIDS, _GOOD_HYBRIDS)]
+        anywhere = self._evaluate(_WIDTH * self.rng.standard_normal((_ANYWHERE, plain.z.shape[1])))
+        best = self._pick(hybrids, _LOWEST_HYBRIDS, _GOOD_HYBRIDS)
+        parts = [self._pick(plain, _LOWEST, _GOOD), anywhere, best]
         known, self._queue = self._queue[: self._each], self._queue[self._each :]
         if len(known):
             parts.append(self._evaluate(known))
@@ -112,7 +116,10 @@ class Starts:
         if rows is None or len(rows) == 0:
             return np.zeros((0, posterior.prior.dimension)), np.zeros(0)
         if loss is not None:
-            return posterior.prior.locate(rows), posterior.mixture.potential(loss)
+            z, potential = posterior.prior.locate(rows), posterior.mixture.potential(loss)
+            best = np.argsort(potential + posterior.prior.cost(rows), kind="stable")[:_BEST_KNOWN]
+            self._evaluate(z[best])  # no rule may end worse than a known row
+            return z, potential
         n = posterior.affords(min(len(rows), _MOST_KNOWN))
         z = posterior.prior.locate(rows if len(rows) == n else rows[self.rng.choice(len(rows), n, replace=False)])
         return z, posterior.mixture.potential(self._evaluate(z).loss)

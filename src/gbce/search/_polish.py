@@ -18,14 +18,14 @@ from gbce.search._nelder_mead import nelder_mead
 
 __all__ = ["polish_mode"]
 
-_N_STARTS = 8  # out of the pool, and the row
+_N_STARTS = 4  # out of the pool and of what a search has seen, and the row
 _N_LATE_STARTS = 4  # out of scattered points, for the last round
 _BEST_OF_POOL = 2_000  # points that starts are picked from
 _APART, _LEAST_APART = 0.5, 1e-3  # distance between starts over the root of m: first tried, halved at most down to
 _SAME = 0.05  # the same distance between ends of a descent: nearer ones count as one
 _LEAST_STARTS = 2  # that every round keeps, though it drops the worse half
-_MAX_ROUNDS = 10  # of all descents
-_MOST_ROWS, _MOST_ROWS_PER_FEATURE = 10_000, 200  # asked in all: the sum of both
+_MAX_ROUNDS = 6  # of all descents
+_MOST_ROWS, _MOST_ROWS_PER_FEATURE = 4_000, 100  # asked in all: the sum of both
 
 _FEW_FEATURES = 8  # in more, the simplex and scattered points lead nowhere
 _SIMPLEX_STEPS = 600  # at most

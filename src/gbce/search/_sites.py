@@ -38,7 +38,8 @@ _OUTWARD = np.array([-3.0, -1.5, -0.75, 0.75, 1.5, 3.0])  # steps of the walk fr
 _WALK_STEPS = 6  # at most
 _EXCHANGED, _EXCHANGES, _BEST_EXCHANGES = 6, 40, 3  # ends that are given values of known rows, trials, and best of them
 _NEWTON_STEPS = (1, 2, 5)  # at most; in between, ends that are the same are joined
-_MOST_SLOPED = 24  # starts that Newton steps are taken from
+# Starts that Newton steps are taken from: as many as so many rows allow for their first slopes, and this many at least.
+_ROWS_FOR_FIRST_STEP, _LEAST_SLOPED = 600, 24
 _LENGTHS = np.array([2.0, 1.0, 0.5, 0.2, 0.05])  # of a Newton step, tried in one call
 _SLOPE = 1e-4  # a difference that tells a slope: many models round to single precision
 _BEND = 0.5  # deviations aside, to see how wide a site is
@@ -134,7 +135,10 @@ def find_sites(
         now, height = _take_back_sets(ask, rng, now, height)
         now, height = _keep_apart(now, height, np.inf, len(height))
         if _slopes(ask, now.take(np.arange(min(_PROBED, len(now))))).any():
-            now, height = now.take(np.arange(min(_MOST_SLOPED, len(now)))), height[:_MOST_SLOPED]
+            most = int(np.clip(_ROWS_FOR_FIRST_STEP / now.z.shape[1], _LEAST_SLOPED, len(now)))
+            lowest, others = np.split(np.arange(len(now)), [most // 2])  # others: valleys of higher ground
+            chosen = np.append(lowest, rng.permutation(others)[: most // 2])
+            now, height = now.take(chosen), height[chosen]
             for steps in _NEWTON_STEPS:  # no start is hopeless before its first step
                 now, height = _descend_slopes(ask, now, height, steps)
                 now, height = _keep_apart(now, height, _HOPELESS, _MOST_AFTER)

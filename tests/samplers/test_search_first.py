@@ -1,0 +1,236 @@
+"""Search first, then sample: exact answers where climbing from the prior fails, and verdicts that are not too proud."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from sklearn.datasets import load_diabetes
+from sklearn.tree import DecisionTreeRegressor
+
+import gbce
+from gbce._numerics import normalise
+from gbce.draws import Coverage, Draws, Points, SamplerInfo
+from gbce.metrics import Diagnosis, Verdict
+from gbce.posterior import Mixture
+from gbce.samplers._importance import candidates
+from gbce.samplers._look import agreement, join_looks, take_look
+from gbce.samplers._starts import Starts
+from gbce.search import Sites, find_sites
+from support.boxes import Boxes
+from support.exact import Grid, gaussian_log_prior, midpoints
+from support.laws import close
+from support.tempering import Wells, as_loss, evidence_agrees, hard, posterior_linear, posterior_of, sampled
+
+# --- where climbing from the prior was wrong ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_a_leaf_that_no_candidate_meets_is_found_from_training_rows(seed):
+    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    tree = DecisionTreeRegressor(max_depth=5, min_samples_leaf=5, random_state=0).fit(X, y)
+    space = gbce.Space.infer(X, kinds={"sex": "real"})
+    explainer = gbce.Explainer(tree, X, space=space, prior=gbce.Gaussian(sigma=0.5))
+    explanation = explainer.explain(X.iloc[358], gbce.AtLeast(280), rules=[gbce.MAP()], seed=seed)
+    boxes, target = Boxes.of(tree, 10), explanation.target
+    loss = np.square(np.maximum(280 - boxes.value, 0) / target.scale)
+    sd = 0.5 * np.asarray(explainer.space.scale)
+    log_evidence, success = boxes.posterior(X.iloc[358].to_numpy(float), sd, loss, boxes.value >= 280 - target.tolerance)
+    close(explanation.draws.log_evidence, log_evidence, explanation.draws.log_evidence_se, "log evidence")
+    assert abs(explanation.distribution["success_probability"] - success) < 0.01
+    assert explanation.status == "attainable"
+    assert explanation.diagnostics["sampling"] == Verdict.TRUSTWORTHY
+    assert explanation.n_model_rows < 40_000  # 14,000 to 20,000; tempering from the prior took 400,000
+
+
+def test_a_far_step_behind_a_flat_bulk():
+    def steps(x):
+        return np.where(x[:, 0] > 4.5, 3.0, np.where(x[:, 0] > 0.8, 1.0, 0.0))
+
+    from scipy.stats import norm
+
+    parts = np.array([norm.cdf(0.8), norm.cdf(4.5) - norm.cdf(0.8), norm.sf(4.5)])
+    log_weight = np.log(parts) - 5.0 * np.square(np.array([0.0, 1.0, 3.0]) - 3.0)
+    data = np.random.default_rng(0).normal(size=(300, 2)) * 3
+    explainer = gbce.Explainer(steps, data, space=gbce.Space.real(2), eta=5.0)
+    for seed in range(3):
+        explanation = explainer.explain(np.zeros(2), gbce.Value(3, scale=1, tolerance=0.1), rules=[], seed=seed)
+        evidence_agrees(explanation.draws, logsumexp(log_weight))
+        assert explanation.distribution["success_probability"] > 0.999
+
+
+def test_three_models_that_must_all_agree():
+    models = [lambda x: x[:, 0] + 0.5 * x[:, 1] ** 2, lambda x: x[:, 0] - 0.4 * x[:, 1],
+              lambda x: np.sin(2 * x[:, 0]) + x[:, 1] + 1]  # fmt: skip
+    axes = (midpoints(-7, 7, 700), midpoints(-7, 7, 700))
+    prior = gaussian_log_prior(np.zeros(2), np.eye(2))
+    grid = Grid.of(axes, prior, lambda x: 8.0 * np.max([np.square(model(x) - 2.5) for model in models], axis=0))
+    target = gbce.Value(2.5, scale=1, tolerance=0.1)
+    for seed in range(3):
+        draws = sampled(gbce.SMC(), posterior_of(models, np.zeros(2), target, 8.0, combine="all"), seed)
+        evidence_agrees(draws, grid.log_evidence)
+        change = np.abs(draws.pool.x)
+        got = draws.mean(change)
+        close(got, grid.importance(np.zeros(2)), draws.standard_error(change - got), "importance")
+
+
+def test_four_modes_of_unequal_mass():
+    centres, width = np.zeros((4, 6)), 0.3
+    centres[range(4), range(4)] = [3.0, -3.1, 3.3, 4.0]
+
+    def loss(x):
+        squares = np.square(x[:, None, :] - centres).sum(axis=2)
+        return -logsumexp(-0.5 * squares / width**2, axis=1)
+
+    spread = 1 + width**2
+    log_mass = -3 * np.log(spread / width**2) - 0.5 * np.square(centres).sum(axis=1) / spread
+    for seed in range(3):
+        draws = sampled(gbce.SMC(), posterior_of(loss, np.zeros(6), as_loss(), 1.0), seed)
+        evidence_agrees(draws, logsumexp(log_mass))
+        nearest = np.square(draws.pool.x[:, None, :] - centres).sum(axis=2).argmin(axis=1)
+        for k, share in enumerate(normalise(log_mass)):
+            inside = (nearest == k).astype(float)
+            close(draws.mean(inside), share, draws.standard_error(inside - draws.mean(inside)), f"mode {k}", draws)
+
+
+# --- no bias, stated errors -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [2, 8])
+def test_learning_leaves_no_bias(d):
+    """Draws that count have had no part in the learning: over many seeds errors average out and are as stated."""
+    case = hard(d)
+    posterior = posterior_linear(case)
+    sampler = gbce.SMC(1_000, 500, precision=0.04)
+    z = []
+    for seed in range(60):
+        draws = sampled(sampler, posterior, seed)
+        assert draws.info.looks is not None
+        z.append((draws.log_evidence - case.log_evidence) / draws.log_evidence_se)
+    assert abs(np.mean(z)) < 4.5 / np.sqrt(len(z))
+    assert 0.6 < np.std(z) < 1.4  # of 60 values: 1 within 0.09
+
+
+def test_precision_is_the_size_of_a_run():
+    case = hard(4)
+    rows, errors = [], []
+    for precision in ("quick", 0.02, 0.01):
+        posterior = posterior_linear(case)
+        draws = sampled(gbce.SMC(precision=precision), posterior)
+        reached = draws.pool.reached[:, 0].astype(float)
+        rows.append(posterior.n_rows)
+        errors.append(float(replace(draws, resampled=False).standard_error(reached - draws.mean(reached))))
+    assert rows[0] < rows[1] < rows[2]
+    assert errors[1] < 0.021
+    assert errors[2] < 0.0105
+
+
+@pytest.mark.parametrize("bad", [0, -1, 0.6, "fast", None, np.nan, True])
+def test_bad_precision_is_told(bad):
+    with pytest.raises(ValueError, match="precision must be above 0 and at most 0.5"):
+        gbce.SMC(precision=bad)
+
+
+@pytest.mark.parametrize("bad", [1, -1, 2.5, None])
+def test_one_look_cannot_be_compared(bad):
+    with pytest.raises(ValueError, match="max_looks must be 0 or at least 2"):
+        gbce.SMC(max_looks=bad)
+
+
+# --- verdicts ---------------------------------------------------------------------------------------------------------
+
+
+APART = Wells(3, at=4.5)  # so far apart that the defence of one look does not meet the other well
+
+
+def wells_look(seed, side):
+    """A look at two wells whose search was shown one side only, or both."""
+    posterior = posterior_of(APART.loss, np.zeros(3), as_loss(), 1.0)
+    rng = np.random.default_rng(seed)
+    starts = Starts(posterior, rng, candidates(posterior, rng, 2_000))
+    sites = starts.search()
+    chosen = (np.sign(sites.points.z[:, 0]) == side) | (side == 0)
+    some = Sites(sites.points.take(chosen), sites.height[chosen], sites.slope[chosen], sites.bend[chosen])
+    plain = starts.plain[0].take(np.flatnonzero(np.sign(starts.plain[0].z[:, 0]) == side)) if side else starts.plain[0]
+    return posterior, take_look(posterior, rng, some, plain, 400, 10_000)
+
+
+def test_looks_that_end_in_different_wells_do_not_agree():
+    posterior, left = wells_look(0, -1)
+    _, right = wells_look(1, 1)
+    apart = agreement(posterior.mixture, [left, right])
+    assert not apart.holds
+    assert apart.uncovered > 0.5
+    assert "different places" in apart.describe()
+    (_, one), (_, other) = wells_look(2, 0), wells_look(3, 0)
+    together = agreement(posterior.mixture, [one, other])
+    assert together.holds
+    cover = join_looks([one, other])
+    draws = Draws.weigh(cover.pool, posterior.mixture, posterior.prior, log_base_weights=cover.log_base_weights)
+    evidence_agrees(draws, APART.log_evidence)
+
+
+def test_a_known_point_that_draws_do_not_explain_is_seen():
+    """Candidates near the left well only, and the bottom of the right one, which has 0.7 of the mass."""
+    posterior = posterior_of(Wells(2).loss, np.zeros(2), as_loss(), 1.0)
+    near = Points.evaluate(posterior, np.random.default_rng(0).normal([-2.0, 0.0], 0.35, size=(2_000, 2)))
+
+    def log_density(points):
+        offset = np.square((points.z - [-2.0, 0.0]) / 0.35).sum(axis=1)
+        return np.log(2_000) - 0.5 * offset - 2 * np.log(0.35) + 0.5 * np.square(points.z).sum(axis=1)
+
+    cover = Coverage(near, log_density, -log_density(near))
+    bottoms = Points.evaluate(posterior, np.array([[-2.0, 0.0], [2.0, 0.0]]))
+    assert cover.outweighed(bottoms, posterior.mixture).tolist() == [False, True]
+
+
+def test_a_doubt_is_the_first_reason_for_care():
+    posterior = posterior_linear(hard(2))
+    draws = sampled(gbce.SMC(), posterior)
+    free = ("a", "b")
+    assert Diagnosis.of(draws, posterior.mixture, free).judge().verdict == Verdict.TRUSTWORTHY
+    doubtful = replace(draws, info=replace(draws.info, doubt="a known point was missed"))
+    judgement = Diagnosis.of(doubtful, posterior.mixture, free).judge()
+    assert judgement.verdict == Verdict.CARE
+    assert "because a known point was missed" in judgement.sentence
+
+
+def test_algorithm_one_speaks_of_its_weights_only():
+    data = np.random.default_rng(0).normal(size=(50, 2))
+    explainer = gbce.Explainer(lambda x: x[:, 0], data, sampler=gbce.Importance())
+    explanation = explainer.explain(data[0], gbce.AtLeast(0.5), rules=[], seed=0)
+    assert "as far as weights tell" in explanation.diagnostics["verdict"]
+
+
+def test_nothing_finite_is_met_in_good_order():
+    """Half of the plane has no finite loss: searches and looks keep to the other half."""
+
+    def loss(x):
+        return np.where(x[:, 0] > 0, np.square(x[:, 0] - 3), np.inf)
+
+    wish = gbce.Loss(lambda f: np.where(f > 1e5, np.inf, f), threshold=0.5)
+    posterior = posterior_of(lambda x: np.minimum(loss(x), 1e6), np.zeros(2), wish, 4.0)
+    draws = sampled(gbce.SMC(), posterior)
+    assert (draws.x[:, 0] > 0).all()
+    assert isinstance(draws.info, SamplerInfo)
+
+
+def test_find_sites_without_starts():
+    posterior = posterior_linear(hard(2))
+    rng = np.random.default_rng(0)
+    none = candidates(posterior, rng, 10).take(np.zeros(0, dtype=int))
+    from gbce.search import Memory
+
+    assert len(find_sites(posterior, rng, none, Memory(posterior)).height) == 0
+
+
+def test_other_etas_are_carried_by_draws_around_sites():
+    case = hard(3)
+    draws = sampled(gbce.SMC(), posterior_linear(case))
+    assert draws.info.looks is not None
+    for eta in (0.0, 1.0, 5.0, 10.0, 20.0):
+        again = draws.reweigh(Mixture(eta, np.ones(1)))
+        other = replace(case, eta=eta)
+        assert again.ess > 100
+        if eta:
+            evidence_agrees(again, other.log_evidence)
