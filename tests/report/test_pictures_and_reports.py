@@ -132,7 +132,8 @@ def test_prior_in_the_picture_is_the_prior_and_not_its_proposal():
     prior = gbce.DistancePrior(lambda x, row: 0.5 * np.square(x - row).sum(axis=1), proposal=gbce.Laplace(1.5))
     explainer = gbce.Explainer(lambda x: x[:, 0], data, space=gbce.Space.real(2), prior=prior)
     ax = explainer.explain([0.0, 0.0], gbce.AtLeast(1), rules=[], seed=0).plot.changes()
-    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], 2 * 1.645, rtol=0.05)
+    # a fifth of some 3,000 draws are of the prior: four errors of a 5% quantile of 600 are 0.2; the proposal has 6.9
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], 2 * 1.645, rtol=0.2)
 
 
 def test_long_names_and_sets_leave_room_for_the_picture(tmp_path):

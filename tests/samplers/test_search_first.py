@@ -10,9 +10,10 @@ from sklearn.tree import DecisionTreeRegressor
 
 import gbce
 from gbce._numerics import normalise
-from gbce.draws import Coverage, Draws, Points, SamplerInfo
+from gbce.draws import Draws, Points, SamplerInfo
 from gbce.metrics import Diagnosis, Verdict
 from gbce.posterior import Mixture
+from gbce.samplers._coverage import Coverage
 from gbce.samplers._importance import candidates
 from gbce.samplers._look import agreement, join_looks, take_look
 from gbce.samplers._starts import Starts

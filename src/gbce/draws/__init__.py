@@ -4,10 +4,9 @@ A sampler evaluates a *pool* of points and weighs them; the draws are a selectio
 needs the model: outputs, losses and verdicts of every point are kept, per model.
 """
 
-from gbce.draws._coverage import Coverage, log_target
-from gbce.draws._draws import Draws
+from gbce.draws._draws import Draws, log_target
 from gbce.draws._info import SamplerInfo
 from gbce.draws._points import Points
 from gbce.draws._scene import Scene
 
-__all__ = ["Coverage", "Draws", "Points", "SamplerInfo", "Scene", "log_target"]
+__all__ = ["Draws", "Points", "SamplerInfo", "Scene", "log_target"]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import logsumexp, stdtrit
@@ -10,17 +10,29 @@ from scipy.special import logsumexp, stdtrit
 from gbce._numerics import NORMAL_975, TINY, effective_sample_size, normalise, resample_evenly
 from gbce._numerics import resample as multinomial
 from gbce.base import Array
-from gbce.draws._coverage import Coverage
 from gbce.draws._info import SamplerInfo
 from gbce.draws._points import Points
 from gbce.posterior import Mixture
 from gbce.priors import LocatedPrior
 
-__all__ = ["Draws"]
+__all__ = ["Draws", "log_target"]
 
 _COLUMNS = 16  # figures compared in one block, so that it stays in the processor's cache; results do not hang on it
 _PICKING_ONLY = 1e-9  # share of an error's variance below which the pool's own part is nothing but rounding
 _CONSTANT = 1e-12  # variance relative to the largest square: below it a figure does not vary but for rounding
+
+
+def log_target(mixture: Mixture, points: Points) -> Array:
+    """Log density ``(n,)`` of the posterior against the latent law, unnormalised."""
+    return -mixture.potential(points.loss) - points.log_correction
+
+
+class Covering(Protocol):
+    """What a sampler knows of where the points of its pool were to be expected."""
+
+    def outweighed(self, points: Points, mixture: Mixture) -> Array:
+        """Whether a single draw at each of the points ``(n,)`` would carry too much for the pool to be complete."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +70,7 @@ class Draws:
         learn their moves from each other, because their evidences are then correlated.
     seen : Points, optional
         Further evaluated points that no rule may fall behind: the best that a search has met.
-    coverage : Coverage, optional
+    coverage : Covering, optional
         Where the pool's points were to be expected; not kept in files.
 
     Examples
@@ -80,7 +92,7 @@ class Draws:
     info: SamplerInfo = field(default_factory=SamplerInfo)
     evidence_inflation: float = 1.0
     seen: Points | None = None
-    coverage: Coverage | None = None
+    coverage: Covering | None = None
 
     @classmethod
     def weigh(

@@ -10,6 +10,8 @@ from gbce.posterior import Evaluated, GibbsPosterior
 
 __all__ = ["Points"]
 
+_SAID = (float, float, bool)  # outputs, losses, verdicts
+
 
 @dataclass(frozen=True, eq=False)
 class Points:
@@ -47,8 +49,10 @@ class Points:
         """Place latent points ``(n, m)`` and ask every model about them."""
         placed = posterior.prior.place(z)
         fits = np.isfinite(placed.log_correction)
-        if fits.all():
+        if fits.all() and len(fits):
             said = posterior.evaluate(placed.x)
+        elif not fits.any():
+            said = Evaluated(*(np.zeros((len(z), len(posterior.mixture.weights)), dtype) for dtype in _SAID))
         else:  # rows that break a constraint are not shown to any model, and count for nothing
             some = posterior.evaluate(placed.x[fits])
             said = Evaluated(*(_fill(values, fits) for values in some))

@@ -141,7 +141,7 @@ class Explainer:
         predictors = [as_predictor(one, self.space, batch_rows=batch_rows) for one in models]
         self.predictors = _make_names_distinct(predictors)
         self._neighbours = Neighbours.of(self.data, self.space)
-        self._reference = Reference.of(self.data, self.space.discrete)
+        self._reference = Reference.of(self.data, self.space)
         self.other_models = KnownModels(self.space, self.data)
         self._model_error: dict[str, Any] | None = None
         can = combine == "any" and self.eta_rule is None and len(models) > 1
@@ -193,6 +193,7 @@ class Explainer:
         listed = self.listed_rules(rules)
         x0 = self.space.encode_row(row)
         predictors, target = self.prepare(target, budget)
+        self.prior.at(self.space, x0)  # a prior that cannot be placed is refused before models are asked
         self.ask_about_data(predictors, budget)
         return self.explain_encoded(x0, predictors, target, listed, seed_number(seed), budget)
 
@@ -369,13 +370,15 @@ class Explainer:
 
     def ask_about_data(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
         """Ask models about some rows of the data, once per explainer: those that meet a target show where to search."""
-        self._reference.ask_known(predictors, budget)
+        if getattr(self.sampler, "searches", False):
+            self._reference.ask_known(predictors, budget)
 
     def rows_to_prepare(self, target: Target) -> int:
         """Return how many model rows :meth:`prepare` and :meth:`ask_about_data` take, if nothing was asked before."""
         _require_target(target)
         rows = self._reference.rows_to_compare(self.predictors) if target.reads_classes else 0
-        rows += self._reference.rows_to_know(self.predictors)
+        if getattr(self.sampler, "searches", False):
+            rows += self._reference.rows_to_know(self.predictors)
         return rows + (len(self._reference.rows) if target.needs_spread else 0)
 
     def explain_encoded(
@@ -460,7 +463,7 @@ class Explainer:
         x = x0[None, :]
         said = posterior.ask(x, use_predict=True)
         posterior = replace(posterior, target=posterior.target.bind(said[0]))
-        known = self._reference.known(posterior.predictors)
+        known = self._reference.known(posterior.predictors) if getattr(self.sampler, "searches", False) else None
         if known is not None:
             posterior = replace(posterior, landmarks=known[0], landmark_loss=posterior.read(known[1]).loss)
         zero = np.zeros((1, posterior.prior.dimension))

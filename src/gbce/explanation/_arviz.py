@@ -49,7 +49,7 @@ def _chains(explanation: Explanation) -> Array:
     rng = stream(explanation.seed, REWEIGHTING)
     runs = [np.flatnonzero((draws.groups == j) & (draws.pool_weights > 0)) for j in range(int(draws.groups.max()) + 1)]
     runs = [own for own in runs if len(own)]
-    each = max(len(draws) // len(runs), _SHORTEST_CHAIN)
+    each = max(len(draws) // len(runs), _SHORTEST_CHAIN, len(runs))  # ArviZ takes more chains than draws for a mistake
     picked = [own[resample_evenly(rng, normalise(np.log(draws.pool_weights[own])), each)] for own in runs]
     # points picked twice would stand side by side, and the chain would seem to have stayed there
     return np.array([rng.permutation(one) for one in picked])

@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from gbce.budget import Budget, BudgetSpentError
 from gbce.predictors._estimators import as_classifier, follow_predict
 from gbce.predictors._panel import Panel
 from gbce.predictors._predictor import Predictor
-from gbce.space import deviations
+from gbce.space import Space, deviations
 
 __all__ = ["Reference"]
 
@@ -32,16 +33,16 @@ class Reference:
     """Some rows of the data, and what the models said there."""
 
     rows: Array
-    steps: Array
+    space: Space
     spread: Array | None = None
     classifiers: tuple[Predictor, ...] | None = None
     hasty: bool = False  # whether time was too short to compare the classifiers at all points
     said: dict[tuple[int, bool], Outputs] = field(default_factory=dict)  # by a model's position, and as a classifier
 
     @classmethod
-    def of(cls, data: Array, steps: Array) -> "Reference":
-        """Take evenly spaced rows of data ``(n, d)``; ``steps`` ``(d,)``: which features move in whole steps."""
-        return cls(data[:: max(1, len(data) // _MOST_REFERENCE_ROWS)], steps)
+    def of(cls, data: Array, space: Space) -> "Reference":
+        """Take evenly spaced rows of data ``(n, d)`` of a space."""
+        return cls(data[:: max(1, len(data) // _MOST_REFERENCE_ROWS)], space)
 
     def as_classifiers(self, predictors: tuple[Predictor, ...], budget: Budget) -> tuple[Predictor, ...]:
         """Return the predictors as classifiers that count from zero, their ``predict`` compared once.
@@ -56,7 +57,7 @@ class Reference:
         ready, self.hasty = list(predictors), False
         for k in np.flatnonzero(plain):
             ready[k] = as_classifier(ready[k], Panel((ready[k],), budget).ask(self.rows[:1])[0])
-        points, some = _points_between(self.rows, self.steps), budget.share(_SETUP_SHARE)
+        points, some = _points_between(self.rows, self.space.discrete), budget.share(_SETUP_SHARE)
         for number, k in enumerate(np.flatnonzero(compared)):
             part = some.share(1.0 / (sum(compared) - number)) if short else budget
             (said,) = Panel((ready[k],), part, use_predict=True).ask_some(points)
@@ -76,7 +77,9 @@ class Reference:
 
     def ask_known(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
         """Ask every model about some rows of the data, once; about fewer, or none, where the budget is short."""
-        n = min(_MOST_KNOWN_ROWS, len(self.rows), max(_MOST_KNOWN_ASKED // len(predictors), 1))
+        n = min(_MOST_KNOWN_ROWS, len(self._order), max(_MOST_KNOWN_ASKED // len(predictors), 1))
+        if n == 0:
+            return
         rows = self.rows[self._order[:n]]
         for k, predictor in enumerate(predictors):
             before = self.said.get((k, predictor.classes is not None))
@@ -86,10 +89,14 @@ class Reference:
             with suppress(BudgetSpentError):
                 (self.said[k, predictor.classes is not None],) = Panel((predictor,), part).ask_some(rows)
 
-    @property
+    @cached_property
     def _order(self) -> Array:
-        """An order of the rows in which any first few are spread over all of them."""
-        return stream(0, JUDGING).permutation(len(self.rows))
+        """Rows that are possible in the space, in an order in which any first few are spread over all of them.
+
+        A model need not know what to say of others: bounds and conditions may be its own.
+        """
+        order = stream(0, JUDGING).permutation(len(self.rows))
+        return np.setdiff1d(order, self.space.misfits(self.rows)["row"].to_numpy(int), assume_unique=True)
 
     def rows_to_know(self, predictors: tuple[Predictor, ...]) -> int:
         """Return how many model rows :meth:`ask_known` takes at most, the first time."""

@@ -105,6 +105,11 @@ class Chains:
             raise TypeError(f'Chains: start must be a sampler such as SMC() or the text "prior", not {self.start!r}')
 
     @property
+    def searches(self) -> bool:
+        """Whether the sampler that chains start from begins at rows of the data."""
+        return self.start != "prior" and bool(getattr(self._starter, "searches", False))
+
+    @property
     def kept(self) -> int:
         """Steps of each chain after warm-up."""
         return self.n_steps - (self.n_steps // 2 if self.warmup is None else int(self.warmup))

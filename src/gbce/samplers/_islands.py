@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from gbce.budget import BudgetSpentError
-from gbce.draws import Coverage, Draws, Points
+from gbce.draws import Draws, Points
 from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
 from gbce.samplers._climb import Climb, climb
+from gbce.samplers._coverage import Coverage
 from gbce.samplers._guide import fit_guide
 from gbce.samplers._importance import candidates
 from gbce.samplers._info import SMCInfo

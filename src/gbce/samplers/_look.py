@@ -14,8 +14,9 @@ import numpy as np
 
 from gbce._numerics import effective_sample_size, log_sum_exp, normalise
 from gbce.base import Array
-from gbce.draws import Coverage, Points, log_target
+from gbce.draws import Points, log_target
 from gbce.posterior import GibbsPosterior, Mixture
+from gbce.samplers._coverage import Coverage
 from gbce.samplers._guide import Guide
 from gbce.samplers._lessons import Lessons
 from gbce.samplers._site_laws import guide_around

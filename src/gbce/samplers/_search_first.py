@@ -5,10 +5,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gbce._numerics import MAX_PARETO_K, TINY, pareto_k
+from gbce._numerics import MAX_PARETO_K, TINY, normalise, pareto_k
+from gbce.base import Array
 from gbce.budget import BudgetSpentError
-from gbce.draws import Coverage, Draws, Points
+from gbce.draws import Draws, Points
 from gbce.posterior import GibbsPosterior
+from gbce.priors import LocatedPrior
+from gbce.samplers._coverage import Coverage
 from gbce.samplers._guide import Guide, join_guides
 from gbce.samplers._importance import candidates
 from gbce.samplers._info import SMCInfo
@@ -25,6 +28,7 @@ __all__ = ["SearchFirst"]
 _FEWEST_CANDIDATES = 4  # to go on with: two for each of two searches
 _MOST_FOR_EFFECTIVE = 30  # draws for one effective draw: where a look would need more, points are moved instead
 _CLIMBERS = 20_000  # points that a tempered run starts with, where no budget is set
+_PRIOR_DRAWS = 8_000  # for the prior's own mean changes: they are known to about 1%
 _SITES_SHARE = 0.5  # of these points, those drawn around sites
 
 
@@ -120,7 +124,8 @@ class SearchFirst:
         doubt = self._doubt(cover, agreed, agreements > disagreements)
         info = SMCInfo(sites=len(self._sites), looks=len(self.looks), doubt=doubt)
         base, (mixture, prior) = cover.log_base_weights, (self.posterior.mixture, self.posterior.prior)
-        return replace(Draws.weigh(cover.pool, mixture, prior, log_base_weights=base, info=info), **self._seen(cover))
+        draws = Draws.weigh(cover.pool, mixture, prior, log_base_weights=base, info=info)
+        return replace(draws, prior_change=_prior_change(prior, self.rng), **self._seen(cover))
 
     def _look(self, number: int) -> Look | None:
         """Search, unless that was done before, learn laws around the sites, and draw; nothing where laws do not fit."""
@@ -239,6 +244,12 @@ def _count_missed(n: int) -> str | None:
     """Say how many known points the draws do not explain."""
     many = n > 1
     return f"{n} known point{'s' * many} of high density lie{'s' * (not many)} where draws do not come" if n else None
+
+
+def _prior_change(prior: LocatedPrior, rng: np.random.Generator) -> Array:
+    """Mean size of each feature's change ``(d,)`` under the prior: it needs no model, and looks have few points of it."""
+    placed = prior.place(rng.standard_normal((_PRIOR_DRAWS, prior.dimension)))
+    return normalise(-placed.log_correction) @ prior.change(placed.x)
 
 
 def _cover_of_prior(posterior: GibbsPosterior, first: Points) -> Coverage:

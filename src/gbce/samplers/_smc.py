@@ -84,6 +84,11 @@ class SMC:
             raise ValueError(f'SMC: precision must be above 0 and at most 0.5, or "quick", not {self.precision!r}')
 
     @property
+    def searches(self) -> bool:
+        """Whether it begins at rows of the data, so that models have to be asked about some of them."""
+        return self.max_looks > 0 and self.landmarks
+
+    @property
     def n_effective(self) -> float:
         """Effective draws that the precision asks for."""
         precision = _QUICK if isinstance(self.precision, str) else float(self.precision)

@@ -117,7 +117,8 @@ class Starts:
             return np.zeros((0, posterior.prior.dimension)), np.zeros(0)
         if loss is not None:
             z, potential = posterior.prior.locate(rows), posterior.mixture.potential(loss)
-            best = np.argsort(potential + posterior.prior.cost(rows), kind="stable")[:_BEST_KNOWN]
+            with np.errstate(over="ignore"):
+                best = np.argsort(potential + posterior.prior.cost(rows), kind="stable")[:_BEST_KNOWN]
             self._evaluate(z[best])  # no rule may end worse than a known row
             return z, potential
         n = posterior.affords(min(len(rows), _MOST_KNOWN))

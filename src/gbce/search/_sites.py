@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gbce._numerics import HUGE
+from gbce._numerics import HUGE, TINY
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.draws import Points
@@ -43,6 +43,7 @@ _ROWS_FOR_FIRST_STEP, _LEAST_SLOPED = 600, 24
 _LENGTHS = np.array([2.0, 1.0, 0.5, 0.2, 0.05])  # of a Newton step, tried in one call
 _SLOPE = 1e-4  # a difference that tells a slope: many models round to single precision
 _BEND = 0.5  # deviations aside, to see how wide a site is
+_FARTHEST = 100.0  # latent deviations that a step may lead to: nothing beyond has a density that can be told from zero
 _LEAST_POTENTIAL = 1e-6  # so that nothing is divided by zero
 _REMEMBERED = 32  # points of each kind that are kept: of low objective, and cheap ones that reach the target
 
@@ -207,6 +208,7 @@ def _descend_slopes(ask: _Asking, now: Points, height: Array, steps: int) -> tup
             break
         potential = height[active] - 0.5 * np.square(here.z).sum(axis=1)
         trial = here.z + _LENGTHS[:, None, None] * _newton_step(here.z, slope, potential)
+        trial = np.clip(trial, -_FARTHEST, _FARTHEST)
         tried, heights = ask(trial.reshape(-1, here.z.shape[1]))
         after, lower = _take_lower(here, height[active], tried, heights.reshape(len(_LENGTHS), -1))
         gain = height[active] - lower
@@ -217,10 +219,12 @@ def _descend_slopes(ask: _Asking, now: Points, height: Array, steps: int) -> tup
 
 def _newton_step(z: Array, slope: Array, potential: Array) -> Array:
     """Solve ``(I + g g' / 2P) step = -(z + g)`` for each point ``(k, m)``."""
-    along = 1.0 / np.maximum(2 * potential, _LEAST_POTENTIAL)
-    uphill = z + slope
-    share = along * (slope * uphill).sum(axis=1) / (1 + along * np.square(slope).sum(axis=1))
-    return share[:, None] * slope - uphill
+    steepness = np.linalg.norm(slope, axis=1, keepdims=True)
+    direction, uphill = slope / steepness, z + slope
+    with np.errstate(over="ignore"):  # a potential of extreme strength
+        bend = steepness * (steepness / np.maximum(2 * potential, _LEAST_POTENTIAL)[:, None])
+    along = (direction * uphill).sum(axis=1, keepdims=True) / (1 + 1 / np.maximum(bend, TINY))
+    return along * direction - uphill
 
 
 def _slopes(ask: _Asking, points: Points) -> Array:

@@ -46,7 +46,7 @@ class OtherModels:
         """Wrap one model, a list of them or a posterior over models; ``data`` ``(n, d)`` is encoded."""
         listed = as_models(models, "models")
         predictors = tuple(as_predictor(model, space) for model in listed)
-        return cls(listed, predictors, _weights_of(models, len(listed)), Reference.of(data, space.discrete))
+        return cls(listed, predictors, _weights_of(models, len(listed)), Reference.of(data, space))
 
     def match(self, models: Any) -> "OtherModels | None":
         """Return these with the weights that ``models`` have now, if they are the very same ones."""

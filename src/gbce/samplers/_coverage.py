@@ -7,19 +7,14 @@ import numpy as np
 from scipy.special import logsumexp
 
 from gbce.base import Array
-from gbce.draws._points import Points
+from gbce.draws import Points, log_target
 from gbce.posterior import Mixture
 
-__all__ = ["Coverage", "log_target"]
+__all__ = ["Coverage"]
 
 # Of all mass that was found: a point at which a single draw would carry more lies where the pool has next to nothing
 # though there is something. With a thousand effective draws, one of them carries about 0.1%; chosen by hand.
 _OUTWEIGHS = 0.05
-
-
-def log_target(mixture: Mixture, points: Points) -> Array:
-    """Log density ``(n,)`` of the posterior against the latent law, unnormalised."""
-    return -mixture.potential(points.loss) - points.log_correction
 
 
 @dataclass(frozen=True, eq=False)
