@@ -141,7 +141,7 @@ def test_one_look_cannot_be_compared(bad):
 # --- verdicts ---------------------------------------------------------------------------------------------------------
 
 
-APART = Wells(3, at=4.5)  # so far apart that the defence of one look does not meet the other well
+APART = Wells(3, at=6.0)  # so far apart that the defence of one look does not meet the other well
 
 
 def wells_look(seed, side):

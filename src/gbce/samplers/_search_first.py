@@ -79,7 +79,7 @@ class SearchFirst:
             self.starts = Starts(posterior, self.rng, self.first)
             self.found += [self.starts.search(), self.starts.search()]
             cover = _cover_of_prior(posterior, self.first)
-            missed = cover.unexplained(self._sites, posterior.mixture).any()
+            missed = cover.unexplained(self._known, posterior.mixture).any()
             if enough and not missed:
                 return replace(plain, info=SMCInfo(complete=self.complete, sites=len(self._sites)), **self._seen(cover))
             drawn = self._look_until_agreed()
@@ -161,8 +161,9 @@ class SearchFirst:
     @property
     def _known(self) -> Points:
         """Every point that the draws must explain."""
-        kept = [] if self.starts is None or self.starts.memory.kept is None else [self.starts.memory.kept]
-        return Points.join([*kept, *(sites.points for sites in self.found)])
+        others = [] if self.starts is None else [self.starts.memory.kept, self.starts.known]
+        found = [sites.points for sites in self.found]
+        return Points.join([*(points for points in others if points is not None), *found])
 
     def _missed_by(self, cover: Coverage) -> Points:
         """Return known points that lie where draws do not come though there is mass."""
