@@ -5,13 +5,15 @@ import numpy as np
 from gbce.base import Array
 from gbce.draws import Scene
 from gbce.posterior import GibbsPosterior
+from gbce.search import StepsFromRow
 
-__all__ = ["propose_around"]
+__all__ = ["propose_around", "propose_nearer"]
 
 # Chosen by hand, on the cases of benchmarks/races.py; half and twice as many of each kind gained about as much.
 _BACK = 3  # one of so many proposals goes towards the row
 _LENGTHS = np.array([0.25, 0.5, 1.0])  # of a difference of two good candidates, or of the way to the row
 _MOVING = 0.5  # of the free features, in each proposal, and at least one
+_PARTS = np.array([0.5, 0.7, 0.8, 0.9, 0.95])  # of the way from the row that all changes together are drawn back to
 
 
 def propose_around(scene: Scene, posterior: GibbsPosterior, x: Array, field: Array, n: int, size: float) -> Array:
@@ -38,3 +40,22 @@ def propose_around(scene: Scene, posterior: GibbsPosterior, x: Array, field: Arr
     good = space.admissible(rows, x0) & space.changed(rows, x).any(axis=1)
     rows = np.unique(rows[good], axis=0)
     return rows[posterior.prior.cost(rows) <= posterior.prior.cost(field).max()] if len(rows) else rows
+
+
+def propose_nearer(scene: Scene, x: Array, n: int) -> Array:
+    """Return at most ``n`` admissible points ``(k, d)`` that are nearer to the row than ``x`` ``(d,)``, nearest first.
+
+    One change is drawn back, in part or altogether, or all of them are in part. Of more than ``n`` such points some are
+    taken that are much nearer and some that are a little.
+    """
+    space, x0 = scene.space, scene.x0
+    steps = StepsFromRow(space, x0, {int(j): np.zeros(0) for j in scene.free})
+    with np.errstate(invalid="ignore"):
+        drawn = x0 + _PARTS[:, None] * (x - x0)
+    drawn = space.project(np.where(space.unordered | np.isnan(drawn), x, drawn), x0)
+    drawn = drawn[space.admissible(drawn, x0)]
+    rows = np.unique(np.vstack([steps.draw_back(x[None, :]).x, drawn]), axis=0)
+    distance = scene.distance(rows)
+    nearer = np.flatnonzero(distance < scene.distance(x[None, :]))
+    nearer = nearer[np.argsort(distance[nearer], kind="stable")]
+    return rows[nearer[np.arange(n) * len(nearer) // n]] if len(nearer) > n else rows[nearer]

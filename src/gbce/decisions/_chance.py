@@ -1,101 +1,42 @@
-"""Decisions for a recommendation that is carried out only approximately (Section 2.5.1 c of the paper)."""
+"""The nearest point that keeps its promise under execution noise."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from gbce._numerics import SHARE_ROUNDING, first_of_least
 from gbce._validation import require_counts, require_finite
 from gbce.base import Array, Choice, Rule
 from gbce.budget import BudgetSpentError
+from gbce.decisions._beyond import propose_nearer
+from gbce.decisions._risk import UnderNoise, count_affordable, pick_draws, require_across, require_switch
 from gbce.decisions._trials import Trials
 from gbce.draws import Scene
-from gbce.metrics import Noise, evaluate_under_noise, offsets, require_noise
-from gbce.posterior import GibbsPosterior
+from gbce.metrics import Noise, require_noise
 from gbce.space import Space
 
-__all__ = ["CVaR", "ChanceConstrained"]
+__all__ = ["ChanceConstrained"]
 
-# How ChanceConstrained spends model rows. All four were chosen by hand; the trials keep the promise, whatever
-# these are.
+# How model rows are spent. All of these were chosen by hand; the trials keep the promise, whatever these are.
 _FIRST_BLOCK = 50  # candidates in the first call; each later call takes as many as all before it and this many more
-_PROMISING_AT_ONCE = 16  # promising ones that are looked at more closely in one call
-_N_FALLBACKS = 20  # that are compared under n_confirm copies if none holds
+_GLANCE = 0.25  # of n_perturb: copies of every candidate; those that may hold get the others
+_AT_ONCE, _PROMISING_AT_ONCE = 8, 4  # candidates that get all n_perturb copies in one call, and n_confirm copies
+# If none holds: so many get all n_perturb copies, the best of them a quarter of n_confirm, the best of these all.
+_FALLBACKS, _CONFIRMED_IN_PART, _CONFIRMED = 60, 20, 5
 _TRIAL_COPIES = 4  # times n_confirm: with fewer copies a candidate must exceed the promise by more to pass
-
-
-@dataclass(frozen=True)
-class CVaR(Rule):
-    """The draw whose loss under execution noise is least in its worst cases.
-
-    For each candidate the mean of the losses at or above their ``tau``-quantile is taken over perturbed copies, the
-    same perturbations for every candidate. With several models the loss is the one their combination stands for,
-    ``potential / eta``, or every model's own.
-
-    Parameters
-    ----------
-    tau : float
-        The upper ``1 - tau`` share counts.
-    noise : number, sequence, mapping or function, optional
-        Execution noise D_r, see :class:`gbce.Evaluation`, whose noise is used when left open.
-    n_perturb : int
-        Perturbed copies of each candidate.
-    max_candidates : int
-        Distinct draws that are tried, picked at random.
-    across : {"combined", "models"}
-        Over what the worst cases are taken: over perturbed copies, with the models combined to one loss; or over
-        perturbed copies and models jointly, each model with its weight.
-
-    Examples
-    --------
-    >>> CVaR(tau=0.95).label
-    'CVaR(tau=0.95)'
-    """
-
-    asks_model: ClassVar[bool] = True
-
-    tau: float = 0.9
-    noise: Noise | None = None
-    n_perturb: int = 64
-    max_candidates: int = 800
-    across: Literal["combined", "models"] = "combined"
-
-    def __post_init__(self) -> None:
-        _require_across(self, "combined")
-        require_finite(self, "tau")
-        if not 0 <= self.tau < 1:
-            raise ValueError(f"CVaR: tau must be at least 0 and below 1, not {self.tau!r}")
-        require_counts(self, "n_perturb", "max_candidates")
-
-    def check_space(self, space: Space) -> None:
-        """Refuse noise that does not fit the features."""
-        require_noise(self.noise, space)
-
-    def choose(self, scene: Scene) -> Choice:
-        """Choose; ties go to the smaller distance from the row."""
-        posterior = scene.model(self)
-        candidates = pick_draws(scene, _count_affordable(posterior, self.max_candidates, self.n_perturb))
-        x = scene.draws.pool.x[candidates]
-        shifts = offsets(scene.noise if self.noise is None else self.noise, scene.space, scene.rng, self.n_perturb)
-        loss = evaluate_under_noise(posterior, scene.space, x, shifts).loss
-        if self.across == "models":
-            weights = np.tile(scene.mixture.weights, self.n_perturb)
-            risk = tail_mean(loss.reshape(len(x), -1), self.tau, weights / weights.sum())
-        else:
-            combined = scene.mixture.effective_loss(loss.reshape(-1, loss.shape[2])).reshape(loss.shape[:2])
-            risk = tail_mean(combined, self.tau)
-        return scene.pick(candidates[first_of_least(risk, scene.distance(x))])
+# Of the search towards the row: rounds, points in each, how many of these get all n_perturb copies; and the part of
+# n_confirm copies under which the points that it went through are compared before one is tried.
+_SEARCHES, _PROPOSED, _LOOKED_AT, _COMPARED = 4, 24, 6, 0.5
 
 
 @dataclass(frozen=True)
 class ChanceConstrained(Rule):
-    """The draw nearest to the row that reaches the target and still does so with the given probability under noise.
+    """The nearest point that reaches the target and still does so with the given probability under noise.
 
     Candidates are draws that reach the target as they are, by the first model's own decision. They are gone through
     from the nearest outwards. One that looks promising under a few perturbations and under many is tested under fresh
     ones, because the best of several noisy estimates is too good to be true: the lower confidence bound of its
-    success must be the given probability or more.
+    success must be the given probability or more. From the first draw that holds, the search goes on towards the row.
 
     Parameters
     ----------
@@ -113,6 +54,9 @@ class ChanceConstrained(Rule):
         Whose verdicts count: the first model's; or those of all models on every copy, each with its weight.
     confidence : float
         That the chosen point keeps the promise, over all trials together.
+    refine : bool
+        Whether to draw changes back towards the row as long as the promise holds, for a few thousand model rows.
+        Otherwise the answer is a draw.
 
     Notes
     -----
@@ -138,51 +82,86 @@ class ChanceConstrained(Rule):
     max_candidates: int = 800
     across: Literal["first", "models"] = "first"
     confidence: float = 0.95
+    refine: bool = True
 
     def __post_init__(self) -> None:
-        _require_across(self, "first")
+        require_across(self, "first")
         require_finite(self, "probability", "confidence")
         if not 0 < self.probability <= 1:
             raise ValueError(f"ChanceConstrained: probability must be above 0, at most 1, not {self.probability!r}")
         if not 0 < self.confidence < 1:
             raise ValueError(f"ChanceConstrained: confidence must lie between 0 and 1, not {self.confidence!r}")
         require_counts(self, "n_perturb", "n_confirm", "max_candidates")
+        require_switch(self, "refine")
 
     def check_space(self, space: Space) -> None:
         """Refuse noise that does not fit the features."""
         require_noise(self.noise, space)
 
     def choose(self, scene: Scene) -> Choice:
-        """Choose the nearest candidate that holds."""
+        """Choose the nearest candidate that holds, or a point on its way to the row."""
         posterior = scene.model(self)
         where, weight, reaching = _find_candidates(scene)
         # each is looked at once; as much again is left for confirming
-        most = _count_affordable(posterior, self.max_candidates, 2 * self.n_perturb)
+        most = count_affordable(posterior, self.max_candidates, 2 * self.n_perturb)
         candidates = pick_draws(scene, most, where, weight)
         candidates = candidates[np.argsort(scene.distance(scene.draws.pool.x[candidates]), kind="stable")]
-        noise = scene.noise if self.noise is None else self.noise
-        noisy = _NoisyCandidates(scene, posterior, noise, first_only=self.across == "first")
-        few, many = np.split(noisy.draw_offsets(self.n_perturb + self.n_confirm), [self.n_perturb])
-        copies = _TRIAL_COPIES * self.n_confirm
-        risk = 1.0 - self.confidence
-        trials = Trials(lambda which: noisy.fresh_success(which, copies), self.probability, risk, copies)
-        looks = np.zeros(0)
-        while len(looks) < len(candidates):
-            block = candidates[len(looks) : 2 * len(looks) + _FIRST_BLOCK]
-            share = noisy.success(block, few)
-            looks = np.concatenate([looks, share])
-            worth = trials.worth
-            hopeful = block[share >= worth - np.sqrt(worth * (1 - worth) / self.n_perturb)]
-            held = _find_holding(noisy, trials, hopeful, many) if reaching else None
+        noisy = UnderNoise(scene, posterior, self.noise, first_only=self.across == "first")
+        looks = _Looks.of(noisy, scene.draws.pool.x[candidates], self.n_perturb, self.n_confirm)
+        trials = self._trials(noisy, looks.x)
+        for block in _blocks(len(candidates)):
+            hopeful = looks.glance(block, trials.worth)
+            held = looks.find_holding(hopeful, trials) if reaching else None
             if held is not None:
-                return scene.pick(np.array(held), self._proof_note(trials.enough))
-        most = _count_affordable(posterior, _N_FALLBACKS + 1, self.n_confirm)
-        best_few = candidates[np.sort(np.argsort(-looks, kind="stable")[: min(most, _N_FALLBACKS)])]
-        accepted = noisy.keep_accepted(best_few) if reaching else best_few[:0]
-        best_few = accepted if len(accepted) else best_few
-        winner = int(best_few[np.argmax(noisy.success(best_few, many))])  # the first of equals is the nearest
-        fresh, _ = noisy.fresh_success(winner, copies)
-        return scene.pick(np.array(winner), self._shortfall_note(len(candidates), len(accepted) > 0, fresh))
+                nearer = self._draw_nearer(noisy, trials, looks.x[held]) if self.refine else None
+                note = self._proof_note(trials.enough)
+                return scene.pick(candidates[[held]], note) if nearer is None else Choice(nearer[None, :], note=note)
+        winner, accepted = looks.find_fallback(reaching)
+        fresh, _ = _fresh_success(noisy, looks.x[winner], _TRIAL_COPIES * self.n_confirm)
+        return scene.pick(candidates[[winner]], self._shortfall_note(len(candidates), accepted, fresh))
+
+    def _trials(self, noisy: UnderNoise, x: Array, earlier: Trials | None = None) -> Trials:
+        """Return trials of points ``(k, d)``, which go on where earlier ones ended: their risk is spent."""
+        return Trials(
+            lambda which, copies: _fresh_success(noisy, x[which], copies),
+            self.probability,
+            1.0 - self.confidence,
+            _TRIAL_COPIES * self.n_confirm,
+            done=0 if earlier is None else earlier.done,
+        )
+
+    def _draw_nearer(self, noisy: UnderNoise, trials: Trials, x: Array) -> Array | None:
+        """Return a point nearer to the row than ``x`` ``(d,)``, which holds, that holds as well, if one is found."""
+        most = _SEARCHES * (_PROPOSED + _LOOKED_AT) * self.n_perturb + _TRIAL_COPIES * self.n_confirm
+        if not trials.possible or noisy.posterior.affords(most) < most:
+            return None
+        way = [x]
+        try:
+            while len(way) <= _SEARCHES:
+                near = self._step_nearer(noisy, trials.worth, way[-1])
+                if near is None:
+                    break
+                way.append(near)
+            found = np.array(way[:0:-1]).reshape(-1, len(x))  # the nearest first, without the start
+            if len(found) == 0:
+                return None
+            share = noisy.success(found, noisy.draw_offsets(max(int(_COMPARED * self.n_confirm), 1)))
+            held = self._trials(noisy, found, trials).first_to_hold(np.arange(len(found)), share)
+        except BudgetSpentError:
+            return None
+        return None if held is None else found[held]
+
+    def _step_nearer(self, noisy: UnderNoise, worth: float, x: Array) -> Array | None:
+        """Return the nearest of some points on the way from ``x`` ``(d,)`` to the row that looks as if it held."""
+        near = propose_nearer(noisy.scene, x, _PROPOSED)
+        near = near[_accepted(noisy, near)]
+        if len(near) == 0:
+            return None
+        looks = _Looks.of(noisy, near, self.n_perturb, 0)
+        hopeful = looks.glance(slice(0, len(near)), worth)[:_LOOKED_AT]
+        looks.look(hopeful)
+        good = hopeful[looks.share[hopeful] >= worth]
+        return near[good[0]] if len(good) else None
 
     def _proof_note(self, shown: float) -> str:
         """Say so where a trial without a failure shows less than what is promised."""
@@ -207,37 +186,124 @@ class ChanceConstrained(Rule):
         )
 
 
-@dataclass(frozen=True)
-class _NoisyCandidates:
-    """Candidates, by their positions in the pool, under execution noise."""
+@dataclass
+class _Looks:
+    """Shares of successes of candidates, the nearest first, under copies that are the same for all of them.
 
-    scene: Scene
-    posterior: GibbsPosterior
-    noise: Noise
-    first_only: bool
+    Parameters
+    ----------
+    noisy : UnderNoise
+        The models under noise.
+    x : array of shape (k, d)
+        Candidates.
+    few, many : array of shape (n, d)
+        Offsets of a first look, and of a closer one.
+    n_glance : int
+        How many of the few every candidate gets.
+    share : array of shape (k,)
+        Of successes, under as many of the few as a candidate got.
+    full : bool array of shape (k,)
+        Whether a candidate got all of the few.
+    """
 
-    def draw_offsets(self, n: int) -> Array:
-        """Draw ``n`` offsets."""
-        return offsets(self.noise, self.scene.space, self.scene.rng, n)
+    noisy: UnderNoise
+    x: Array
+    few: Array
+    many: Array
+    n_glance: int
+    share: Array
+    full: Array
 
-    def success(self, which: Array, shifts: Array) -> Array:
-        """Return the share of successes of each candidate ``(k,)`` under the same offsets."""
-        x = self.scene.draws.pool.x[which]
-        reached = evaluate_under_noise(self.posterior, self.scene.space, x, shifts, first_only=self.first_only).reached
-        return reached[:, :, 0].mean(axis=1) if self.first_only else reached.mean(axis=1) @ self.scene.mixture.weights
+    @classmethod
+    def of(cls, noisy: UnderNoise, x: Array, n_few: int, n_many: int) -> "_Looks":
+        """Draw offsets for candidates ``(k, d)``."""
+        few, many = np.split(noisy.draw_offsets(n_few + n_many), [n_few])
+        n_glance = max(int(_GLANCE * n_few), 1)
+        return cls(noisy, x, few, many, n_glance, np.zeros(len(x)), np.full(len(x), n_glance == n_few))
 
-    def fresh_success(self, which: int, copies: int) -> tuple[float, int]:
-        """Return one candidate's share under offsets of its own, and how many there were within the budget."""
-        n = _count_affordable(self.posterior, copies, 1)
-        return float(self.success(np.array([which]), self.draw_offsets(n))[0]), n
+    def glance(self, block: slice, worth: float) -> Array:
+        """Look at a block of candidates under a few copies; return the positions of those that may be worth more."""
+        self.share[block] = self.noisy.success(self.x[block], self.few[: self.n_glance])
+        where = np.arange(len(self.x))[block]
+        return where[self.share[where] >= _hope(worth, self.n_glance)]
 
-    def keep_accepted(self, which: Array) -> Array:
-        """Return those that the first model accepts by its own decision, which is asked for where it may differ."""
-        first = self.posterior.predictors[0]
-        if len(which) == 0 or first.questions(use_predict=True) == first.questions():
-            return which
-        said = self.posterior.ask(self.scene.draws.pool.x[which], use_predict=True, models=1)
-        return which[self.posterior.read(said).reached[:, 0]]
+    def look(self, which: Array) -> None:
+        """Look at candidates under all of the few copies."""
+        which = which[~self.full[which]]
+        if len(which):
+            n, had = len(self.few), self.n_glance
+            more = self.noisy.success(self.x[which], self.few[had:])
+            self.share[which] = (had * self.share[which] + (n - had) * more) / n
+            self.full[which] = True
+
+    def find_holding(self, hopeful: Array, trials: Trials) -> int | None:
+        """Return the first of the hopeful candidates that holds under many copies and in a trial."""
+        for start in range(0, len(hopeful), _AT_ONCE):
+            some = hopeful[start : start + _AT_ONCE]
+            self.look(some)
+            some = some[self.share[some] >= _hope(trials.worth, len(self.few))]
+            for at in range(0, len(some), _PROMISING_AT_ONCE):
+                near = some[at : at + _PROMISING_AT_ONCE]
+                # one more, for the trial
+                near = near[: count_affordable(self.noisy.posterior, len(near) + 1, len(self.many))]
+                share = self.noisy.success(self.x[near], self.many)
+                good = share >= trials.worth
+                good[good] = _accepted(self.noisy, self.x[near[good]], known=True)
+                held = trials.first_to_hold(near[good], share[good])
+                if held is not None:
+                    return held
+        return None
+
+    def find_fallback(self, reaching: bool) -> tuple[int, bool]:
+        """Return the candidate that succeeds most often, the nearest of equals, and whether the model accepts it."""
+        best = self._best(np.arange(len(self.x)), self.share, _FALLBACKS)
+        self.look(best[: self.noisy.posterior.affords(len(best) * len(self.few)) // len(self.few)])
+        most = count_affordable(self.noisy.posterior, _CONFIRMED_IN_PART + 1, len(self.many))
+        best = self._best(best, self.share[best], min(most, _CONFIRMED_IN_PART))
+        accepted = best[_accepted(self.noisy, self.x[best], known=True)] if reaching else best[:0]
+        best = accepted if len(accepted) else best
+        part = max(len(self.many) // 4, 1)
+        share = self.noisy.success(self.x[best], self.many[:part])
+        if len(best) > 1 and part < len(self.many):
+            few = np.isin(best, self._best(best, share, _CONFIRMED))
+            more = self.noisy.success(self.x[best[few]], self.many[part:])
+            best, share = best[few], part * share[few] + (len(self.many) - part) * more
+        return int(best[np.argmax(share)]), len(accepted) > 0
+
+    @staticmethod
+    def _best(which: Array, share: Array, most: int) -> Array:
+        """Return those of candidates with the greatest shares, in their order."""
+        return which[np.sort(np.argsort(-share, kind="stable")[:most])]
+
+
+def _blocks(n: int) -> list[slice]:
+    """Return slices of ``n`` candidates, each with as many as all before it and a few more."""
+    ends = [0]
+    while ends[-1] < n:
+        ends.append(min(2 * ends[-1] + _FIRST_BLOCK, n))
+    return [slice(start, stop) for start, stop in zip(ends, ends[1:], strict=False)]
+
+
+def _hope(worth: float, n: int) -> float:
+    """Return the share of ``n`` copies from which a candidate may be worth a trial: one standard error less."""
+    return worth - float(np.sqrt(worth * (1 - worth) / n))
+
+
+def _fresh_success(noisy: UnderNoise, x: Array, copies: int) -> tuple[float, int]:
+    """Return the share of successes of one point ``(d,)`` under offsets of its own, as many as the budget allows."""
+    n = count_affordable(noisy.posterior, copies, 1)
+    return float(noisy.success(x[None, :], noisy.draw_offsets(n))[0]), n
+
+
+def _accepted(noisy: UnderNoise, x: Array, *, known: bool = False) -> Array:
+    """Whether the first model accepts points ``(k, d)`` by its own decision: ``(k,)``.
+
+    Of points ``known`` to reach the target it is asked only where its decision may differ from what was read off them.
+    """
+    first = noisy.posterior.predictors[0]
+    if len(x) == 0 or (known and first.questions(use_predict=True) == first.questions()):
+        return np.ones(len(x), dtype=bool)
+    return noisy.posterior.read(noisy.posterior.ask(x, use_predict=True, models=1)).reached[:, 0]
 
 
 def _find_candidates(scene: Scene) -> tuple[Array, Array, bool]:
@@ -252,55 +318,3 @@ def _find_candidates(scene: Scene) -> tuple[Array, Array, bool]:
     if reached.any():
         return np.flatnonzero(reached), np.full(int(reached.sum()), 1.0), True
     return where, weight, False
-
-
-def _find_holding(noisy: _NoisyCandidates, trials: Trials, hopeful: Array, many: Array) -> int | None:
-    """Return the first of the hopeful candidates, the nearest first, that holds under many copies and in a trial."""
-    for start in range(0, len(hopeful), _PROMISING_AT_ONCE):
-        near = hopeful[start : start + _PROMISING_AT_ONCE]
-        near = near[: _count_affordable(noisy.posterior, len(near) + 1, len(many))]  # one more, for the trial
-        share = noisy.success(near, many)
-        accepted = noisy.keep_accepted(near[share >= trials.worth])
-        held = trials.first_to_hold(accepted, share[np.isin(near, accepted)])
-        if held is not None:
-            return held
-    return None
-
-
-def _count_affordable(posterior: GibbsPosterior, most: int, rows_each: int) -> int:
-    """Return how many candidates the budget allows, up to ``most``."""
-    n = posterior.affords(most * rows_each) // rows_each
-    if n == 0:
-        raise BudgetSpentError(f"one candidate takes {rows_each} model rows: raise max_model_rows or time_budget")
-    return n
-
-
-def tail_mean(loss: Array, tau: float, weights: Array | None = None) -> Array:
-    """Mean of the losses ``(k, n)`` at or above their tau-quantile, with weights ``(n,)`` if they differ: ``(k,)``.
-
-    The quantile is the smallest loss with at least a share ``tau`` of the weights at or below it.
-    """
-    weights = np.ones(loss.shape[1]) if weights is None else weights
-    loss, weights = loss[:, weights > 0], weights[weights > 0]
-    order = np.argsort(loss, axis=1, kind="stable")
-    ordered, weight = np.take_along_axis(loss, order, axis=1), weights[order]
-    place = (np.cumsum(weight, axis=1) < tau * weights.sum() - SHARE_ROUNDING).sum(axis=1)
-    var = np.take_along_axis(ordered, np.minimum(place, loss.shape[1] - 1)[:, None], axis=1)
-    weight = np.where(ordered >= var, weight, 0.0)
-    return (np.where(weight > 0, ordered, 0.0) * weight).sum(axis=1) / weight.sum(axis=1)
-
-
-def _require_across(rule: "CVaR | ChanceConstrained", default: str) -> None:
-    if rule.across not in (default, "models"):
-        raise ValueError(f"{type(rule).__name__}: across must be {default!r} or 'models', not {rule.across!r}")
-
-
-def pick_draws(scene: Scene, most: int, where: Array | None = None, weight: Array | None = None) -> Array:
-    """Pool positions of at most ``most`` distinct draws, or of ``where``, at random in proportion to their weights."""
-    if where is None or weight is None:
-        where, weight = scene.draws.distinct
-    if len(where) <= most:
-        return where
-    # Efraimidis and Spirakis (2006): sampling without replacement in proportion to the weights
-    keys = np.log(scene.rng.random(len(where))) / weight
-    return np.sort(where[np.argsort(-keys, kind="stable")[:most]])
