@@ -1,6 +1,7 @@
 """The nearest point that keeps its promise under execution noise."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -9,6 +10,7 @@ from gbce._validation import require_counts, require_finite
 from gbce.base import Array, Choice, Rule
 from gbce.budget import BudgetSpentError
 from gbce.decisions._beyond import propose_nearer
+from gbce.decisions._looks import Looks, accepts, fresh_success
 from gbce.decisions._risk import UnderNoise, count_affordable, pick_draws, require_across, require_switch
 from gbce.decisions._trials import Trials
 from gbce.draws import Scene
@@ -19,10 +21,6 @@ __all__ = ["ChanceConstrained"]
 
 # How model rows are spent. All of these were chosen by hand; the trials keep the promise, whatever these are.
 _FIRST_BLOCK = 50  # candidates in the first call; each later call takes as many as all before it and this many more
-_GLANCE = 0.25  # of n_perturb: copies of every candidate; those that may hold get the others
-_AT_ONCE, _PROMISING_AT_ONCE = 8, 4  # candidates that get all n_perturb copies in one call, and n_confirm copies
-# If none holds: so many get all n_perturb copies, the best of them a quarter of n_confirm, the best of these all.
-_FALLBACKS, _CONFIRMED_IN_PART, _CONFIRMED = 60, 20, 5
 _TRIAL_COPIES = 4  # times n_confirm: with fewer copies a candidate must exceed the promise by more to pass
 # Of the search towards the row: rounds, points in each, how many of these get all n_perturb copies; and the part of
 # n_confirm copies under which the points that it went through are compared before one is tried.
@@ -107,7 +105,7 @@ class ChanceConstrained(Rule):
         candidates = pick_draws(scene, most, where, weight)
         candidates = candidates[np.argsort(scene.distance(scene.draws.pool.x[candidates]), kind="stable")]
         noisy = UnderNoise(scene, posterior, self.noise, first_only=self.across == "first")
-        looks = _Looks.of(noisy, scene.draws.pool.x[candidates], self.n_perturb, self.n_confirm)
+        looks = Looks.of(noisy, scene.draws.pool.x[candidates], self.n_perturb, self.n_confirm)
         trials = self._trials(noisy, looks.x)
         for block in _blocks(len(candidates)):
             hopeful = looks.glance(block, trials.worth)
@@ -117,13 +115,13 @@ class ChanceConstrained(Rule):
                 note = self._proof_note(trials.enough)
                 return scene.pick(candidates[[held]], note) if nearer is None else Choice(nearer[None, :], note=note)
         winner, accepted = looks.find_fallback(reaching)
-        fresh, _ = _fresh_success(noisy, looks.x[winner], _TRIAL_COPIES * self.n_confirm)
+        fresh, _ = fresh_success(noisy, looks.x[winner], _TRIAL_COPIES * self.n_confirm)
         return scene.pick(candidates[[winner]], self._shortfall_note(len(candidates), accepted, fresh))
 
     def _trials(self, noisy: UnderNoise, x: Array, earlier: Trials | None = None) -> Trials:
         """Return trials of points ``(k, d)``, which go on where earlier ones ended: their risk is spent."""
         return Trials(
-            lambda which, copies: _fresh_success(noisy, x[which], copies),
+            lambda which, copies: fresh_success(noisy, x[which], copies),
             self.probability,
             1.0 - self.confidence,
             _TRIAL_COPIES * self.n_confirm,
@@ -154,10 +152,10 @@ class ChanceConstrained(Rule):
     def _step_nearer(self, noisy: UnderNoise, worth: float, x: Array) -> Array | None:
         """Return the nearest of some points on the way from ``x`` ``(d,)`` to the row that looks as if it held."""
         near = propose_nearer(noisy.scene, x, _PROPOSED)
-        near = near[_accepted(noisy, near)]
+        near = near[accepts(noisy, near)]
         if len(near) == 0:
             return None
-        looks = _Looks.of(noisy, near, self.n_perturb, 0)
+        looks = Looks.of(noisy, near, self.n_perturb, 0)
         hopeful = looks.glance(slice(0, len(near)), worth)[:_LOOKED_AT]
         looks.look(hopeful)
         good = hopeful[looks.share[hopeful] >= worth]
@@ -186,126 +184,6 @@ class ChanceConstrained(Rule):
         )
 
 
-@dataclass
-class _Looks:
-    """Shares of successes of candidates, the nearest first, under copies that are the same for all of them.
-
-    Parameters
-    ----------
-    noisy : UnderNoise
-        The models under noise.
-    x : array of shape (k, d)
-        Candidates.
-    few, many : array of shape (n, d)
-        Offsets of a first look, and of a closer one.
-    n_glance : int
-        How many of the few every candidate gets.
-    share : array of shape (k,)
-        Of successes, under as many of the few as a candidate got.
-    full : bool array of shape (k,)
-        Whether a candidate got all of the few.
-    """
-
-    noisy: UnderNoise
-    x: Array
-    few: Array
-    many: Array
-    n_glance: int
-    share: Array
-    full: Array
-
-    @classmethod
-    def of(cls, noisy: UnderNoise, x: Array, n_few: int, n_many: int) -> "_Looks":
-        """Draw offsets for candidates ``(k, d)``."""
-        few, many = np.split(noisy.draw_offsets(n_few + n_many), [n_few])
-        n_glance = max(int(_GLANCE * n_few), 1)
-        return cls(noisy, x, few, many, n_glance, np.zeros(len(x)), np.full(len(x), n_glance == n_few))
-
-    def glance(self, block: slice, worth: float) -> Array:
-        """Look at a block of candidates under a few copies; return the positions of those that may be worth more."""
-        self.share[block] = self.noisy.success(self.x[block], self.few[: self.n_glance])
-        where = np.arange(len(self.x))[block]
-        return where[self.share[where] >= _hope(worth, self.n_glance)]
-
-    def look(self, which: Array) -> None:
-        """Look at candidates under all of the few copies."""
-        which = which[~self.full[which]]
-        if len(which):
-            n, had = len(self.few), self.n_glance
-            more = self.noisy.success(self.x[which], self.few[had:])
-            self.share[which] = (had * self.share[which] + (n - had) * more) / n
-            self.full[which] = True
-
-    def find_holding(self, hopeful: Array, trials: Trials) -> int | None:
-        """Return the first of the hopeful candidates that holds under many copies and in a trial."""
-        for start in range(0, len(hopeful), _AT_ONCE):
-            some = hopeful[start : start + _AT_ONCE]
-            self.look(some)
-            some = some[self.share[some] >= _hope(trials.worth, len(self.few))]
-            for at in range(0, len(some), _PROMISING_AT_ONCE):
-                near = some[at : at + _PROMISING_AT_ONCE]
-                # one more, for the trial
-                near = near[: count_affordable(self.noisy.posterior, len(near) + 1, len(self.many))]
-                share = self.noisy.success(self.x[near], self.many)
-                good = share >= trials.worth
-                good[good] = _accepted(self.noisy, self.x[near[good]], known=True)
-                held = trials.first_to_hold(near[good], share[good])
-                if held is not None:
-                    return held
-        return None
-
-    def find_fallback(self, reaching: bool) -> tuple[int, bool]:
-        """Return the candidate that succeeds most often, the nearest of equals, and whether the model accepts it."""
-        best = self._best(np.arange(len(self.x)), self.share, _FALLBACKS)
-        self.look(best[: self.noisy.posterior.affords(len(best) * len(self.few)) // len(self.few)])
-        most = count_affordable(self.noisy.posterior, _CONFIRMED_IN_PART + 1, len(self.many))
-        best = self._best(best, self.share[best], min(most, _CONFIRMED_IN_PART))
-        accepted = best[_accepted(self.noisy, self.x[best], known=True)] if reaching else best[:0]
-        best = accepted if len(accepted) else best
-        part = max(len(self.many) // 4, 1)
-        share = self.noisy.success(self.x[best], self.many[:part])
-        if len(best) > 1 and part < len(self.many):
-            few = np.isin(best, self._best(best, share, _CONFIRMED))
-            more = self.noisy.success(self.x[best[few]], self.many[part:])
-            best, share = best[few], part * share[few] + (len(self.many) - part) * more
-        return int(best[np.argmax(share)]), len(accepted) > 0
-
-    @staticmethod
-    def _best(which: Array, share: Array, most: int) -> Array:
-        """Return those of candidates with the greatest shares, in their order."""
-        return which[np.sort(np.argsort(-share, kind="stable")[:most])]
-
-
-def _blocks(n: int) -> list[slice]:
-    """Return slices of ``n`` candidates, each with as many as all before it and a few more."""
-    ends = [0]
-    while ends[-1] < n:
-        ends.append(min(2 * ends[-1] + _FIRST_BLOCK, n))
-    return [slice(start, stop) for start, stop in zip(ends, ends[1:], strict=False)]
-
-
-def _hope(worth: float, n: int) -> float:
-    """Return the share of ``n`` copies from which a candidate may be worth a trial: one standard error less."""
-    return worth - float(np.sqrt(worth * (1 - worth) / n))
-
-
-def _fresh_success(noisy: UnderNoise, x: Array, copies: int) -> tuple[float, int]:
-    """Return the share of successes of one point ``(d,)`` under offsets of its own, as many as the budget allows."""
-    n = count_affordable(noisy.posterior, copies, 1)
-    return float(noisy.success(x[None, :], noisy.draw_offsets(n))[0]), n
-
-
-def _accepted(noisy: UnderNoise, x: Array, *, known: bool = False) -> Array:
-    """Whether the first model accepts points ``(k, d)`` by its own decision: ``(k,)``.
-
-    Of points ``known`` to reach the target it is asked only where its decision may differ from what was read off them.
-    """
-    first = noisy.posterior.predictors[0]
-    if len(x) == 0 or (known and first.questions(use_predict=True) == first.questions()):
-        return np.ones(len(x), dtype=bool)
-    return noisy.posterior.read(noisy.posterior.ask(x, use_predict=True, models=1)).reached[:, 0]
-
-
 def _find_candidates(scene: Scene) -> tuple[Array, Array, bool]:
     """Return where to look in the pool, the weights, and whether the target is reached there as it is.
 
@@ -318,3 +196,11 @@ def _find_candidates(scene: Scene) -> tuple[Array, Array, bool]:
     if reached.any():
         return np.flatnonzero(reached), np.full(int(reached.sum()), 1.0), True
     return where, weight, False
+
+
+def _blocks(n: int) -> list[slice]:
+    """Return slices of ``n`` candidates, each with as many as all before it and a few more."""
+    ends = [0]
+    while ends[-1] < n:
+        ends.append(min(2 * ends[-1] + _FIRST_BLOCK, n))
+    return [slice(start, stop) for start, stop in pairwise(ends)]

@@ -123,7 +123,7 @@ class CVaR(Rule):
         return candidates[list(dict.fromkeys([*left[-1].tolist(), *field.tolist()]))]
 
     def _affordable_race(self, posterior: GibbsPosterior, n: int) -> tuple[int, list[Round]]:
-        """Return how many candidates the budget allows, up to ``n``, and their race; a shorter one where it is small."""
+        """Return how many candidates the budget allows, up to ``n``, and their race, shorter if it is small."""
         rounds = plan_race(n, self.n_perturb)
         rows = posterior.affords(rows_of(rounds, n))
         if rows >= rows_of(rounds, n):

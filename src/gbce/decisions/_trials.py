@@ -13,8 +13,8 @@ from gbce.budget import BudgetSpentError
 __all__ = ["Trials", "lower_bound"]
 
 _MAX_TRIALS = 8  # chosen by hand: where so many failed, what is asked for is as good as unattainable
-# A trial looks at a quarter of its copies first. One that is far above what is promised passes then, for a small part of
-# the trial's risk; one that would have to gain more than so many standard errors in the rest is given up, for none.
+# A trial looks at a quarter of its copies first. One that is far above what is promised passes then, for a small part
+# of the trial's risk; one that would have to gain more than so many standard errors in the rest is given up, for none.
 _EARLY_COPIES, _EARLY_RISK, _HOPELESS = 0.25, 0.05, 2.5
 
 
