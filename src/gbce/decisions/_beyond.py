@@ -7,7 +7,7 @@ from gbce.draws import Scene
 from gbce.posterior import GibbsPosterior
 from gbce.search import StepsFromRow
 
-__all__ = ["propose_around", "propose_nearer"]
+__all__ = ["propose_around", "propose_nearer", "thin_out"]
 
 # Chosen by hand, on the cases of benchmarks/races.py; half and twice as many of each kind gained about as much.
 _BACK = 3  # one of so many proposals goes towards the row
@@ -45,17 +45,23 @@ def propose_around(scene: Scene, posterior: GibbsPosterior, x: Array, field: Arr
 def propose_nearer(scene: Scene, x: Array, n: int) -> Array:
     """Return at most ``n`` admissible points ``(k, d)`` that are nearer to the row than ``x`` ``(d,)``, nearest first.
 
-    One change is drawn back, in part or altogether, or all of them are in part. Of more than ``n`` such points some are
-    taken that are much nearer and some that are a little.
+    One change is drawn back, in part or altogether; or one is given up for going further with another; or all are drawn
+    back in part. Of more than ``n`` such points some are taken that are much nearer and some that are a little.
     """
     space, x0 = scene.space, scene.x0
-    steps = StepsFromRow(space, x0, {int(j): np.zeros(0) for j in scene.free})
+    limits = np.column_stack(space.limits(x0))
+    steps = StepsFromRow(space, x0, {int(j): limits[j] for j in scene.free})
     with np.errstate(invalid="ignore"):
         drawn = x0 + _PARTS[:, None] * (x - x0)
     drawn = space.project(np.where(space.unordered | np.isnan(drawn), x, drawn), x0)
     drawn = drawn[space.admissible(drawn, x0)]
-    rows = np.unique(np.vstack([steps.draw_back(x[None, :]).x, drawn]), axis=0)
+    rows = np.unique(np.vstack([steps.draw_back(x[None, :]).x, steps.exchange(x[None, :]), drawn]), axis=0)
     distance = scene.distance(rows)
     nearer = np.flatnonzero(distance < scene.distance(x[None, :]))
     nearer = nearer[np.argsort(distance[nearer], kind="stable")]
-    return rows[nearer[np.arange(n) * len(nearer) // n]] if len(nearer) > n else rows[nearer]
+    return rows[thin_out(nearer, n)]
+
+
+def thin_out(which: Array, n: int) -> Array:
+    """Return at most ``n`` of ``which``, evenly along their order, the first among them."""
+    return which if len(which) <= n else which[np.arange(n) * len(which) // n]

@@ -9,7 +9,7 @@ import numpy as np
 from gbce._validation import require_counts, require_finite
 from gbce.base import Array, Choice, Rule
 from gbce.budget import BudgetSpentError
-from gbce.decisions._beyond import propose_nearer
+from gbce.decisions._beyond import propose_nearer, thin_out
 from gbce.decisions._looks import Looks, accepts, fresh_success
 from gbce.decisions._risk import UnderNoise, count_affordable, pick_draws, require_across, require_switch
 from gbce.decisions._trials import Trials
@@ -22,9 +22,11 @@ __all__ = ["ChanceConstrained"]
 # How model rows are spent. All of these were chosen by hand; the trials keep the promise, whatever these are.
 _FIRST_BLOCK = 50  # candidates in the first call; each later call takes as many as all before it and this many more
 _TRIAL_COPIES = 4  # times n_confirm: with fewer copies a candidate must exceed the promise by more to pass
-# Of the search towards the row: rounds, points in each, how many of these get all n_perturb copies; and the part of
-# n_confirm copies under which the points that it went through are compared before one is tried.
-_SEARCHES, _PROPOSED, _LOOKED_AT, _COMPARED = 4, 24, 6, 0.5
+# Of the search towards the row: rounds, points in each, how many of these get all n_perturb copies, and how many then a
+# part of n_confirm. Without the last look the nearest of those with some luck was taken, and every other search ended
+# in nothing. At most so many of the points that it went through are tried, the nearest first.
+_TRIED = 2
+_SEARCHES, _PROPOSED, _LOOKED_AT, _CONFIRMED, _PART = 4, 16, 6, 3, 0.5
 
 
 @dataclass(frozen=True)
@@ -130,36 +132,38 @@ class ChanceConstrained(Rule):
 
     def _draw_nearer(self, noisy: UnderNoise, trials: Trials, x: Array) -> Array | None:
         """Return a point nearer to the row than ``x`` ``(d,)``, which holds, that holds as well, if one is found."""
-        most = _SEARCHES * (_PROPOSED + _LOOKED_AT) * self.n_perturb + _TRIAL_COPIES * self.n_confirm
+        n_sure = max(int(_PART * self.n_confirm), 1)
+        most = _SEARCHES * ((_PROPOSED + _LOOKED_AT) * self.n_perturb + _CONFIRMED * n_sure)
+        most += _TRIAL_COPIES * self.n_confirm
         if not trials.possible or noisy.posterior.affords(most) < most:
             return None
-        way = [x]
+        way, shares = [x], [1.0]
         try:
             while len(way) <= _SEARCHES:
-                near = self._step_nearer(noisy, trials.worth, way[-1])
+                near, share = self._step_nearer(noisy, trials.worth, way[-1], n_sure)
                 if near is None:
                     break
                 way.append(near)
-            found = np.array(way[:0:-1]).reshape(-1, len(x))  # the nearest first, without the start
-            if len(found) == 0:
-                return None
-            share = noisy.success(found, noisy.draw_offsets(max(int(_COMPARED * self.n_confirm), 1)))
-            held = self._trials(noisy, found, trials).first_to_hold(np.arange(len(found)), share)
+                shares.append(share)
+            last = np.arange(1, len(way))[::-1][:_TRIED]  # without the start
+            held = self._trials(noisy, np.array(way), trials).first_to_hold(last, np.array(shares)[last])
         except BudgetSpentError:
             return None
-        return None if held is None else found[held]
+        return None if held is None else way[held]
 
-    def _step_nearer(self, noisy: UnderNoise, worth: float, x: Array) -> Array | None:
-        """Return the nearest of some points on the way from ``x`` ``(d,)`` to the row that looks as if it held."""
+    def _step_nearer(self, noisy: UnderNoise, worth: float, x: Array, n_sure: int) -> tuple[Array | None, float]:
+        """Return the nearest of some points on the way from ``x`` ``(d,)`` to the row that seems to hold; its share."""
         near = propose_nearer(noisy.scene, x, _PROPOSED)
         near = near[accepts(noisy, near)]
         if len(near) == 0:
-            return None
-        looks = Looks.of(noisy, near, self.n_perturb, 0)
-        hopeful = looks.glance(slice(0, len(near)), worth)[:_LOOKED_AT]
+            return None, 0.0
+        looks = Looks.of(noisy, near, self.n_perturb, n_sure)
+        hopeful = thin_out(looks.glance(slice(0, len(near)), worth), _LOOKED_AT)  # the nearest few had most luck so far
         looks.look(hopeful)
-        good = hopeful[looks.share[hopeful] >= worth]
-        return near[good[0]] if len(good) else None
+        hopeful = hopeful[looks.share[hopeful] >= worth][:_CONFIRMED]
+        share = noisy.success(near[hopeful], looks.many) if len(hopeful) else np.zeros(0)
+        good = np.flatnonzero(share >= worth)
+        return (near[hopeful[good[0]]], float(share[good[0]])) if len(good) else (None, 0.0)
 
     def _proof_note(self, shown: float) -> str:
         """Say so where a trial without a failure shows less than what is promised."""

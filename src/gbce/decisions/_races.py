@@ -42,9 +42,10 @@ class Round(NamedTuple):
 
 
 def plan_race(n: int, n_perturb: int, *, final: int = _FINAL_COPIES) -> list[Round]:
-    """Return the rounds of a race between ``n`` candidates; only rounds that drop some.
+    """Return the rounds of a race between ``n`` candidates.
 
-    The finalists are compared under ``final * n_perturb`` copies. One candidate needs no race.
+    The finalists are compared under ``n_perturb`` copies, which drops those that are far behind, and then under
+    ``final`` times as many. One candidate needs no race.
 
     Examples
     --------
@@ -57,6 +58,8 @@ def plan_race(n: int, n_perturb: int, *, final: int = _FINAL_COPIES) -> list[Rou
         left = max(math.ceil(share * left), _FINALISTS) if copies < n_perturb else _FINALISTS
         rounds.append(Round(copies, left))
         copies, share = min(2 * copies, n_perturb), _KEPT
+    if left > 1 and final > 1 and (not rounds or rounds[-1].copies < n_perturb):
+        rounds.append(Round(n_perturb, left))
     if rounds and final == 1 and rounds[-1].copies == n_perturb:
         rounds[-1] = Round(n_perturb, 1)
     elif left > 1:
