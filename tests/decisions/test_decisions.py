@@ -278,7 +278,8 @@ def test_chance_constrained_falls_back_to_the_best_and_says_so():
     few, many = success_under_noise(2.0, 7)
     reaching = np.flatnonzero(np.abs(wavy(CLOUD)) <= 0.5)
     top = reaching[np.argsort(-few[reaching], kind="stable")[:20]]
-    assert many[(choice.x == CLOUD).all(axis=1)] >= np.sort(many[top])[-3]
+    # fewer copies of more candidates, and then more of fewer: as good as the best of them but for what 512 can tell
+    assert many[(choice.x == CLOUD).all(axis=1)] >= many[top].max() - 3 * np.sqrt(0.2 * 0.8 / 512)
     assert f"none of {len(reaching)} draws that reach the target" in choice.note
 
 

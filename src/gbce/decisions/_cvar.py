@@ -24,7 +24,7 @@ _PROPOSED = 24  # points in each
 _SEARCH_RACE = ((0.125, 8), (0.5, 2), (1.0, 1))  # between them: copies over n_perturb, and how many go on
 _FIELD = 12  # of the candidates that got far in the race give the search its steps, at least
 _SHORTER = 0.5  # steps after a round that found nothing better
-_FRESH_COPIES = 2  # times n_perturb, under which what was found is compared with the best draw
+_FRESH_COPIES = 4  # times n_perturb, under which what was found is compared with the best draw
 _SURE = 1.0  # standard errors of the paired difference that it must be better by
 
 
@@ -53,7 +53,7 @@ class CVaR(Rule):
         Whether candidates drop out as soon as they look worse than others, at about a seventh of the model rows.
         Otherwise all of them have ``n_perturb`` copies.
     refine : bool
-        Whether to look beyond the draws, around the best of them, for some 1,600 model rows at ``n_perturb=64``.
+        Whether to look beyond the draws, around the best of them, for some 1,800 model rows at ``n_perturb=64``.
         What is found is chosen if it is better under noise that had no part in finding it, too.
 
     Notes
