@@ -8,6 +8,7 @@ from scipy.stats import binom, norm
 
 import gbce
 from gbce.budget import Budget, BudgetSpentError
+from gbce.decisions._beyond import propose_around, propose_nearer
 from gbce.decisions._races import Race, Round, Tail, plan_race, rows_of
 from gbce.decisions._risk import tail_mean
 from gbce.decisions._trials import Trials
@@ -85,9 +86,12 @@ def test_what_is_found_beyond_the_draws_is_admissible():
     x = np.column_stack([np.random.default_rng(1).integers(-3, 4, 60), np.random.default_rng(2).uniform(0, 4, 60)])
     for seed in range(5):
         scene = scene_of(x, x0=[0.0, 1.0], model=tilted, noise=SIDEWAYS, seed=seed, space=gbce.Space(features))
-        found = BEYOND.choose(scene).x
-        assert scene.space.admissible(found, scene.x0).all()
-        np.testing.assert_array_equal(found, scene.space.project(found, scene.x0))
+        around = propose_around(scene, scene.posterior, x[0], x[:12], 50, 1.0)
+        for found in (BEYOND.choose(scene).x, around, propose_nearer(scene, x[0], 50)):
+            np.testing.assert_array_equal(found, scene.space.project(found, scene.x0))
+        assert len(around) > 10
+        costs = scene.posterior.prior.cost
+        assert costs(around).max() <= costs(x[:12]).max()
 
 
 def hole_and_basin(x):
@@ -238,6 +242,28 @@ def test_promise_is_kept_nearer_to_the_row():
     assert np.mean(distance < before) > 0.4
     assert distance.mean() < 0.985 * before.mean()
     assert (straight(chosen) >= 2.0).all()
+
+
+def test_promise_is_kept_where_looks_tell_little():
+    """Trials keep it, not the looks before them, which have a handful of copies here."""
+    seeds, p = range(200), 0.6
+    rule = gbce.ChanceConstrained(p, n_perturb=4, n_confirm=8)
+    chosen = [rule.choose(straight_scene(seed)) for seed in seeds]
+    true = norm.cdf([(straight(one.x)[0] - 2.0) / (0.3 * np.linalg.norm(SLOPES)) for one in chosen])
+    promised = np.array([one.note == "" for one in chosen])
+    assert promised.sum() > 100
+    assert np.sum(true[promised] < p) <= binom.ppf(1 - 1e-4, promised.sum(), 0.05)
+
+
+def test_what_is_nearer_reaches_the_target_itself():
+    def with_a_gap(x):  # half of the way from 2 to the row it is missed, but hardly so under noise
+        return np.where((x[:, 0] > 0.5) & (np.abs(x[:, 0] - 1.0) > 0.01), 0.0, 9.0)
+
+    for seed in range(10):
+        scene = scene_of([[2.0]], model=with_a_gap, noise=0.1, seed=seed)
+        chosen = gbce.ChanceConstrained(0.85).choose(scene).x
+        assert chosen[0, 0] < 2.0
+        assert with_a_gap(chosen)[0] == 0.0
 
 
 def test_search_towards_the_row_costs_a_few_thousand_rows():

@@ -9,8 +9,8 @@ from gbce.search import StepsFromRow
 
 __all__ = ["propose_around", "propose_nearer", "thin_out"]
 
-# Chosen by hand. On the cases of benchmarks/races.py, moving all features at once or half of the time a single one gained
-# about as much.
+# Chosen by hand. On the cases of benchmarks/races.py, moving all features at once, or a single one half of the time,
+# gained about as much.
 _BACK = 3  # one of so many proposals goes towards the row
 _LENGTHS = np.array([0.25, 0.5, 1.0])  # of a difference of two good candidates, or of the way to the row
 _MOVING = 0.5  # of the free features, in each proposal, and at least one
