@@ -260,11 +260,11 @@ def test_what_looked_good_but_fails_its_trial_is_not_taken():
 
 
 def test_what_is_nearer_reaches_the_target_itself():
-    def with_a_gap(x):  # half of the way from 2 to the row it is missed, but hardly so under noise
-        return np.where((x[:, 0] > 0.5) & (np.abs(x[:, 0] - 1.0) > 0.01), 0.0, 9.0)
+    def with_a_gap(x):  # missed half of the way from 2 to the row, but not often under noise
+        return np.where((x[:, 0] > 0.9) & (np.abs(x[:, 0] - 1.0) > 0.01), 0.0, 9.0)
 
     scenes = [scene_of([[2.0]], model=with_a_gap, noise=0.1, seed=seed) for seed in range(20)]
-    chosen = np.vstack([gbce.ChanceConstrained(0.85).choose(scene).x for scene in scenes])
+    chosen = np.vstack([gbce.ChanceConstrained(0.7).choose(scene).x for scene in scenes])
     assert (with_a_gap(chosen) == 0.0).all()
     assert np.mean(chosen < 2.0) > 0.5
 
