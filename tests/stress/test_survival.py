@@ -336,13 +336,14 @@ def test_chance_constrained_counts_models_and_noise():
 def test_cvar_over_models_minimises_its_definition():
     x = RNG.normal(size=(60, 1))
     shifts = gbce.metrics.offsets(0.3, gbce.Space.real(1), np.random.default_rng(0), 50)
-    rule = gbce.CVaR(tau=0.8, n_perturb=50, across="models")
+    rule = gbce.CVaR(tau=0.8, n_perturb=50, across="models", race=False, refine=False)
     chosen = rule.choose(two_models(x)).x[0, 0]
     moved = x + shifts[:, 0]
     loss = np.stack([np.square(moved), np.square(moved - 1.0)], axis=2)
     repeated = np.concatenate([np.repeat(loss[:, :, [0]], 3, axis=1), np.repeat(loss[:, :, [1]], 2, axis=1)], axis=1)
     assert chosen == x[np.argmin(tail_mean(repeated[:, :, 0], 0.8)), 0]
-    assert gbce.CVaR().choose(two_models(x)).x[0, 0] == gbce.CVaR(across="combined").choose(two_models(x)).x[0, 0]
+    grid = gbce.CVaR(race=False, refine=False)
+    assert grid.choose(two_models(x)).x[0, 0] == replace(grid, across="combined").choose(two_models(x)).x[0, 0]
 
 
 # --- groups -------------------------------------------------------------------------------------------------

@@ -11,10 +11,11 @@ from gbce.decisions._apply import (
     require_rules,
 )
 from gbce.decisions._bayes import GeometricMedian, Mean, Medoid
+from gbce.decisions._chance import ChanceConstrained
+from gbce.decisions._cvar import CVaR
 from gbce.decisions._decision import Decision, stack_points
 from gbce.decisions._direct import DirectOpt
 from gbce.decisions._mode import MAP
-from gbce.decisions._risk import ChanceConstrained, CVaR
 from gbce.decisions._sets import DiverseSet, RandomDraw
 from gbce.draws import Scene
 

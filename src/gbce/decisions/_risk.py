@@ -1,273 +1,56 @@
-"""Decisions for a recommendation that is carried out only approximately (Section 2.5.1 c of the paper)."""
+"""What rules under execution noise share: their candidates, the noise, and the mean of the worst losses."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 import numpy as np
 
-from gbce._numerics import SHARE_ROUNDING, first_of_least
-from gbce._validation import require_counts, require_finite
-from gbce.base import Array, Choice, Rule
+from gbce._numerics import SHARE_ROUNDING
+from gbce.base import Array, Rule
 from gbce.budget import BudgetSpentError
-from gbce.decisions._trials import Trials
 from gbce.draws import Scene
-from gbce.metrics import Noise, evaluate_under_noise, offsets, require_noise
-from gbce.posterior import GibbsPosterior
-from gbce.space import Space
+from gbce.metrics import Noise, evaluate_under_noise, offsets
+from gbce.posterior import Evaluated, GibbsPosterior
 
-__all__ = ["CVaR", "ChanceConstrained"]
-
-# How ChanceConstrained spends model rows. All four were chosen by hand; the trials keep the promise, whatever
-# these are.
-_FIRST_BLOCK = 50  # candidates in the first call; each later call takes as many as all before it and this many more
-_PROMISING_AT_ONCE = 16  # promising ones that are looked at more closely in one call
-_N_FALLBACKS = 20  # that are compared under n_confirm copies if none holds
-_TRIAL_COPIES = 4  # times n_confirm: with fewer copies a candidate must exceed the promise by more to pass
+__all__ = ["UnderNoise", "count_affordable", "pick_draws", "require_across", "require_switch", "tail_mean"]
 
 
 @dataclass(frozen=True)
-class CVaR(Rule):
-    """The draw whose loss under execution noise is least in its worst cases.
-
-    For each candidate the mean of the losses at or above their ``tau``-quantile is taken over perturbed copies, the
-    same perturbations for every candidate. With several models the loss is the one their combination stands for,
-    ``potential / eta``, or every model's own.
+class UnderNoise:
+    """Points under execution noise.
 
     Parameters
     ----------
-    tau : float
-        The upper ``1 - tau`` share counts.
+    scene : Scene
+        What was asked; its stream of randomness gives the offsets.
+    posterior : GibbsPosterior
+        With the models.
     noise : number, sequence, mapping or function, optional
-        Execution noise D_r, see :class:`gbce.Evaluation`, whose noise is used when left open.
-    n_perturb : int
-        Perturbed copies of each candidate.
-    max_candidates : int
-        Distinct draws that are tried, picked at random.
-    across : {"combined", "models"}
-        Over what the worst cases are taken: over perturbed copies, with the models combined to one loss; or over
-        perturbed copies and models jointly, each model with its weight.
-
-    Examples
-    --------
-    >>> CVaR(tau=0.95).label
-    'CVaR(tau=0.95)'
+        Of a rule; the evaluation's where it is left open.
+    first_only : bool
+        Whether only the first model is asked.
     """
-
-    asks_model: ClassVar[bool] = True
-
-    tau: float = 0.9
-    noise: Noise | None = None
-    n_perturb: int = 64
-    max_candidates: int = 800
-    across: Literal["combined", "models"] = "combined"
-
-    def __post_init__(self) -> None:
-        _require_across(self, "combined")
-        require_finite(self, "tau")
-        if not 0 <= self.tau < 1:
-            raise ValueError(f"CVaR: tau must be at least 0 and below 1, not {self.tau!r}")
-        require_counts(self, "n_perturb", "max_candidates")
-
-    def check_space(self, space: Space) -> None:
-        """Refuse noise that does not fit the features."""
-        require_noise(self.noise, space)
-
-    def choose(self, scene: Scene) -> Choice:
-        """Choose; ties go to the smaller distance from the row."""
-        posterior = scene.model(self)
-        candidates = pick_draws(scene, _count_affordable(posterior, self.max_candidates, self.n_perturb))
-        x = scene.draws.pool.x[candidates]
-        shifts = offsets(scene.noise if self.noise is None else self.noise, scene.space, scene.rng, self.n_perturb)
-        loss = evaluate_under_noise(posterior, scene.space, x, shifts).loss
-        if self.across == "models":
-            weights = np.tile(scene.mixture.weights, self.n_perturb)
-            risk = tail_mean(loss.reshape(len(x), -1), self.tau, weights / weights.sum())
-        else:
-            combined = scene.mixture.effective_loss(loss.reshape(-1, loss.shape[2])).reshape(loss.shape[:2])
-            risk = tail_mean(combined, self.tau)
-        return scene.pick(candidates[first_of_least(risk, scene.distance(x))])
-
-
-@dataclass(frozen=True)
-class ChanceConstrained(Rule):
-    """The draw nearest to the row that reaches the target and still does so with the given probability under noise.
-
-    Candidates are draws that reach the target as they are, by the first model's own decision. They are gone through
-    from the nearest outwards. One that looks promising under a few perturbations and under many is tested under fresh
-    ones, because the best of several noisy estimates is too good to be true: the lower confidence bound of its
-    success must be the given probability or more.
-
-    Parameters
-    ----------
-    probability : float
-        Of reaching the target under noise.
-    noise : number, sequence, mapping or function, optional
-        Execution noise, as in :class:`CVaR`.
-    n_perturb : int
-        Perturbed copies of each candidate for a first look.
-    n_confirm : int
-        Further copies of each promising one; each trial draws four times as many fresh ones.
-    max_candidates : int
-        Distinct draws that are tried, picked at random.
-    across : {"first", "models"}
-        Whose verdicts count: the first model's; or those of all models on every copy, each with its weight.
-    confidence : float
-        That the chosen point keeps the promise, over all trials together.
-
-    Notes
-    -----
-    If no candidate holds, the one that succeeds most often is chosen, and a note says so and how often it succeeds
-    under noise that had no part in choosing it. Where no draw reaches the target as it is, other evaluated points that
-    do are the candidates; where there are none of these either, all draws are, and the note says that, too.
-
-    A probability of 1, or one so near to it that not even all copies of a trial could show it, is taken to hold if all
-    of them succeed, and a note says what that shows.
-
-    Examples
-    --------
-    >>> ChanceConstrained(0.8).label
-    'ChanceConstrained(probability=0.8)'
-    """
-
-    asks_model: ClassVar[bool] = True
-
-    probability: float = 0.9
-    noise: Noise | None = None
-    n_perturb: int = 64
-    n_confirm: int = 512
-    max_candidates: int = 800
-    across: Literal["first", "models"] = "first"
-    confidence: float = 0.95
-
-    def __post_init__(self) -> None:
-        _require_across(self, "first")
-        require_finite(self, "probability", "confidence")
-        if not 0 < self.probability <= 1:
-            raise ValueError(f"ChanceConstrained: probability must be above 0, at most 1, not {self.probability!r}")
-        if not 0 < self.confidence < 1:
-            raise ValueError(f"ChanceConstrained: confidence must lie between 0 and 1, not {self.confidence!r}")
-        require_counts(self, "n_perturb", "n_confirm", "max_candidates")
-
-    def check_space(self, space: Space) -> None:
-        """Refuse noise that does not fit the features."""
-        require_noise(self.noise, space)
-
-    def choose(self, scene: Scene) -> Choice:
-        """Choose the nearest candidate that holds."""
-        posterior = scene.model(self)
-        where, weight, reaching = _find_candidates(scene)
-        # each is looked at once; as much again is left for confirming
-        most = _count_affordable(posterior, self.max_candidates, 2 * self.n_perturb)
-        candidates = pick_draws(scene, most, where, weight)
-        candidates = candidates[np.argsort(scene.distance(scene.draws.pool.x[candidates]), kind="stable")]
-        noise = scene.noise if self.noise is None else self.noise
-        noisy = _NoisyCandidates(scene, posterior, noise, first_only=self.across == "first")
-        few, many = np.split(noisy.draw_offsets(self.n_perturb + self.n_confirm), [self.n_perturb])
-        copies = _TRIAL_COPIES * self.n_confirm
-        risk = 1.0 - self.confidence
-        trials = Trials(lambda which: noisy.fresh_success(which, copies), self.probability, risk, copies)
-        looks = np.zeros(0)
-        while len(looks) < len(candidates):
-            block = candidates[len(looks) : 2 * len(looks) + _FIRST_BLOCK]
-            share = noisy.success(block, few)
-            looks = np.concatenate([looks, share])
-            worth = trials.worth
-            hopeful = block[share >= worth - np.sqrt(worth * (1 - worth) / self.n_perturb)]
-            held = _find_holding(noisy, trials, hopeful, many) if reaching else None
-            if held is not None:
-                return scene.pick(np.array(held), self._proof_note(trials.enough))
-        most = _count_affordable(posterior, _N_FALLBACKS + 1, self.n_confirm)
-        best_few = candidates[np.sort(np.argsort(-looks, kind="stable")[: min(most, _N_FALLBACKS)])]
-        accepted = noisy.keep_accepted(best_few) if reaching else best_few[:0]
-        best_few = accepted if len(accepted) else best_few
-        winner = int(best_few[np.argmax(noisy.success(best_few, many))])  # the first of equals is the nearest
-        fresh, _ = noisy.fresh_success(winner, copies)
-        return scene.pick(np.array(winner), self._shortfall_note(len(candidates), len(accepted) > 0, fresh))
-
-    def _proof_note(self, shown: float) -> str:
-        """Say so where a trial without a failure shows less than what is promised."""
-        if shown >= self.probability:
-            return ""
-        return (
-            f"{self.label}: {_TRIAL_COPIES * self.n_confirm:,} copies without a failure show a probability of "
-            f"{shown:.4f}; a larger n_confirm would show more."
-        )
-
-    def _shortfall_note(self, n: int, reaching: bool, share: float) -> str:
-        """Say that no candidate kept the promise, and what the chosen one does."""
-        where = "" if self.across == "first" else " and across models"
-        if not reaching:
-            return (
-                f"{self.label}: none of {n} draws reaches the target as it is; the one that does so most often under "
-                f"noise{where} was taken, with probability {share:.2f}."
-            )
-        return (
-            f"{self.label}: none of {n} draws that reach the target still does so under noise{where} with probability "
-            f"{self.probability:g}, at {100 * self.confidence:g}% confidence; the best one was taken, with {share:.2f}."
-        )
-
-
-@dataclass(frozen=True)
-class _NoisyCandidates:
-    """Candidates, by their positions in the pool, under execution noise."""
 
     scene: Scene
     posterior: GibbsPosterior
-    noise: Noise
-    first_only: bool
+    noise: Noise | None
+    first_only: bool = False
 
     def draw_offsets(self, n: int) -> Array:
-        """Draw ``n`` offsets."""
-        return offsets(self.noise, self.scene.space, self.scene.rng, n)
+        """Draw ``n`` offsets ``(n, d)``."""
+        noise = self.scene.noise if self.noise is None else self.noise
+        return offsets(noise, self.scene.space, self.scene.rng, n)
 
-    def success(self, which: Array, shifts: Array) -> Array:
-        """Return the share of successes of each candidate ``(k,)`` under the same offsets."""
-        x = self.scene.draws.pool.x[which]
-        reached = evaluate_under_noise(self.posterior, self.scene.space, x, shifts, first_only=self.first_only).reached
+    def evaluate(self, x: Array, shifts: Array) -> Evaluated:
+        """Evaluate points ``(k, d)`` under the same offsets ``(n, d)``: arrays ``(k, n, K)``, in few model calls."""
+        return evaluate_under_noise(self.posterior, self.scene.space, x, shifts, first_only=self.first_only)
+
+    def success(self, x: Array, shifts: Array) -> Array:
+        """Return the share of successes ``(k,)`` of points under the same offsets, models with their weights."""
+        reached = self.evaluate(x, shifts).reached
         return reached[:, :, 0].mean(axis=1) if self.first_only else reached.mean(axis=1) @ self.scene.mixture.weights
 
-    def fresh_success(self, which: int, copies: int) -> tuple[float, int]:
-        """Return one candidate's share under offsets of its own, and how many there were within the budget."""
-        n = _count_affordable(self.posterior, copies, 1)
-        return float(self.success(np.array([which]), self.draw_offsets(n))[0]), n
 
-    def keep_accepted(self, which: Array) -> Array:
-        """Return those that the first model accepts by its own decision, which is asked for where it may differ."""
-        first = self.posterior.predictors[0]
-        if len(which) == 0 or first.questions(use_predict=True) == first.questions():
-            return which
-        said = self.posterior.ask(self.scene.draws.pool.x[which], use_predict=True, models=1)
-        return which[self.posterior.read(said).reached[:, 0]]
-
-
-def _find_candidates(scene: Scene) -> tuple[Array, Array, bool]:
-    """Return where to look in the pool, the weights, and whether the target is reached there as it is.
-
-    That is among the draws; if none of them reaches it, among all evaluated points; and if none does, anywhere.
-    """
-    where, weight = scene.draws.distinct
-    reached = scene.draws.pool.reached[:, 0]
-    if reached[where].any():
-        return where[reached[where]], weight[reached[where]], True
-    if reached.any():
-        return np.flatnonzero(reached), np.full(int(reached.sum()), 1.0), True
-    return where, weight, False
-
-
-def _find_holding(noisy: _NoisyCandidates, trials: Trials, hopeful: Array, many: Array) -> int | None:
-    """Return the first of the hopeful candidates, the nearest first, that holds under many copies and in a trial."""
-    for start in range(0, len(hopeful), _PROMISING_AT_ONCE):
-        near = hopeful[start : start + _PROMISING_AT_ONCE]
-        near = near[: _count_affordable(noisy.posterior, len(near) + 1, len(many))]  # one more, for the trial
-        share = noisy.success(near, many)
-        accepted = noisy.keep_accepted(near[share >= trials.worth])
-        held = trials.first_to_hold(accepted, share[np.isin(near, accepted)])
-        if held is not None:
-            return held
-    return None
-
-
-def _count_affordable(posterior: GibbsPosterior, most: int, rows_each: int) -> int:
+def count_affordable(posterior: GibbsPosterior, most: int, rows_each: int) -> int:
     """Return how many candidates the budget allows, up to ``most``."""
     n = posterior.affords(most * rows_each) // rows_each
     if n == 0:
@@ -290,11 +73,6 @@ def tail_mean(loss: Array, tau: float, weights: Array | None = None) -> Array:
     return (np.where(weight > 0, ordered, 0.0) * weight).sum(axis=1) / weight.sum(axis=1)
 
 
-def _require_across(rule: "CVaR | ChanceConstrained", default: str) -> None:
-    if rule.across not in (default, "models"):
-        raise ValueError(f"{type(rule).__name__}: across must be {default!r} or 'models', not {rule.across!r}")
-
-
 def pick_draws(scene: Scene, most: int, where: Array | None = None, weight: Array | None = None) -> Array:
     """Pool positions of at most ``most`` distinct draws, or of ``where``, at random in proportion to their weights."""
     if where is None or weight is None:
@@ -304,3 +82,18 @@ def pick_draws(scene: Scene, most: int, where: Array | None = None, weight: Arra
     # Efraimidis and Spirakis (2006): sampling without replacement in proportion to the weights
     keys = np.log(scene.rng.random(len(where))) / weight
     return np.sort(where[np.argsort(-keys, kind="stable")[:most]])
+
+
+def require_across(rule: Rule, default: str) -> None:
+    """Refuse anything but the two ways in which a rule may look at several models."""
+    across = getattr(rule, "across", None)
+    if across not in (default, "models"):
+        raise ValueError(f"{type(rule).__name__}: across must be {default!r} or 'models', not {across!r}")
+
+
+def require_switch(rule: Rule, *names: str) -> None:
+    """Refuse anything but true and false as the value of an option."""
+    for name in names:
+        value = getattr(rule, name)
+        if not isinstance(value, (bool, np.bool_)):
+            raise ValueError(f"{type(rule).__name__}: {name} must be True or False, not {value!r}")

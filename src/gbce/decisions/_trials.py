@@ -8,10 +8,14 @@ from scipy.special import betaincinv, ndtri
 
 from gbce._numerics import WEIGHT_ROUNDING
 from gbce.base import Array
+from gbce.budget import BudgetSpentError
 
 __all__ = ["Trials", "lower_bound"]
 
 _MAX_TRIALS = 8  # chosen by hand: where so many failed, what is asked for is as good as unattainable
+# A trial looks at a quarter of its copies first. One that is far above what is promised passes then, for a small part
+# of the trial's risk; one that would have to gain more than so many standard errors in the rest is given up, for none.
+_EARLY_COPIES, _EARLY_RISK, _HOPELESS = 0.25, 0.05, 2.5
 
 
 @dataclass
@@ -23,8 +27,9 @@ class Trials:
 
     Parameters
     ----------
-    success : function of one candidate
-        Draws fresh noise and returns the share of successes under it, and of how many copies.
+    success : function of one candidate and a number of copies
+        Draws fresh noise and returns the share of successes under it, and of how many copies: fewer where a budget
+        does not allow all.
     probability : float
         What is promised.
     risk : float
@@ -33,7 +38,7 @@ class Trials:
         Of a candidate in one trial, as far as a budget allows.
     """
 
-    success: Callable[[int], tuple[float, int]]
+    success: Callable[[int, int], tuple[float, int]]
     probability: float
     risk: float
     copies: int
@@ -43,7 +48,14 @@ class Trials:
     @property
     def enough(self) -> float:
         """What a trial has to show: the probability that is promised, or as much as the first one can show at best."""
-        return min(self.probability, lower_bound(1.0, self.copies, 0.5 * self.risk))
+        return min(self.probability, lower_bound(1.0, self.copies, (1.0 - _EARLY_RISK) * 0.5 * self.risk))
+
+    @property
+    def possible(self) -> bool:
+        """Whether another trial is left, and could show enough if every copy succeeded."""
+        return self.done < _MAX_TRIALS and (
+            lower_bound(1.0, self.copies, (1.0 - _EARLY_RISK) * self.risk / 2 ** (self.done + 1)) >= self.enough
+        )
 
     @property
     def worth(self) -> float:
@@ -64,11 +76,27 @@ class Trials:
             if share < self.worth:
                 continue
             self.done += 1
-            fresh, n = self.success(candidate)
-            if lower_bound(fresh, n, self.risk / 2**self.done) >= self.enough:
+            holds, fresh = self._try(candidate, self.risk / 2**self.done)
+            if holds:
                 return int(candidate)
             self.lift = max(self.lift, share - fresh)
         return None
+
+    def _try(self, candidate: int, risk: float) -> tuple[bool, float]:
+        """Return whether a candidate passes one trial, and its share of successes there."""
+        few = max(int(_EARLY_COPIES * self.copies), 1)
+        share, n = self.success(candidate, few)
+        if lower_bound(share, n, _EARLY_RISK * risk) >= self.enough:
+            return True, share
+        at_best = min(share + _HOPELESS * float(np.sqrt(max(share * (1 - share), 1 / n) / n)), 1.0)
+        if lower_bound(at_best, self.copies, risk) < self.enough:
+            return False, share
+        try:
+            more, m = self.success(candidate, self.copies - few) if n == few < self.copies else (0.0, 0)
+        except BudgetSpentError:
+            m = more = 0
+        share = (share * n + more * m) / (n + m)
+        return lower_bound(share, n + m, (1.0 - _EARLY_RISK) * risk) >= self.enough, share
 
 
 def lower_bound(share: float, n: int, risk: float) -> float:

@@ -19,7 +19,7 @@ _BEST_KNOWN = 4  # known rows of the lowest objective, which are asked about as 
 _MOST_CHANGED = 100  # known rows asked about that differ from what the row can become
 _MOST_KNOWN = 500  # known rows that models are asked about, where they were not before
 _LOWEST, _GOOD, _GOOD_SHARE = 4, 6, 0.1  # of the candidates: the lowest, and some out of the best tenth
-_ANYWHERE = 10  # points from a wide law: in a smooth landscape every one leads down into some valley
+_ANYWHERE = 16  # points from a wide law: in a smooth landscape every one leads down into some valley
 # Points that differ from the row in a few coordinates, which they have from a known row or at random: how many, in how
 # many coordinates at most, how wide at random, and how many of them are starts.
 _HYBRIDS, _FEW, _WIDTH, _LOWEST_HYBRIDS, _GOOD_HYBRIDS = 800, 4, 2.0, 12, 4

@@ -1,0 +1,129 @@
+"""Looks at candidates under execution noise, from a glance at all of them to a closer look at a few."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gbce.base import Array
+from gbce.decisions._risk import UnderNoise, count_affordable
+from gbce.decisions._trials import Trials
+
+__all__ = ["Looks", "accepts", "fresh_success"]
+
+# How model rows are spent; all chosen by hand, and no promise hangs on them.
+_GLANCE = 0.25  # of the few copies, for every candidate; those that may hold get the others
+_AT_ONCE, _PROMISING_AT_ONCE = 8, 4  # candidates that get all of the few copies in one call, and the many
+# If none holds: so many get all of the few copies, the best of them a quarter of the many, the best of these all.
+_FALLBACKS, _CONFIRMED_IN_PART, _CONFIRMED = 60, 20, 5
+
+
+@dataclass
+class Looks:
+    """Shares of successes of candidates, the nearest first, under copies that are the same for all of them.
+
+    Parameters
+    ----------
+    noisy : UnderNoise
+        The models under noise.
+    x : array of shape (k, d)
+        Candidates.
+    few, many : array of shape (n, d)
+        Offsets of a first look, and of a closer one.
+    n_glance : int
+        How many of the few every candidate gets.
+    share : array of shape (k,)
+        Of successes, under as many of the few as a candidate got.
+    full : bool array of shape (k,)
+        Whether a candidate got all of the few.
+    """
+
+    noisy: UnderNoise
+    x: Array
+    few: Array
+    many: Array
+    n_glance: int
+    share: Array
+    full: Array
+
+    @classmethod
+    def of(cls, noisy: UnderNoise, x: Array, n_few: int, n_many: int) -> "Looks":
+        """Draw offsets for candidates ``(k, d)``."""
+        few, many = np.split(noisy.draw_offsets(n_few + n_many), [n_few])
+        n_glance = max(int(_GLANCE * n_few), 1)
+        return cls(noisy, x, few, many, n_glance, np.zeros(len(x)), np.full(len(x), n_glance == n_few))
+
+    def glance(self, block: slice, worth: float) -> Array:
+        """Look at a block of candidates under a few copies; return the positions of those that may be worth more."""
+        self.share[block] = self.noisy.success(self.x[block], self.few[: self.n_glance])
+        where = np.arange(len(self.x))[block]
+        return where[self.share[where] >= _hope(worth, self.n_glance)]
+
+    def look(self, which: Array) -> None:
+        """Look at candidates under all of the few copies."""
+        which = which[~self.full[which]]
+        if len(which):
+            n, had = len(self.few), self.n_glance
+            more = self.noisy.success(self.x[which], self.few[had:])
+            self.share[which] = (had * self.share[which] + (n - had) * more) / n
+            self.full[which] = True
+
+    def find_holding(self, hopeful: Array, trials: Trials) -> int | None:
+        """Return the first of the hopeful candidates that holds under many copies and in a trial."""
+        for start in range(0, len(hopeful), _AT_ONCE):
+            some = hopeful[start : start + _AT_ONCE]
+            self.look(some)
+            some = some[self.share[some] >= _hope(trials.worth, len(self.few))]
+            for at in range(0, len(some), _PROMISING_AT_ONCE):
+                near = some[at : at + _PROMISING_AT_ONCE]
+                # one more, for the trial
+                near = near[: count_affordable(self.noisy.posterior, len(near) + 1, len(self.many))]
+                share = self.noisy.success(self.x[near], self.many)
+                good = share >= trials.worth
+                good[good] = accepts(self.noisy, self.x[near[good]], known=True)
+                held = trials.first_to_hold(near[good], share[good])
+                if held is not None:
+                    return held
+        return None
+
+    def find_fallback(self, reaching: bool) -> tuple[int, bool]:
+        """Return the candidate that succeeds most often, the nearest of equals, and whether the model accepts it."""
+        best = self._best(np.arange(len(self.x)), self.share, _FALLBACKS)
+        self.look(best[: self.noisy.posterior.affords(len(best) * len(self.few)) // len(self.few)])
+        most = count_affordable(self.noisy.posterior, _CONFIRMED_IN_PART + 1, len(self.many))
+        best = self._best(best, self.share[best], min(most, _CONFIRMED_IN_PART))
+        accepted = best[accepts(self.noisy, self.x[best], known=True)] if reaching else best[:0]
+        best = accepted if len(accepted) else best
+        part = max(len(self.many) // 4, 1)
+        share = self.noisy.success(self.x[best], self.many[:part])
+        if len(best) > 1 and part < len(self.many):
+            few = np.isin(best, self._best(best, share, _CONFIRMED))
+            more = self.noisy.success(self.x[best[few]], self.many[part:])
+            best, share = best[few], part * share[few] + (len(self.many) - part) * more
+        return int(best[np.argmax(share)]), len(accepted) > 0
+
+    @staticmethod
+    def _best(which: Array, share: Array, most: int) -> Array:
+        """Return those of candidates with the greatest shares, in their order."""
+        return which[np.sort(np.argsort(-share, kind="stable")[:most])]
+
+
+def _hope(worth: float, n: int) -> float:
+    """Return the share of ``n`` copies from which a candidate may be worth a trial: one standard error less."""
+    return worth - float(np.sqrt(worth * (1 - worth) / n))
+
+
+def fresh_success(noisy: UnderNoise, x: Array, copies: int) -> tuple[float, int]:
+    """Return the share of successes of one point ``(d,)`` under offsets of its own, as many as the budget allows."""
+    n = count_affordable(noisy.posterior, copies, 1)
+    return float(noisy.success(x[None, :], noisy.draw_offsets(n))[0]), n
+
+
+def accepts(noisy: UnderNoise, x: Array, *, known: bool = False) -> Array:
+    """Whether the first model accepts points ``(k, d)`` by its own decision: ``(k,)``.
+
+    Of points ``known`` to reach the target it is asked only where its decision may differ from what was read off them.
+    """
+    first = noisy.posterior.predictors[0]
+    if len(x) == 0 or (known and first.questions(use_predict=True) == first.questions()):
+        return np.ones(len(x), dtype=bool)
+    return noisy.posterior.read(noisy.posterior.ask(x, use_predict=True, models=1)).reached[:, 0]
