@@ -64,8 +64,8 @@ def test_map_of_a_distance_prior_is_free_of_its_proposal():
     explainer = gbce.Explainer(wavy, CLOUD, space=gbce.Space.real(2), prior=prior, eta=2.0)
     plain = gbce.MAP(polish=False)
     explanation = explainer.explain([0.0, 0.0], gbce.Value(3, scale=1, tolerance=0.1), rules=[plain], seed=0)
-    pool = explanation.draws.pool
-    least = (2.0 * pool.loss[:, 0] + np.abs(pool.x).sum(axis=1)).min()
+    known = explanation.draws.known
+    least = (2.0 * known.loss[:, 0] + np.abs(known.x).sum(axis=1)).min()
     assert explanation.pointwise["objective"].iloc[0] == pytest.approx(least)
 
 

@@ -15,7 +15,7 @@ from gbce.samplers._search_first import SearchFirst
 
 __all__ = ["SMC", "SMCInfo"]
 
-_FIRST_LOOK = 4_000  # candidates of the prior; enough for the default precision where a quarter of them counts
+_FIRST_LOOK = 3_000  # candidates of the prior; enough for the default precision where a third of them counts
 _QUICK = 0.05  # precision of a first look
 _PICKING = 1.5  # times the effective draws that the precision asks of the pool, because picking draws adds error
 _CANDIDATES_SHARE = 0.5  # of a budget; the other half is for searching and for moving points

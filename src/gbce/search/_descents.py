@@ -31,6 +31,8 @@ _NEWTON_STEPS = 40  # at most; a descent that stands still ends earlier (chosen 
 _LEAST_STEP_GAIN = 1e-5  # of a Newton step: a tenth of what counts in a round
 _MOST_FAILURES = 2  # Newton steps in a row that gain nothing, the second one without what was learnt
 _SLOPE, _COST_SLOPE = 1e-4, 1e-6  # differences; many models round to single precision, the cost does not
+_ROUNDING = 1e-14  # relative, of a sum: some hundred times the last bit
+_SLOPED_SHARE = 0.5  # of the coordinates, beyond which a point lies on a slope, not beside a step (chosen by hand)
 _LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.005])[:, None]  # of a Newton step, tried in one call; by hand
 
 _COORDINATE_STEPS = 12  # at most: nine halvings bring the first move below the last one
@@ -186,8 +188,11 @@ def _slopes(search: Search, here: Array, potential: Array, may: Array) -> Array:
     value, cost = (search.ask_singly(ask, here, start, feature, to) for ask in (search, search.cost))
     with np.errstate(invalid="ignore", over="ignore"):  # infinite here or there, or as good as that
         found = (value - cost - potential[start]) / h
-    slope[start, feature] = np.where(np.isfinite(found), found, 0.0)
-    search.sloped |= bool((slope != 0).any())
+    # what a sum of potential and cost leaves of itself by rounding is no slope
+    noise = _ROUNDING * (1 + np.abs(value)) / _SLOPE
+    slope[start, feature] = np.where(np.isfinite(found) & (np.abs(found) > noise), found, 0.0)
+    # a forest has a step within reach of some coordinate now and then: that is no slope
+    search.sloped |= bool(((slope[:, search.smooth] != 0).mean(axis=1) > _SLOPED_SHARE).any())
     return slope
 
 

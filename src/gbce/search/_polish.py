@@ -24,12 +24,12 @@ _BEST_OF_POOL = 2_000  # points that starts are picked from
 _APART, _LEAST_APART = 0.5, 1e-3  # distance between starts over the root of m: first tried, halved at most down to
 _SAME = 0.05  # the same distance between ends of a descent: nearer ones count as one
 _LEAST_STARTS = 2  # that every round keeps, though it drops the worse half
-_MAX_ROUNDS = 6  # of all descents
-_MOST_ROWS, _MOST_ROWS_PER_FEATURE = 4_000, 100  # asked in all: the sum of both
+_MAX_ROUNDS = 10  # of all descents
+_MOST_ROWS, _MOST_ROWS_PER_FEATURE = 10_000, 200  # asked in all: the sum of both
 
-_FEW_FEATURES = 8  # in more, the simplex and scattered points lead nowhere
+_FEW_FEATURES = 4  # in more, the simplex and scattered points lead nowhere
 _SIMPLEX_STEPS = 600  # at most
-_SCATTERED = 100  # points per feature
+_SCATTERED = 30  # points per feature
 _NEAREST = 0.01  # scattered points end from this part to all of the way out from the best one
 _LONGEST_RAY = 2.0  # times a draw of the prior: beyond it the region of low cost is not followed
 _RAY_HALVINGS = 20  # that find where a ray leaves the region, to two millionths of it

@@ -88,8 +88,12 @@ class Memory:
 
 def height_of(posterior: GibbsPosterior, points: Points) -> Array:
     """Minus the log density ``(n,)`` of evaluated points in the latent space, up to a constant."""
-    potential = posterior.mixture.potential(points.loss)
-    return potential + points.log_correction + 0.5 * np.square(points.z).sum(axis=1)
+    return _potential(posterior, points) + 0.5 * np.square(points.z).sum(axis=1)
+
+
+def _potential(posterior: GibbsPosterior, points: Points) -> Array:
+    """Minus the log density ``(n,)`` against the latent law; equal losses give equal potentials to the last bit."""
+    return posterior.mixture.potential(points.loss) + points.log_correction
 
 
 @dataclass
@@ -206,7 +210,7 @@ def _descend_slopes(ask: _Asking, now: Points, height: Array, steps: int) -> tup
         active, here, slope = active[sloped], here.take(sloped), slope[sloped]
         if len(active) == 0:  # piecewise constant
             break
-        potential = height[active] - 0.5 * np.square(here.z).sum(axis=1)
+        potential = _potential(ask.posterior, here)
         trial = here.z + _LENGTHS[:, None, None] * _newton_step(here.z, slope, potential)
         trial = np.clip(trial, -_FARTHEST, _FARTHEST)
         tried, heights = ask(trial.reshape(-1, here.z.shape[1]))
@@ -233,7 +237,7 @@ def _slopes(ask: _Asking, points: Points) -> Array:
         return np.zeros(points.z.shape)
     there = _aside(ask, points, _SLOPE)
     with np.errstate(invalid="ignore", over="ignore"):
-        slope = (there - _potential(ask, points)[:, None]) / _SLOPE
+        slope = (there - _potential(ask.posterior, points)[:, None]) / _SLOPE
     return np.where(np.isfinite(slope), slope, 0.0)
 
 
@@ -241,7 +245,7 @@ def _bends(ask: _Asking, points: Points) -> Array:
     """Curvature of the potential ``(k, m)`` over half a deviation on both sides; zero where it rises on one side only."""
     if len(points) == 0:
         return np.zeros(points.z.shape)
-    here = _potential(ask, points)[:, None]
+    here = _potential(ask.posterior, points)[:, None]
     with np.errstate(invalid="ignore", over="ignore"):
         up, down = (np.nan_to_num(_aside(ask, points, step) - here, posinf=HUGE) for step in (_BEND, -_BEND))
     both = (up > 0) & (down > 0)
@@ -254,11 +258,7 @@ def _aside(ask: _Asking, points: Points, step: float) -> Array:
     trial = np.repeat(points.z, m, axis=0)
     trial[np.arange(k * m), np.tile(np.arange(m), k)] += step
     aside, _ = ask(trial)
-    return _potential(ask, aside).reshape(k, m)
-
-
-def _potential(ask: _Asking, points: Points) -> Array:
-    return height_of(ask.posterior, points) - 0.5 * np.square(points.z).sum(axis=1)
+    return _potential(ask.posterior, aside).reshape(k, m)
 
 
 def _put(points: Points, where: Array, those: Points) -> Points:

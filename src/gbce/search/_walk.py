@@ -154,10 +154,12 @@ def _take_two(steps: StepsFromRow, x: Array, trial: Array) -> Array:
 
 def _worth(value: Array, cost: Array) -> Array:
     """Return the gain over the first point for its price ``(n,)``; minus infinity where nothing is gained."""
-    gain, price = value[0] - value, cost - cost[0]
-    dear = price[price > 0]
+    with np.errstate(invalid="ignore"):  # what cannot be had costs, and loses, infinitely much
+        gain, price = np.nan_to_num(value[0] - value, nan=-np.inf), cost - cost[0]
+    dear = price[(price > 0) & np.isfinite(price)]
     least = _LEAST_PRICE * float(np.median(dear)) if len(dear) else 1.0
-    return np.where(gain > _LEAST_GAIN, gain / np.maximum(price, least), -np.inf)
+    worth = (gain > _LEAST_GAIN) & np.isfinite(price)
+    return np.where(worth, gain / np.maximum(np.where(worth, price, 1.0), least), -np.inf)
 
 
 def _draw_back(ask: Ask, steps: StepsFromRow, shelf: Shelf) -> None:
