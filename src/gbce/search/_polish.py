@@ -27,9 +27,9 @@ _LEAST_STARTS = 2  # that every round keeps, though it drops the worse half
 _MAX_ROUNDS = 10  # of all descents
 _MOST_ROWS, _MOST_ROWS_PER_FEATURE = 10_000, 200  # asked in all: the sum of both
 
-_FEW_FEATURES = 4  # in more, the simplex and scattered points lead nowhere
+_FEW_FEATURES = 8  # in more, the simplex and scattered points lead nowhere
 _SIMPLEX_STEPS = 600  # at most
-_SCATTERED = 30  # points per feature
+_SCATTERED = 240  # points
 _NEAREST = 0.01  # scattered points end from this part to all of the way out from the best one
 _LONGEST_RAY = 2.0  # times a draw of the prior: beyond it the region of low cost is not followed
 _RAY_HALVINGS = 20  # that find where a ray leaves the region, to two millionths of it
@@ -90,7 +90,7 @@ def _add_scattered(search: Search, v: Array, f: Array, *, nearest: float) -> tup
 
     A part of the way, from ``nearest`` to all of it, leads from the best point to them.
     """
-    scene, (n, m) = search.scene, (_SCATTERED * v.shape[1], v.shape[1])
+    scene, (n, m) = search.scene, (_SCATTERED, v.shape[1])
     best, least = v[f.argmin()], f.min()
     placed = search.posterior.prior.place(scene.rng.standard_normal((n, search.posterior.prior.dimension)))
     rays = placed.x[:, scene.free] - scene.x0[scene.free]
