@@ -381,7 +381,9 @@ def test_random_draws_follow_the_draws():
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_map_and_direct_optimisation_agree_with_the_exact_mode(d):
     case = linear(d, eta=2.0, seed=d)
-    explainer = gbce.Explainer(case.predict, RNG.normal(size=(50, d)), space=gbce.Space.real(d), eta=2.0)
+    explainer = gbce.Explainer(
+        case.predict, RNG.normal(size=(50, d)), space=gbce.Space.real(d), eta=2.0, sampler=gbce.Importance()
+    )
     target = gbce.Value(case.y, scale=1, tolerance=0.5)
     explanation = explainer.explain(case.x0, target, rules=[gbce.MAP(), gbce.DirectOpt()], seed=0)
     x = explanation.counterfactuals.to_numpy()
