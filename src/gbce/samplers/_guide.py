@@ -37,11 +37,14 @@ class Guide:
         Of the starting law; the rest is the latent law ``N(0, I)`` itself.
     weights : array of shape (k,), optional
         Of the laws, summing to one; each counts the same when left out.
+    sites : int array of shape (k,), optional
+        Which site each law was put around, where there are sites.
     """
 
     laws: tuple[NormalLaw, ...]
     share: float
     weights: Array | None = None
+    sites: Array | None = None
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
         """Draw ``n`` latent points from the laws, ``(n, m)``."""

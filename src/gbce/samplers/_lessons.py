@@ -17,6 +17,7 @@ __all__ = ["Lessons"]
 # Chosen by hand.
 _POINTS_PER_COORDINATE, _FEWEST_POINTS = 2.0, 12.0  # effective points that a law is fitted to, at least: their sum
 _LEAST_WEIGHT = 0.004  # of a law: so that every site is visited, and one that was met by chance is not lost
+_NO_MASS = 1e-3  # of all that the laws explain
 _POWERS = (0.5, 0.25, 0.125, 0.0625, 0.03125)  # parts of eta whose posteriors get laws of their own, for the eta path
 _ON_THE_WAY = 0.2  # share of these laws among all
 _LEAST_CARRIED = 30.0  # effective points at a smaller eta below which it gets no law
@@ -62,7 +63,10 @@ class Lessons:
         return normalise(log_target(mixture, self.points) - self.log_density)
 
     def fit(self, guide: Guide) -> Guide:
-        """Fit each law to the part of the weighted points that it explains: one step of expectation and maximisation."""
+        """Fit each law to the part of the weighted points that it explains: one step of expectation and maximisation.
+
+        Laws that explain next to nothing are dropped, but for the best one of each site.
+        """
         weights = self.weights()
         counted = weights > 0
         z, weights = self.points.z[counted], weights[counted]
@@ -75,8 +79,15 @@ class Lessons:
         for law, own, total in zip(guide.laws, part.T, mass, strict=True):
             size = total**2 / max(float(np.square(own).sum()), TINY)
             laws.append(NormalLaw.fit(z, own / total, size).widen(WIDER) if size >= enough else law)
-        shares = np.maximum(mass / max(mass.sum(), TINY), _LEAST_WEIGHT)
-        return replace(guide, laws=tuple(laws), weights=shares / shares.sum())
+        shares = mass / max(mass.sum(), TINY)
+        kept = np.flatnonzero((shares >= _NO_MASS) | _best_of_sites(guide, shares))
+        weights = np.maximum(shares[kept], _LEAST_WEIGHT)
+        return Guide(
+            laws=tuple(laws[k] for k in kept),
+            share=guide.share,
+            weights=weights / weights.sum(),
+            sites=None if guide.sites is None else guide.sites[kept],
+        )
 
     def add_way(self, guide: Guide) -> Guide:
         """Add laws fitted to the posterior at smaller etas, so that draws carry these as well."""
@@ -89,4 +100,15 @@ class Lessons:
         if not laws or guide.weights is None:
             return guide
         weights = np.concatenate([(1 - _ON_THE_WAY) * guide.weights, np.full(len(laws), _ON_THE_WAY / len(laws))])
-        return replace(guide, laws=guide.laws + tuple(laws), weights=weights)
+        return Guide(guide.laws + tuple(laws), guide.share, weights)
+
+
+def _best_of_sites(guide: Guide, shares: Array) -> Array:
+    """Which laws ``(k,)`` have the largest share of those around their site."""
+    if guide.sites is None:
+        return np.ones(len(shares), dtype=bool)
+    best = np.zeros(len(shares), dtype=bool)
+    for site in np.unique(guide.sites):
+        own = np.flatnonzero(guide.sites == site)
+        best[own[np.argmax(shares[own])]] = True
+    return best

@@ -29,11 +29,13 @@ def guide_around(sites: Sites, posterior: GibbsPosterior) -> Guide:
     """
     potential = -log_target(posterior.mixture, sites.points)
     laws: list[NormalLaw] = []
+    whose: list[int] = []
     for z, slope, bend, height in zip(sites.points.z, sites.slope, sites.bend, potential, strict=True):
         laws += [NormalLaw(z, np.zeros((len(z), 0)), np.zeros(0)), _law_beyond(z, bend), _law_bent(z, bend)]
         if slope.any():
             laws.append(_law_sloped(z, slope, float(height)))
-    return Guide(tuple(laws), 1 - _DEFENCE, np.full(len(laws), 1.0 / len(laws)))
+        whose += [max(whose, default=-1) + 1] * (len(laws) - len(whose))
+    return Guide(tuple(laws), 1 - _DEFENCE, np.full(len(laws), 1.0 / len(laws)), np.array(whose))
 
 
 def _law_beyond(z: Array, bend: Array) -> NormalLaw:
