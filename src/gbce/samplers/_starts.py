@@ -46,6 +46,7 @@ class Starts:
     known: Points | None = field(init=False, default=None)
     plain: list[Points] = field(init=False, default_factory=list)
     _row: Points = field(init=False)
+    _end_of_walk: Points = field(init=False)
     _groups: list[Array] = field(init=False)
     _queue: Array = field(init=False)
     _each: int = field(init=False)
@@ -54,6 +55,7 @@ class Starts:
         self.memory = Memory(self.posterior)
         self.memory.add(self.first)
         self._row = self._evaluate(np.zeros((1, self.posterior.prior.dimension)))
+        self._end_of_walk = walk_out(self.posterior, self._row, self.memory)
         self._groups = self._group_known()
         self._queue = self._line_up()
         self._each = min(_KNOWN, -(-len(self._queue) // 2))
@@ -69,7 +71,7 @@ class Starts:
         known, self._queue = self._queue[: self._each], self._queue[self._each :]
         if len(known):
             parts.append(self._evaluate(known))
-        parts.append(walk_out(self.posterior, self._row, self.memory))
+        parts.append(self._end_of_walk)
         if extra is not None and len(extra):
             parts.append(extra)
         donors = np.concatenate(self._groups) if self._groups else None
