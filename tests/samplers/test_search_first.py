@@ -141,7 +141,7 @@ def test_one_look_cannot_be_compared(bad):
 # --- verdicts ---------------------------------------------------------------------------------------------------------
 
 
-APART = Wells(3, at=4.5)  # so far apart that the defence of one look does not meet the other well
+APART = Wells(3, at=6.0)  # so far apart that the defence of one look does not meet the other well
 
 
 def wells_look(seed, side):
@@ -182,7 +182,10 @@ def test_a_known_point_that_draws_do_not_explain_is_seen():
 
     cover = Coverage(near, log_density, -log_density(near))
     bottoms = Points.evaluate(posterior, np.array([[-2.0, 0.0], [2.0, 0.0]]))
-    assert cover.outweighed(bottoms, posterior.mixture).tolist() == [False, True]
+    assert cover.unexplained(bottoms, posterior.mixture).tolist() == [False, True]
+    far = Points.evaluate(posterior, np.array([[2.0, 4.0]]))  # a draw there would outweigh all, but none occurs
+    assert cover.outweighed(far, posterior.mixture).all()
+    assert not cover.unexplained(far, posterior.mixture).any()
 
 
 def test_a_doubt_is_the_first_reason_for_care():

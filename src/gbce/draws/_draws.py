@@ -30,8 +30,8 @@ def log_target(mixture: Mixture, points: Points) -> Array:
 class Covering(Protocol):
     """What a sampler knows of where the points of its pool were to be expected."""
 
-    def outweighed(self, points: Points, mixture: Mixture) -> Array:
-        """Whether a single draw at each of the points ``(n,)`` would carry too much for the pool to be complete."""
+    def unexplained(self, points: Points, mixture: Mixture) -> Array:
+        """Whether known points ``(n,)`` show mass that the pool has missed."""
         ...
 
 

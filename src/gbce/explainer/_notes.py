@@ -52,7 +52,7 @@ def doubt_draws(query: Query, posterior: GibbsPosterior, draws: Draws, decisions
     points = Points(z, placed.x, unread, loss, unread > 0, placed.cost, placed.log_correction)
     # a decision at a bound, or in the middle of a stretch of the axis, is another point of the latent space
     same = np.isclose(placed.x, x, rtol=_SAME_PLACE, atol=0.0, equal_nan=True).all(axis=1)
-    beyond = np.flatnonzero(same & cover.outweighed(points, query.mixture))
+    beyond = np.flatnonzero(same & cover.unexplained(points, query.mixture))
     if len(beyond) == 0:
         return draws
     doubt = f"{decisions[beyond[0]].label} has a density that the draws do not explain"

@@ -15,6 +15,7 @@ __all__ = ["Coverage"]
 # Of all mass that was found: a point at which a single draw would carry more lies where the pool has next to nothing
 # though there is something. With a thousand effective draws, one of them carries about 0.1%; chosen by hand.
 _OUTWEIGHS = 0.05
+_RELEVANT = 0.01  # of all mass: less around a known point is nothing to worry about; chosen by hand
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,3 +44,13 @@ class Coverage:
         """Whether a single draw at each of the points ``(n,)`` would carry too much for the pool to be complete."""
         share = log_target(mixture, points) - self.log_density(points) - self.log_mass(mixture)
         return share > np.log(_OUTWEIGHS)
+
+    def unexplained(self, points: Points, mixture: Mixture) -> Array:
+        """Whether known points ``(n,)`` show mass that the pool has missed.
+
+        Around a point of height ``h`` no more than ``exp(-h)`` is to be expected, because the posterior is nowhere much
+        wider than the latent law. Where that is next to nothing, a draw would outweigh the pool but does not occur.
+        """
+        most = log_target(mixture, points) - 0.5 * np.square(points.z).sum(axis=1)
+        relevant = most > self.log_mass(mixture) + np.log(_RELEVANT)
+        return relevant & self.outweighed(points, mixture)

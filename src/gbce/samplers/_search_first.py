@@ -79,7 +79,7 @@ class SearchFirst:
             self.starts = Starts(posterior, self.rng, self.first)
             self.found += [self.starts.search(), self.starts.search()]
             cover = _cover_of_prior(posterior, self.first)
-            missed = cover.outweighed(self._sites, posterior.mixture).any()
+            missed = cover.unexplained(self._known, posterior.mixture).any()
             if enough and not missed:
                 return replace(plain, info=SMCInfo(complete=self.complete, sites=len(self._sites)), **self._seen(cover))
             drawn = self._look_until_agreed()
@@ -161,12 +161,13 @@ class SearchFirst:
     @property
     def _known(self) -> Points:
         """Every point that the draws must explain."""
-        kept = [] if self.starts is None or self.starts.memory.kept is None else [self.starts.memory.kept]
-        return Points.join([*kept, *(sites.points for sites in self.found)])
+        others = [] if self.starts is None else [self.starts.memory.kept, self.starts.known]
+        found = [sites.points for sites in self.found]
+        return Points.join([*(points for points in others if points is not None), *found])
 
     def _missed_by(self, cover: Coverage) -> Points:
         """Return known points that lie where draws do not come though there is mass."""
-        return self._known.take(cover.outweighed(self._known, self.posterior.mixture))
+        return self._known.take(cover.unexplained(self._known, self.posterior.mixture))
 
     def _doubt(self, cover: Coverage, agreed: Agreement | None, confirmed: bool) -> str | None:
         """Say what is left to doubt."""
@@ -203,7 +204,7 @@ class SearchFirst:
         self.found += [self.starts.search(), self.starts.search()]
         for eta in rungs:
             mixture = replace(self.posterior.mixture, eta=eta)
-            if run.coverage.outweighed(self._sites, mixture).any():
+            if run.coverage.unexplained(self._sites, mixture).any():
                 guide = join_guides([guide_around(sites, at) for sites in self.found if len(sites.height)], self._share)
                 bridge, first = self._start_from(guide, eta)
                 again = None if first is None else self.islands.temper(self.posterior, self.rng, bridge, first)
@@ -234,7 +235,7 @@ class SearchFirst:
         if self.starts is None:
             return replace(run.draws, coverage=run.coverage)
         eta = run.draws.rungs[-1]
-        missed = run.coverage.outweighed(self._known, replace(self.posterior.mixture, eta=eta))
+        missed = run.coverage.unexplained(self._known, replace(self.posterior.mixture, eta=eta))
         doubt = _count_missed(int(missed.sum()))
         info = replace(run.info, doubt=doubt, sites=len(self._sites) if self.found else None)
         return replace(run.draws, info=info, **self._seen(run.coverage))

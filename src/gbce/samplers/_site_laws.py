@@ -59,6 +59,6 @@ def _law_bent(z: Array, bend: Array) -> NormalLaw:
 
 def _law_sloped(z: Array, slope: Array, potential: float) -> NormalLaw:
     """Return the law of a squared loss with this slope: narrow along it, as wide as the prior across it."""
-    steepness = float(np.linalg.norm(slope))
-    variance = 1 / (1 + steepness**2 / max(2 * potential, _NARROWEST))
+    steepness = float(np.hypot.reduce(slope))
+    variance = 1 / (1 + steepness * (steepness / max(2 * potential, _NARROWEST)))
     return NormalLaw(z, (slope / steepness)[:, None], np.array([WIDER * variance]))

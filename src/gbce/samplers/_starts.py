@@ -16,6 +16,7 @@ __all__ = ["Starts"]
 _KNOWN = 32  # known rows of one search
 _GROUPS = 12  # of known rows, by their loss: those that fall short of the target a little may be much nearer
 _BEST_KNOWN = 4  # known rows of the lowest objective, which are asked about as they are
+_MOST_CHANGED = 100  # known rows asked about that differ from what the row can become
 _MOST_KNOWN = 500  # known rows that models are asked about, where they were not before
 _LOWEST, _GOOD, _GOOD_SHARE = 4, 6, 0.1  # of the candidates: the lowest, and some out of the best tenth
 _ANYWHERE = 10  # points from a wide law: in a smooth landscape every one leads down into some valley
@@ -42,6 +43,7 @@ class Starts:
     rng: np.random.Generator
     first: Points
     memory: Memory = field(init=False)
+    known: Points | None = field(init=False, default=None)
     plain: list[Points] = field(init=False, default_factory=list)
     _row: Points = field(init=False)
     _groups: list[Array] = field(init=False)
@@ -110,20 +112,31 @@ class Starts:
         return np.where(chosen, z, 0.0)
 
     def _known_rows(self) -> tuple[Array, Array]:
-        """Latent points ``(n, m)`` of known rows, and potentials ``(n,)``; models are asked where they were not before."""
+        """Latent points ``(n, m)`` of known rows, and potentials ``(n,)``; models are asked where they were not before.
+
+        A row that is possible as it is has the loss that it had before. Of those that the row's own fixed values change,
+        the nearest are asked about; the others are known roughly, which is enough to choose where to begin.
+        """
         posterior = self.posterior
         rows, loss = posterior.landmarks, posterior.landmark_loss
         if rows is None or len(rows) == 0:
             return np.zeros((0, posterior.prior.dimension)), np.zeros(0)
-        if loss is not None:
-            z, potential = posterior.prior.locate(rows), posterior.mixture.potential(loss)
-            with np.errstate(over="ignore"):
-                best = np.argsort(potential + posterior.prior.cost(rows), kind="stable")[:_BEST_KNOWN]
-            self._evaluate(z[best])  # no rule may end worse than a known row
-            return z, potential
-        n = posterior.affords(min(len(rows), _MOST_KNOWN))
-        z = posterior.prior.locate(rows if len(rows) == n else rows[self.rng.choice(len(rows), n, replace=False)])
-        return z, posterior.mixture.potential(self._evaluate(z).loss)
+        if loss is None:
+            n = posterior.affords(min(len(rows), _MOST_KNOWN))
+            z = posterior.prior.locate(rows if len(rows) == n else rows[self.rng.choice(len(rows), n, replace=False)])
+            self.known = self._evaluate(z)
+            return z, posterior.mixture.potential(self.known.loss)
+        z, potential = posterior.prior.locate(rows), posterior.mixture.potential(loss)
+        placed = posterior.prior.place(z)
+        as_it_is = np.isclose(placed.x, rows, equal_nan=True).all(axis=1)
+        with np.errstate(over="ignore"):
+            best = np.argsort(potential + placed.cost, kind="stable")[:_BEST_KNOWN]
+        changed = np.setdiff1d(np.argsort(np.square(z).sum(axis=1), kind="stable"), np.flatnonzero(as_it_is), True)
+        asked = self._evaluate(z[np.union1d(best, changed[:_MOST_CHANGED])])  # no rule may end worse than a known row
+        unasked = np.zeros(loss.shape)
+        every = Points(z, placed.x, unasked, loss, unasked > 0, placed.cost, placed.log_correction)
+        self.known = Points.join([every.take(as_it_is), asked])
+        return z, potential
 
     def _next_candidates(self) -> Points:
         number = len(self.plain)

@@ -219,7 +219,7 @@ def _descend_slopes(ask: _Asking, now: Points, height: Array, steps: int) -> tup
 
 def _newton_step(z: Array, slope: Array, potential: Array) -> Array:
     """Solve ``(I + g g' / 2P) step = -(z + g)`` for each point ``(k, m)``."""
-    steepness = np.linalg.norm(slope, axis=1, keepdims=True)
+    steepness = np.hypot.reduce(slope, axis=1)[:, None]  # which does not overflow
     direction, uphill = slope / steepness, z + slope
     with np.errstate(over="ignore"):  # a potential of extreme strength
         bend = steepness * (steepness / np.maximum(2 * potential, _LEAST_POTENTIAL)[:, None])
