@@ -63,6 +63,8 @@ class Lessons:
 
     def fit(self, guide: Guide) -> Guide:
         """Fit each law to the part of the weighted points that it explains: one step of expectation and maximisation."""
+        if not np.isfinite(log_target(self.posterior.mixture, self.points)).any():
+            return guide  # there is nothing to learn from
         weights = self.weights()
         counted = weights > 0
         z, weights = self.points.z[counted], weights[counted]
