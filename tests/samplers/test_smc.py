@@ -13,7 +13,6 @@ from gbce.posterior import Mixture
 from support.exact import Grid, gaussian_log_prior, linear, midpoints
 from support.laws import figures_agree
 from support.tempering import (
-    MANY,
     SEARCHING,
     SMALL,
     SMALL_WAYS,
