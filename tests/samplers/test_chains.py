@@ -80,7 +80,9 @@ def test_linear_model_has_its_gaussian_posterior(d, kernel):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_sharp_posterior_is_reached_through_smc(kernel):
     case = linear(10, eta=100.0, seed=1)
-    sampler = Chains(200, {"pcn": 1200, "elliptical": 300}[kernel], kernel=kernel, start=SMC(5_000, max_looks=0), n_draws=20_000)
+    sampler = Chains(
+        200, {"pcn": 1200, "elliptical": 300}[kernel], kernel=kernel, start=SMC(5_000, max_looks=0), n_draws=20_000
+    )
     draws = sampler.sample(posterior_linear(case), np.random.default_rng(0))
     assert len(draws.rungs) > 1
     assert draws.groups.max() == 7  # errors are those between the islands that chains started from

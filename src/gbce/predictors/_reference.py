@@ -76,14 +76,17 @@ class Reference:
         return self.rows[self._order[:n]], some
 
     def ask_known(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
-        """Ask every model about some rows of the data, once; about fewer, or none, where the budget is short."""
+        """Ask every model about some rows of the data, once; about fewer, or none, where the budget is short.
+
+        What was asked in haste is asked again, so that the same question has the same rows left.
+        """
         n = self._n_known(predictors)
         if n == 0:
             return
         rows = self.rows[self._order[:n]]
         for k, predictor in enumerate(predictors):
             before = self.said.get((k, predictor.classes is not None))
-            if before is not None and (len(before.values) >= n or budget.limited):
+            if before is not None and len(before.values) >= n:
                 continue
             part = budget.share(_KNOWN_SHARE / len(predictors)) if budget.limited else budget
             with suppress(BudgetSpentError):
