@@ -41,7 +41,11 @@ WAY_OF_A_ROW = (
     Step("predictors/_reference.py", "Reference.output_spread", "what a target left open is read off the data, once"),
     Step("priors/_gaussian.py", "Gaussian.at", "the law of candidates is placed at the row: a map of Gaussian noise"),
     Step("predictors/_panel.py", "Panel.ask", "models are asked, within the budget: first about the row itself"),
-    Step("samplers/_smc.py", "SMC.sample", "candidates and searches, then draws around what was found, or rungs up to eta"),
+    Step(
+        "samplers/_smc.py",
+        "SMC.sample",
+        "candidates and searches, then draws around what was found, or rungs up to eta",
+    ),
     Step("draws/_draws.py", "Draws.weigh", "evaluated points with weights: the waist that all else reads"),
     Step("decisions/_apply.py", "apply_rules", "every rule looks at query and draws, and chooses"),
     Step(

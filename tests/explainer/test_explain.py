@@ -424,11 +424,13 @@ def test_saved_explanations_come_back_to_the_last_bit(tmp_path, explanation):
     assert [p.name for p in tmp_path.iterdir()] == ["row.gbce"]
 
 
-def test_a_tempered_explanation_keeps_its_path(tmp_path):
+@pytest.mark.parametrize("max_looks", [0, 6])
+def test_an_explanation_keeps_its_path(tmp_path, max_looks):
     data = np.random.default_rng(0).normal(size=(100, 2))
-    explainer = gbce.Explainer(lambda x: x[:, 0], data, eta=10.0)
+    explainer = gbce.Explainer(lambda x: x[:, 0], data, eta=10.0, sampler=gbce.SMC(max_looks=max_looks))
     explanation = explainer.explain([0.0, 0.0], gbce.Value(4.5, scale=1), rules=[], seed=0)
-    assert len(explanation.draws.rungs) > 1
+    assert (len(explanation.draws.rungs) > 1) == (max_looks == 0)  # tempered
+    assert ("looks" in explanation.draws.facts) == (max_looks > 0)
     again = gbce.load(explanation.save(tmp_path / "e"))
     pd.testing.assert_frame_equal(again.path(), explanation.path(), check_exact=True)
 

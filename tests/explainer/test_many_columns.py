@@ -81,7 +81,7 @@ def test_rungs_that_keep_fewer_places_have_the_same_law(monkeypatch, cells):
         RNG.normal(size=(50, m)),
         space=gbce.Space.real(m),
         eta=eta,
-        sampler=gbce.SMC(4_000, 400),
+        sampler=gbce.SMC(4_000, 400, max_looks=0),
     )
     draws = explainer.explain(np.zeros(m), gbce.Value(y, scale=1.0, tolerance=0.5), rules=[], seed=0).draws
     assert len(draws.rungs) > 1
@@ -89,14 +89,16 @@ def test_rungs_that_keep_fewer_places_have_the_same_law(monkeypatch, cells):
     assert draws.log_evidence == pytest.approx(exact, abs=4 * draws.log_evidence_se)
 
 
-def test_memory_grows_no_faster_than_the_columns():
+@pytest.mark.parametrize("max_looks", [0, 6])
+def test_memory_grows_no_faster_than_the_columns(max_looks):
     def explained(d):
         data, slopes = RNG.normal(size=(500, d)), RNG.normal(size=d)
         slopes /= np.linalg.norm(slopes)
-        explainer = gbce.Explainer(lambda x: x @ slopes, data, sampler=gbce.SMC(n_candidates=1_000, n_draws=200))
+        sampler = gbce.SMC(n_candidates=1_000, n_draws=200, max_looks=max_looks)
+        explainer = gbce.Explainer(lambda x: x @ slopes, data, sampler=sampler)
         far = gbce.AtLeast(float(data[0] @ slopes) + 4.0)  # four SDs of the prior's outputs: both sizes have to temper
         explanation = explainer.explain(data[0], far, rules=[gbce.Mean()], seed=0, max_model_rows=60_000)
-        assert len(explanation.draws.rungs) > 1
+        assert max_looks or len(explanation.draws.rungs) > 1
         explanation.path()
         return explanation.draws.pool.x.nbytes / 1e6
 

@@ -80,7 +80,9 @@ def test_linear_model_has_its_gaussian_posterior(d, kernel):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_sharp_posterior_is_reached_through_smc(kernel):
     case = linear(10, eta=100.0, seed=1)
-    sampler = Chains(200, {"pcn": 1200, "elliptical": 300}[kernel], kernel=kernel, start=SMC(5_000), n_draws=20_000)
+    sampler = Chains(
+        200, {"pcn": 1200, "elliptical": 300}[kernel], kernel=kernel, start=SMC(5_000, max_looks=0), n_draws=20_000
+    )
     draws = sampler.sample(posterior_linear(case), np.random.default_rng(0))
     assert len(draws.rungs) > 1
     assert draws.groups.max() == 7  # errors are those between the islands that chains started from
@@ -156,12 +158,13 @@ def second(x):
     return (x[:, 1] > x[:, 0]).astype(float)
 
 
+@pytest.mark.parametrize("max_looks", [0, 6])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_masses_of_modes_that_no_chain_can_cross_come_from_the_start(kernel):
+def test_masses_of_modes_that_no_chain_can_cross_come_from_the_start(kernel, max_looks):
     wells = Wells()
-    sampler = Chains(400, 60, kernel=kernel, start=SMC(10_000, 4_000), n_draws=20_000)
+    sampler = Chains(400, 60, kernel=kernel, start=SMC(10_000, 4_000, max_looks=max_looks), n_draws=20_000)
     draws = sampler.sample(wells.posterior, np.random.default_rng(4))
-    assert len(draws.rungs) > 1
+    assert (len(draws.rungs) > 1) == (max_looks == 0)
     agrees(draws, second(draws.pool.x), 0.7, "mass of the second mode")
     close(draws.log_evidence, wells.log_evidence, draws.log_evidence_se, "log evidence", draws)
     first, last = draws.pool.x[-400 * 30 :][:400], draws.pool.x[-400:]

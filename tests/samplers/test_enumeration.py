@@ -29,7 +29,8 @@ class Case:
     def output(self, frame):
         """A model without structure: one number for each point."""
         table = {point: value for point, value in zip(self.points, self.values, strict=True)}
-        return np.array([table[line] for line in frame.itertuples(index=False, name=None)])
+        # rows of the data that cannot be reached from the row are asked about, too
+        return np.array([table.get(line, -5.0) for line in frame.itertuples(index=False, name=None)])
 
     @property
     def values(self):
@@ -150,7 +151,8 @@ CASES = {
 }
 SAMPLERS = {
     "importance": gbce.Importance(20_000, 4_000),
-    "smc": gbce.SMC(400, 2_000),
+    "smc": gbce.SMC(400, 2_000, max_looks=0),
+    "search first": gbce.SMC(400, 2_000),
     "chains": gbce.Chains(n_chains=400, n_steps=60, start=gbce.SMC(2_000, 400), n_draws=2_000),
 }
 

@@ -36,7 +36,9 @@ def test_a_leaf_that_no_candidate_meets_is_found_from_training_rows(seed):
     boxes, target = Boxes.of(tree, 10), explanation.target
     loss = np.square(np.maximum(280 - boxes.value, 0) / target.scale)
     sd = 0.5 * np.asarray(explainer.space.scale)
-    log_evidence, success = boxes.posterior(X.iloc[358].to_numpy(float), sd, loss, boxes.value >= 280 - target.tolerance)
+    log_evidence, success = boxes.posterior(
+        X.iloc[358].to_numpy(float), sd, loss, boxes.value >= 280 - target.tolerance
+    )
     close(explanation.draws.log_evidence, log_evidence, explanation.draws.log_evidence_se, "log evidence")
     assert abs(explanation.distribution["success_probability"] - success) < 0.01
     assert explanation.status == "attainable"

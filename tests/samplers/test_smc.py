@@ -1,4 +1,7 @@
-"""Tempering against closed forms: Gaussian posteriors, two modes, coverage (fixed seeds, four standard errors)."""
+"""SMC against closed forms: Gaussian posteriors, two modes, coverage (fixed seeds, four standard errors).
+
+Both ways to a law are tried: tempering from the prior, and draws around what a search has found.
+"""
 
 from dataclasses import replace
 
@@ -10,9 +13,11 @@ from gbce.posterior import Mixture
 from support.exact import Grid, gaussian_log_prior, linear, midpoints
 from support.laws import figures_agree
 from support.tempering import (
-    MANY,
+    SEARCHING,
     SMALL,
+    SMALL_WAYS,
     TOLERANCE,
+    WAYS,
     Far,
     Wells,
     agrees,
@@ -24,15 +29,17 @@ from support.tempering import (
     posterior_of,
     sampled,
     value_of,
+    went,
 )
 
 # --- closed forms ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("d", [2, 10, 30, 100])
-def test_linear_model_has_its_gaussian_posterior(d):
+@pytest.mark.parametrize("way", WAYS)
+def test_linear_model_has_its_gaussian_posterior(d, way):
     case = hard(d)
-    sampler = MANY if d < 100 else replace(MANY, n_islands=16)
+    sampler = WAYS[way] if d < 100 else replace(WAYS[way], n_islands=16)
     explanation = explain(case.predict, case.x0, value_of(case), eta=case.eta, sampler=sampler)
     exact = {
         "mean": case.mean,
@@ -44,7 +51,8 @@ def test_linear_model_has_its_gaussian_posterior(d):
     }
     figures_agree(explanation, exact | ({"cov": case.cov} if d <= 10 else {}))
     draws = explanation.draws
-    assert len(draws.rungs) > 3
+    assert went(draws, way)
+    assert len(draws.rungs) > 3 or way == "searched"
     evidence_agrees(draws, case.log_evidence)
     offset = draws.pool.x - case.mean
     along = offset @ case.w
@@ -54,9 +62,11 @@ def test_linear_model_has_its_gaussian_posterior(d):
     agrees(draws, along**2 / narrow, 1.0, "variance along the gradient")
 
 
-def test_other_etas_are_reweightings_of_the_same_pool():
+@pytest.mark.parametrize("way", WAYS)
+def test_other_etas_are_reweightings_of_the_same_pool(way):
     case = hard(3)
-    draws = sampled(MANY, posterior_linear(case))
+    draws = sampled(WAYS[way], posterior_linear(case))
+    assert went(draws, way)
     for eta in (0.0, 0.1, 1.0, 5.0, 19.0, 20.0):
         other, again = replace(case, eta=eta), draws.reweigh(Mixture(eta, np.ones(1)))
         agrees(again, again.pool.x, other.mean, f"mean at {eta}", size=1.0)
@@ -68,20 +78,26 @@ def test_other_etas_are_reweightings_of_the_same_pool():
     np.testing.assert_allclose(draws.prior_change, np.sqrt(2 / np.pi), rtol=0.02)
 
 
-def test_one_rung_is_algorithm_one_to_the_last_bit():
+@pytest.mark.parametrize("max_looks", [0, 6])
+def test_one_rung_is_algorithm_one_to_the_last_bit(max_looks):
     posterior = posterior_linear(linear(3))
-    ours, plain = sampled(gbce.SMC(), posterior), sampled(gbce.Importance(), posterior)
+    ours, plain = sampled(gbce.SMC(max_looks=max_looks), posterior), sampled(gbce.Importance(4_000), posterior)
     assert ours.rungs == plain.rungs == (1.0,)
     assert ours.groups is None
-    for name in ("pool_weights", "weights", "index", "x", "log_base_weights", "prior_change"):
+    assert (ours.facts.get("sites") is None) == (max_looks == 0)  # searches found nothing that candidates miss
+    names = ("pool_weights", "log_base_weights", "prior_change")
+    # a search has had its share of the generator, so that other draws are picked
+    for name in names if max_looks else (*names, "weights", "index", "x"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(plain, name), err_msg=name)
     assert (ours.log_evidence, ours.log_evidence_se) == (plain.log_evidence, plain.log_evidence_se)
 
 
-@pytest.mark.parametrize("hardness", ["easy", "tempered"])
-def test_the_same_seed_gives_the_same_bits(hardness):
-    posterior = posterior_linear(hard(3) if hardness == "tempered" else linear(3))
-    one, again, other = (sampled(SMALL, posterior, seed) for seed in (1, 1, 2))
+@pytest.mark.parametrize("hardness", ["easy", "hard"])
+@pytest.mark.parametrize("way", SMALL_WAYS)
+def test_the_same_seed_gives_the_same_bits(hardness, way):
+    posterior = posterior_linear(hard(3) if hardness == "hard" else linear(3))
+    one, again, other = (sampled(SMALL_WAYS[way], posterior, seed) for seed in (1, 1, 2))
+    assert went(one, way) == (hardness == "hard")
     np.testing.assert_array_equal(one.x, again.x)
     np.testing.assert_array_equal(one.pool_weights, again.pool_weights)
     assert one.rungs == again.rungs
@@ -91,13 +107,15 @@ def test_the_same_seed_gives_the_same_bits(hardness):
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e3, 1e6])
-def test_units_of_the_output_do_not_matter(unit):
+@pytest.mark.parametrize("way", SMALL_WAYS)
+def test_units_of_the_output_do_not_matter(unit, way):
     """The same question in other units, and the eta that belongs to them."""
     case = hard(2)
     target = gbce.Value(unit * case.y, scale=1, tolerance=unit * TOLERANCE)
     posterior = posterior_of(lambda x: unit * case.predict(x), case.x0, target, case.eta / unit**2)
-    draws = sampled(SMALL, posterior)
-    assert len(draws.rungs) > 3
+    draws = sampled(SMALL_WAYS[way], posterior)
+    assert went(draws, way)
+    assert len(draws.rungs) > 3 or way == "searched"
     evidence_agrees(draws, case.log_evidence, least=0.6)
     agrees(draws, draws.pool.x, case.mean, "mean", size=1.5)
 
@@ -106,10 +124,11 @@ def test_units_of_the_output_do_not_matter(unit):
 
 
 @pytest.mark.parametrize("d", [2, 10])
-def test_masses_of_two_modes(d):
+@pytest.mark.parametrize("way", WAYS)
+def test_masses_of_two_modes(d, way):
     wells = Wells(d)
-    draws = sampled(MANY, posterior_of(wells.loss, np.zeros(d), as_loss(), 1.0))
-    assert len(draws.rungs) > 1
+    draws = sampled(WAYS[way], posterior_of(wells.loss, np.zeros(d), as_loss(), 1.0))
+    assert went(draws, way)
     right = (draws.pool.x[:, 0] > 0).astype(float)
     agrees(draws, right, 0.7, "mass of the right mode")
     evidence_agrees(draws, wells.log_evidence)
@@ -127,33 +146,43 @@ def test_a_far_mode_is_found_through_training_rows(d):
     mass = grid.mean((far.loss(grid.x) <= 5.0).astype(float))
     assert 0.2 < mass < 0.8
     draws, reached = far.sampled(gbce.SMC(10_000, 1_600, n_islands=16))
+    assert went(draws, "searched") or went(draws, "tempered")
     agrees(draws, reached, mass, "mass of the far mode")
     evidence_agrees(draws, grid.log_evidence)
     agrees(draws, draws.pool.x[:, :2], grid.mean(grid.x), "mean")
-    agrees(
-        draws, draws.pool.x[:, 2:].mean(axis=1) if d > 2 else draws.pool.x[:, 0] * 0 + 1, float(d == 2), "the rest"
-    ) if d > 2 else None
-    again = draws.reweigh(Mixture(0.0, np.ones(1)))  # landmarks leave no trace in the prior
+    if d > 2:
+        agrees(draws, draws.pool.x[:, 2:].mean(axis=1), 0.0, "the rest")
+    again = draws.reweigh(Mixture(0.0, np.ones(1)))  # known rows leave no trace in the prior
     agrees(again, again.pool.x, np.zeros(d), "mean of the prior")
 
 
 @pytest.mark.parametrize("d", [2, 30])
-def test_without_landmarks_a_far_mode_is_missed(d):
-    runs = [Far(d).sampled(replace(SMALL, landmarks=False), seed) for seed in range(5)]
+def test_without_a_search_a_far_mode_is_missed(d):
+    runs = [Far(d).sampled(SMALL, seed) for seed in range(5)]
     assert np.median([draws.mean(reached) for draws, reached in runs]) < 0.01  # but for luck
+
+
+def test_without_landmarks_known_rows_are_not_looked_at():
+    far = Far(5)
+    ignored, _ = far.sampled(replace(SEARCHING, landmarks=False))
+    nowhere = sampled(SEARCHING, posterior_of(far.loss, np.zeros(5), as_loss(5.0), 1.0))
+    np.testing.assert_array_equal(ignored.x, nowhere.x)
+    assert ignored.log_evidence == nowhere.log_evidence
 
 
 # --- coverage --------------------------------------------------------------------------------------------------------
 
 
-def test_intervals_cover():
+@pytest.mark.parametrize("way", WAYS)
+def test_intervals_cover(way):
     """Of sixty short runs, about 57 intervals hold the exact figure."""
+    sampler = gbce.SMC(3_000, 800, max_looks=0 if way == "tempered" else 6)
     case = hard(2, eta=10.0, away=4.5)
     posterior = posterior_linear(case)
     exact = np.array([*case.importance, case.success_probability(TOLERANCE), case.stability, case.log_evidence])
     held = []
     for seed in range(60):
-        draws = sampled(gbce.SMC(3_000, 800), posterior, seed)
+        draws = sampled(sampler, posterior, seed)
         change, reached = np.abs(draws.pool.x - case.x0), draws.pool.reached[:, 0].astype(float)
         squares = np.square(draws.pool.x - draws.mean(draws.pool.x)).sum(axis=1)
         values = np.column_stack([change, reached, squares])

@@ -1,4 +1,4 @@
-"""Tempering: what is asked of the model, and the eta that is to achieve something."""
+"""SMC: what is asked of the model, and the eta that is to achieve something."""
 
 import time
 from dataclasses import replace
@@ -11,7 +11,9 @@ from gbce.budget import Budget
 from support.laws import close, small_error
 from support.tempering import (
     MANY,
+    SEARCHING,
     SMALL,
+    SMALL_WAYS,
     TOLERANCE,
     Counting,
     Far,
@@ -45,21 +47,28 @@ def test_one_call_for_the_candidates_and_one_for_each_sweep():
     assert len(np.unique(draws.pool.x, axis=0)) < len(draws.pool)  # refused moves are points again
 
 
-def test_calls_for_landmarks():
-    case, noise = hard(3), 0.01 * np.random.default_rng(0).normal(size=(60, 3))
+def test_known_rows_are_asked_about_once_and_searches_take_few_calls():
+    case, rng = hard(3), np.random.default_rng(0)
+    known = case.x0 + rng.normal(size=(60, 3))
     model = Counting(case.predict)
-    draws = sampled(SMALL, posterior_of(model, case.x0, value_of(case), case.eta, landmarks=case.x0 + noise))
-    assert model.calls == 2 + sum(draws.facts["sweeps"])  # no known row reaches the target: one look at them is all
-    model = Counting(case.predict)
-    known = case.x0 + 5.0 * case.w + noise
-    draws = sampled(SMALL, posterior_of(model, case.x0, value_of(case), case.eta, landmarks=known))
-    sweeps = model.calls - 19  # candidates; known rows; sixteen rounds of relaxing 32 of them; points around them
-    assert sweeps >= sum(draws.facts["sweeps"])  # there may have been a second run
-    assert model.rows == 4_000 + 60 + 16 * 4 * 32 + 444 + 1_000 * sweeps
+    posterior = posterior_of(model, case.x0, value_of(case), case.eta, landmarks=known)
+    draws = sampled(SEARCHING, posterior)
+    assert draws.facts["looks"] >= 2
+    sizes = [len(x) for x in model.seen]
+    assert sizes[:3] == [4_000, 1, 60]  # candidates, the row, known rows
+    asked = np.concatenate(model.seen)
+    assert all(np.isclose(asked, row, rtol=0, atol=1e-9).all(axis=1).any() for row in known)
+    assert model.rows < 20_000  # what tempering takes for the same posterior
+    assert (posterior.n_calls, posterior.n_rows) == (model.calls, model.rows)
+    without = Counting(case.predict)
+    posterior = posterior_of(without, case.x0, value_of(case), case.eta, landmarks=known)
+    sampled(replace(SEARCHING, landmarks=False), posterior)
+    assert 60 not in [len(x) for x in without.seen]
 
 
-@pytest.mark.parametrize("max_rows", [1, 2, 40, 500, 3_000, 8_000, 20_000])
-def test_rows_never_exceed_the_budget(max_rows):
+@pytest.mark.parametrize("way", SMALL_WAYS)
+@pytest.mark.parametrize("max_rows", [1, 2, 40, 500, 3_000, 8_000, 20_000, 50_000])
+def test_rows_never_exceed_the_budget(max_rows, way):
     case = hard(3)
     model = Counting(case.predict)
     known = case.x0 + 5.0 * case.w + 0.1 * np.random.default_rng(0).normal(size=(60, 3))
@@ -67,11 +76,11 @@ def test_rows_never_exceed_the_budget(max_rows):
     posterior = posterior_of(model, case.x0, value_of(case), case.eta, landmarks=known, budget=budget)
     if max_rows == 1:
         with pytest.raises(gbce.BudgetSpentError):
-            sampled(SMALL, posterior)
+            sampled(SMALL_WAYS[way], posterior)
         return
-    draws = sampled(SMALL, posterior)
+    draws = sampled(SMALL_WAYS[way], posterior)
     assert model.rows == budget.rows <= max_rows
-    assert draws.facts["complete"] or max_rows < 8_000
+    assert draws.facts["complete"] or max_rows < {"tempered": 8_000, "searched": 20_000}[way]
     assert not draws.facts["complete"] or max_rows > 500
     assert len(draws) == 1_000
 
@@ -88,20 +97,22 @@ def test_a_spent_budget_leaves_the_posterior_at_the_beta_reached():
     agrees(draws, draws.pool.x, reached.mean, "mean", size=1.0)
 
 
-def test_enough_rows_are_as_good_as_no_budget():
+@pytest.mark.parametrize("way", SMALL_WAYS)
+def test_enough_rows_are_as_good_as_no_budget(way):
     posterior = posterior_linear(hard(3))
-    free = sampled(SMALL, posterior)
-    tight = sampled(SMALL, replace(posterior, budget=Budget(max_rows=1_000_000)))
+    free = sampled(SMALL_WAYS[way], posterior)
+    tight = sampled(SMALL_WAYS[way], replace(posterior, budget=Budget(max_rows=1_000_000)))
     np.testing.assert_array_equal(free.x, tight.x)
     assert tight.facts["complete"]
 
 
-def test_time_ends_a_run():
+@pytest.mark.parametrize("way", SMALL_WAYS)
+def test_time_ends_a_run(way):
     case = hard(3)
     model = Counting(case.predict, pause=0.02)
     start = time.monotonic()
     budget = Budget(deadline=start + 0.4)
-    draws = sampled(SMALL, posterior_of(model, case.x0, value_of(case), case.eta, budget=budget))
+    draws = sampled(SMALL_WAYS[way], posterior_of(model, case.x0, value_of(case), case.eta, budget=budget))
     assert not draws.facts["complete"]
     assert draws.rungs[-1] < case.eta
     assert model.calls < 40  # a whole run takes more
@@ -112,9 +123,12 @@ def test_time_ends_a_run():
 
 
 @pytest.mark.parametrize("d", [2, 10])
-def test_eta_for_a_success_probability(d):
+@pytest.mark.parametrize("max_looks", [0, 6])
+def test_eta_for_a_success_probability(d, max_looks):
     case = hard(d)
-    draws = sampled(MANY, posterior_linear(replace(case, eta=1.0), goal=gbce.SuccessProbability(0.5)))
+    draws = sampled(
+        replace(MANY, max_looks=max_looks), posterior_linear(replace(case, eta=1.0), goal=gbce.SuccessProbability(0.5))
+    )
     assert draws.facts["goal_met"]
     eta = draws.rungs[-1]
     exact = replace(case, eta=eta)
@@ -126,9 +140,12 @@ def test_eta_for_a_success_probability(d):
     agrees(draws, draws.pool.x, exact.mean, "mean", size=1.0)
 
 
-def test_eta_for_an_expected_loss():
+@pytest.mark.parametrize("max_looks", [0, 6])
+def test_eta_for_an_expected_loss(max_looks):
     case = hard(3)
-    draws = sampled(MANY, posterior_linear(replace(case, eta=1.0), goal=gbce.ExpectedLoss(0.04)))
+    draws = sampled(
+        replace(MANY, max_looks=max_looks), posterior_linear(replace(case, eta=1.0), goal=gbce.ExpectedLoss(0.04))
+    )
     assert draws.facts["goal_met"]
     exact = replace(case, eta=draws.rungs[-1])
     loss = exact.output.var() + (exact.output.mean() - case.y) ** 2
@@ -137,9 +154,10 @@ def test_eta_for_an_expected_loss():
     assert se < 0.004
 
 
-def test_a_goal_that_the_prior_meets_needs_no_eta():
+@pytest.mark.parametrize("way", SMALL_WAYS)
+def test_a_goal_that_the_prior_meets_needs_no_eta(way):
     case = hard(2, away=0.0)
-    draws = sampled(SMALL, posterior_linear(replace(case, eta=1.0), goal=gbce.SuccessProbability(0.05)))
+    draws = sampled(SMALL_WAYS[way], posterior_linear(replace(case, eta=1.0), goal=gbce.SuccessProbability(0.05)))
     assert draws.rungs[-1] == 0.0
     assert draws.facts["goal_met"]
     agrees(draws, draws.pool.x, case.x0, "mean", size=1.0)
@@ -154,21 +172,23 @@ def test_a_goal_that_the_prior_meets_needs_no_eta():
     ],
     ids=["bounded", "constant", "between two steps"],
 )
-def test_a_goal_out_of_reach_is_given_up(predict, target):
+@pytest.mark.parametrize("way", SMALL_WAYS)
+def test_a_goal_out_of_reach_is_given_up(predict, target, way):
     model = Counting(predict)
     goal = gbce.SuccessProbability(0.5)
-    draws = sampled(SMALL, posterior_of(model, np.zeros(2), target, 1.0, goal=goal))
+    draws = sampled(SMALL_WAYS[way], posterior_of(model, np.zeros(2), target, 1.0, goal=goal))
     assert draws.facts["goal_met"] is False
     assert model.calls < 1_000
     assert np.isfinite(draws.rungs[-1])
 
 
-def test_a_goal_under_a_map_far_from_the_prior():
+@pytest.mark.parametrize("way", SMALL_WAYS)
+def test_a_goal_under_a_map_far_from_the_prior(way):
     """What a map that is too wide achieves is not what the posterior achieves."""
     wide = gbce.DistancePrior(lambda x, row: 0.5 * np.square(x - row).sum(axis=1), proposal=gbce.Gaussian(6.0))
     target, goal = gbce.AtLeast(1.0, scale=1, tolerance=0.0), gbce.SuccessProbability(0.3)
     found = [
-        sampled(SMALL, posterior_of(lambda x: x[:, 0], np.zeros(6), target, 1.0, prior=prior, goal=goal))
+        sampled(SMALL_WAYS[way], posterior_of(lambda x: x[:, 0], np.zeros(6), target, 1.0, prior=prior, goal=goal))
         for prior in (gbce.Gaussian(), wide)
     ]
     assert [draws.facts["goal_met"] for draws in found] == [True, True]

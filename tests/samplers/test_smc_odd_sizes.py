@@ -1,4 +1,6 @@
-"""Tempering with next to nothing to draw, and with losses that are infinite or flat."""
+"""SMC with next to nothing to draw, and with losses that are infinite or flat, with and without a search."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,8 +9,8 @@ from scipy.stats import norm
 import gbce
 from support.laws import close
 from support.tempering import (
-    MANY,
-    SMALL,
+    SMALL_WAYS,
+    WAYS,
     agrees,
     as_loss,
     evidence_agrees,
@@ -16,7 +18,12 @@ from support.tempering import (
     posterior_linear,
     posterior_of,
     sampled,
+    went,
 )
+
+
+def on_the_way(sampler, way):
+    return replace(sampler, max_looks=0) if way == "tempered" else sampler
 
 
 @pytest.mark.parametrize(
@@ -31,14 +38,15 @@ from support.tempering import (
     ],
     ids=lambda sampler: f"{sampler.n_candidates}-{sampler.n_draws}-{sampler.n_islands}-{sampler.max_sweeps}",
 )
-def test_odd_sizes(sampler):
+@pytest.mark.parametrize("way", WAYS)
+def test_odd_sizes(sampler, way):
     case = hard(2)
-    draws = sampled(sampler, posterior_linear(case))
+    draws = sampled(on_the_way(sampler, way), posterior_linear(case))
     assert len(draws) == sampler.n_draws
-    assert draws.groups is not None  # islands, in several rungs or from a start fitted to them
+    assert went(draws, way)
     assert draws.rungs[-1] == case.eta
     assert draws.facts["complete"]
-    assert np.bincount(draws.groups).min() > 0
+    assert draws.groups is None or np.bincount(draws.groups).min() > 0
     assert draws.pool_weights.sum() == pytest.approx(1.0)
     close(draws.log_evidence, case.log_evidence, draws.log_evidence_se, "log evidence", draws)
     got = draws.mean(draws.pool.x)
@@ -58,8 +66,9 @@ def test_odd_sizes(sampler):
     ],
     ids=lambda sampler: f"{sampler.n_candidates}-{sampler.n_draws}",
 )
-def test_next_to_nothing_is_answered_too(sampler):
-    draws = sampled(sampler, posterior_linear(hard(2)))
+@pytest.mark.parametrize("way", WAYS)
+def test_next_to_nothing_is_answered_too(sampler, way):
+    draws = sampled(on_the_way(sampler, way), posterior_linear(hard(2)))
     assert len(draws) == sampler.n_draws
     assert np.isfinite(draws.log_evidence)
 
@@ -70,14 +79,20 @@ def beyond(wall):
 
 
 @pytest.mark.parametrize(
-    ("wall", "sampler"),
-    [(1.0, MANY), (3.3, gbce.SMC())],
+    ("wall", "sampler", "way"),
+    [
+        (1.0, WAYS["tempered"], "tempered"),
+        (3.3, gbce.SMC(20_000, max_looks=0), "tempered"),
+        (1.0, WAYS["searched"], "searched"),
+        (3.3, gbce.SMC(), "searched"),
+        (4.5, gbce.SMC(), "searched"),  # where no candidate has a finite loss
+    ],
 )
-def test_a_loss_that_is_infinite_outside_a_region(wall, sampler):
+def test_a_loss_that_is_infinite_outside_a_region(wall, sampler, way):
     """The posterior is a normal law, tilted and cut off."""
     slope = 8.0
     draws = sampled(sampler, posterior_of(lambda x: x[:, 0], np.zeros(2), beyond(wall), slope))
-    assert len(draws.rungs) > 1 or draws.facts["guides"] >= 1  # not by candidates of the prior alone
+    assert went(draws, way)  # not by candidates of the prior alone
     tail = norm.logsf(wall + slope)
     evidence_agrees(draws, tail + slope * wall + 0.5 * slope**2, least=0.5)
     mean = -slope + np.exp(norm.logpdf(wall + slope) - tail)
@@ -85,30 +100,39 @@ def test_a_loss_that_is_infinite_outside_a_region(wall, sampler):
     assert (draws.x[:, 0] > wall).all()
 
 
+def test_a_loss_that_is_infinite_everywhere_is_told():
+    posterior = posterior_of(lambda x: x[:, 0], np.zeros(2), beyond(np.inf), 1.0)
+    for sampler in SMALL_WAYS.values():
+        with pytest.raises(ValueError, match="the loss or the distance is infinite everywhere"):
+            sampled(sampler, posterior)
+
+
 @pytest.mark.parametrize("goal", [None, gbce.SuccessProbability(0.5)])
-def test_infinite_losses_at_eta_zero(goal):
+@pytest.mark.parametrize("way", SMALL_WAYS)
+def test_infinite_losses_at_eta_zero(goal, way):
     """With a goal the search begins at zero, too."""
-    draws = sampled(SMALL, posterior_of(lambda x: x[:, 0], np.zeros(2), beyond(1.0), 0.0, goal=goal))
+    draws = sampled(SMALL_WAYS[way], posterior_of(lambda x: x[:, 0], np.zeros(2), beyond(1.0), 0.0, goal=goal))
     assert draws.rungs[-1] == 0.0 or goal is not None
     assert np.isfinite(draws.log_evidence)
 
 
 @pytest.mark.parametrize("eta", [0.0, 1.0, 1e6])
-def test_a_plateau_is_the_prior(eta):
+@pytest.mark.parametrize("way", SMALL_WAYS)
+def test_a_plateau_is_the_prior(eta, way):
     posterior = posterior_of(lambda x: 0 * x[:, 0], np.zeros(3), gbce.Value(0, scale=1, tolerance=0.1), eta)
-    draws = sampled(SMALL, posterior)
+    draws = sampled(SMALL_WAYS[way], posterior)
     assert draws.log_evidence == pytest.approx(0.0, abs=1e-9)
     assert draws.rungs == (eta,)
     agrees(draws, draws.pool.x, np.zeros(3), "mean", size=1.0)
 
 
-def test_a_plateau_beside_a_step():
-    """A constant loss but for one corner of the prior: the moves must find their way on the flat."""
+@pytest.mark.parametrize("way", WAYS)
+def test_a_plateau_beside_a_step(way):
+    """A constant loss but for one corner of the prior: moves and searches must find their way on the flat."""
     cut, eta = 0.8, 7.0
-    draws = sampled(
-        MANY, posterior_of(lambda x: np.where((x > cut).all(axis=1), 0.0, 1.0), np.zeros(3), as_loss(0.5), eta)
-    )
-    assert draws.groups is not None
+    posterior = posterior_of(lambda x: np.where((x > cut).all(axis=1), 0.0, 1.0), np.zeros(3), as_loss(0.5), eta)
+    draws = sampled(WAYS[way], posterior)
+    assert went(draws, way)
     corner = norm.sf(cut) ** 3
     evidence_agrees(draws, np.log(corner + (1 - corner) * np.exp(-eta)))
     share = 1 / (1 + (1 / corner - 1) * np.exp(-eta))
@@ -117,9 +141,10 @@ def test_a_plateau_beside_a_step():
     agrees(draws, draws.pool.x, np.full(3, share * inside + (1 - share) * outside), "mean")
 
 
-def test_eta_zero_is_the_prior():
+@pytest.mark.parametrize("way", SMALL_WAYS)
+def test_eta_zero_is_the_prior(way):
     case = hard(3, eta=0.0)
-    draws = sampled(SMALL, posterior_linear(case))
+    draws = sampled(SMALL_WAYS[way], posterior_linear(case))
     assert draws.rungs == (0.0,)
     assert draws.log_evidence == 0.0
     agrees(draws, draws.pool.x, case.x0, "mean", size=1.0)

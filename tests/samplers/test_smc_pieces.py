@@ -13,10 +13,13 @@ from gbce.posterior import Mixture
 from gbce.samplers._climb import _kernel
 from gbce.samplers._guide import Guide
 from gbce.samplers._importance import candidates
+from gbce.samplers._islands import Islands
 from gbce.samplers._moves import Kernel, Learned, NormalLaw, StepSizes, memory
 from gbce.samplers._tempering import Bridge, Population
 from support.laws import close
 from support.tempering import (
+    SEARCHING,
+    SMALL,
     Counting,
     Wells,
     agrees,
@@ -104,7 +107,7 @@ def test_errors_of_picked_draws_cover(n_draws):
 def test_islands_that_learn_from_each_other_count_for_less():
     """The error of the evidence is that between islands, widened; and so it is at every other eta."""
     posterior = posterior_linear(hard(2, eta=10.0, away=4.5))
-    draws = sampled(gbce.SMC(3_000, 800), posterior, 0)
+    draws = sampled(gbce.SMC(3_000, 800, max_looks=0), posterior, 0)
     assert draws.evidence_inflation == 1.3
     for eta in (10.0, 4.0):
         mixture = replace(posterior.mixture, eta=eta)
@@ -119,13 +122,14 @@ def unguided(sampler, posterior, seed):
     """Return a run before it is guided."""
     rng = np.random.default_rng(seed)
     first = candidates(posterior, rng, sampler.n_candidates)
-    return sampler._temper(posterior, rng, Bridge(posterior.mixture), first, sampler.n_draws)
+    islands = Islands(sampler.n_draws, sampler.n_islands, sampler.max_sweeps, sampler.max_rounds)
+    return islands.temper(posterior, rng, Bridge(posterior.mixture), first).draws
 
 
 def test_islands_that_disagree_are_joined_by_more():
     wells = Wells(10)
     posterior = posterior_of(wells.loss, np.zeros(10), as_loss(), 1.0)
-    few = gbce.SMC(2_000, 1_000, max_sweeps=3)  # too few to go from mode to mode
+    few = gbce.SMC(2_000, 1_000, max_sweeps=3, max_looks=0)  # too few to go from mode to mode
     once, again = (unguided(replace(few, max_rounds=most), posterior, seed=1) for most in (1, 6))
     assert once.facts["rounds"] == 1
     assert again.facts["rounds"] > 1
@@ -179,7 +183,7 @@ def test_a_mode_that_few_islands_find_gets_its_mass(seed):
     """Islands that found it say too much and the others too little; a start fitted to all of them settles it."""
     needle = Needle()
     posterior = posterior_of(needle.loss, np.zeros(needle.d), as_loss(), 1.0)
-    sampler = gbce.SMC(4_000, 1_000)
+    sampler = SMALL
     seed, before = seed_where_few_find(sampler, posterior, 100 * seed)
     assert before.ess < 250
     draws = sampled(sampler, posterior, seed)
@@ -192,10 +196,18 @@ def test_a_mode_that_few_islands_find_gets_its_mass(seed):
     agrees(prior, np.square(prior.pool.x), np.ones(needle.d), "variance of the prior", size=1.0)
 
 
+@pytest.mark.parametrize("seed", [1, 2, 5])
+def test_a_mode_that_few_islands_find_is_seen_by_a_search(seed):
+    needle = Needle()
+    draws = sampled(SEARCHING, posterior_of(needle.loss, np.zeros(needle.d), as_loss(), 1.0), seed)
+    agrees(draws, (draws.pool.x[:, 0] > 1.5).astype(float), needle.share, "mass of the needle")
+    evidence_agrees(draws, needle.log_evidence)
+
+
 @pytest.mark.parametrize("more", [1_000, 5_000, 20_000])
 def test_a_guide_obeys_the_budget(more):
     """A guided run that cannot be finished leaves the one before it; a thousand rows are never enough for one."""
-    needle, sampler = Needle(), gbce.SMC(4_000, 1_000)
+    needle, sampler = Needle(), SMALL
 
     def counted(**options):
         model = Counting(needle.loss)

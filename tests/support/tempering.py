@@ -12,8 +12,13 @@ from gbce.predictors import as_predictor
 from support.exact import Grid, gaussian_log_prior, linear, midpoints
 from support.laws import close, small_error
 
-SMALL = gbce.SMC(4_000, 1_000)
-MANY = gbce.SMC(10_000, 3_200, n_islands=32)  # so many islands that the error itself is well known
+# Tempered from the prior, without a search; in MANY there are so many islands that the error itself is well known.
+SMALL = gbce.SMC(4_000, 1_000, max_looks=0)
+MANY = gbce.SMC(10_000, 3_200, n_islands=32, max_looks=0)
+# As SMC is by default: it searches first, and tempers only where draws around what it found do not do.
+SEARCHING = gbce.SMC(4_000, 1_000)
+WAYS = {"tempered": MANY, "searched": SEARCHING}  # the two ways to the same law, for a test of draws
+SMALL_WAYS = {"tempered": SMALL, "searched": SEARCHING}
 
 
 def posterior_of(model, x0, target, eta, *, prior=None, space=None, weights=None, combine="any", **options):
@@ -32,6 +37,11 @@ def explain(model, x0, target, *, eta, sampler=MANY, seed=0, **options):
     options = {"space": gbce.Space.real(len(x0))} | options
     data = np.random.default_rng(0).normal(size=(50, len(x0)))
     return gbce.Explainer(model, data, eta=eta, sampler=sampler, **options).explain(x0, target, rules=[], seed=seed)
+
+
+def went(draws, way):
+    """Whether draws are not those of the prior, but came the way that a test is about."""
+    return draws.groups is not None if way == "tempered" else draws.facts.get("looks") is not None
 
 
 def agrees(draws, values, exact, what, size=None):
@@ -114,7 +124,6 @@ class Far:
     def sampled(self, sampler, seed=0):
         posterior = posterior_of(self.loss, np.zeros(self.d), as_loss(5.0), 1.0, landmarks=self.rows())
         draws = sampled(sampler, posterior, seed)
-        assert draws.groups is not None  # islands, in several rungs or from a start fitted to them
         return draws, draws.pool.reached[:, 0].astype(float)
 
     @property

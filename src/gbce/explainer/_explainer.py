@@ -378,7 +378,7 @@ class Explainer:
         _require_target(target)
         rows = self._reference.rows_to_compare(self.predictors) if target.reads_classes else 0
         if getattr(self.sampler, "searches", False):
-            rows += self._reference.rows_to_know(self.predictors)
+            rows += self._reference.rows_to_know(self.predictors, target.reads_classes)
         return rows + (len(self._reference.rows) if target.needs_spread else 0)
 
     def explain_encoded(

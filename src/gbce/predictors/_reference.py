@@ -76,14 +76,17 @@ class Reference:
         return self.rows[self._order[:n]], some
 
     def ask_known(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
-        """Ask every model about some rows of the data, once; about fewer, or none, where the budget is short."""
-        n = min(_MOST_KNOWN_ROWS, len(self._order), max(_MOST_KNOWN_ASKED // len(predictors), 1))
+        """Ask every model about some rows of the data, once; about fewer, or none, where the budget is short.
+
+        What was asked in haste is asked again, so that the same question has the same rows left.
+        """
+        n = self._n_known(predictors)
         if n == 0:
             return
         rows = self.rows[self._order[:n]]
         for k, predictor in enumerate(predictors):
             before = self.said.get((k, predictor.classes is not None))
-            if before is not None and (len(before.values) >= n or budget.limited):
+            if before is not None and len(before.values) >= n:
                 continue
             part = budget.share(_KNOWN_SHARE / len(predictors)) if budget.limited else budget
             with suppress(BudgetSpentError):
@@ -98,9 +101,16 @@ class Reference:
         order = stream(0, JUDGING).permutation(len(self.rows))
         return np.setdiff1d(order, self.space.misfits(self.rows)["row"].to_numpy(int), assume_unique=True)
 
-    def rows_to_know(self, predictors: tuple[Predictor, ...]) -> int:
-        """Return how many model rows :meth:`ask_known` takes at most, the first time."""
-        return min(_MOST_KNOWN_ROWS * len(predictors), max(_MOST_KNOWN_ASKED, len(predictors)))
+    def _n_known(self, predictors: tuple[Predictor, ...]) -> int:
+        return min(_MOST_KNOWN_ROWS, len(self._order), max(_MOST_KNOWN_ASKED // len(predictors), 1))
+
+    def rows_to_know(self, predictors: tuple[Predictor, ...], as_classifiers: bool) -> int:
+        """Return how many model rows :meth:`ask_known` takes at most, the first time.
+
+        A classifier whose ``predict`` does not follow from its probabilities is asked for both.
+        """
+        twice = sum(_have_predict(predictors)) if as_classifiers else 0
+        return self._n_known(predictors) * (len(predictors) + twice)
 
     def rows_to_compare(self, predictors: tuple[Predictor, ...]) -> int:
         """Return how many model rows :meth:`as_classifiers` takes the first time."""

@@ -75,9 +75,7 @@ def join_guides(guides: Sequence[Guide], share: float) -> Guide:
     weights = [
         np.full(len(guide.laws), 1.0 / len(guide.laws)) if guide.weights is None else guide.weights for guide in guides
     ]
-    return Guide(
-        tuple(law for guide in guides for law in guide.laws), share, np.concatenate(weights) / len(guides)
-    )
+    return Guide(tuple(law for guide in guides for law in guide.laws), share, np.concatenate(weights) / len(guides))
 
 
 def fit_guide(runs: Sequence[Draws], rng: np.random.Generator, mixture: Mixture, mass: float = 1.0) -> Guide:

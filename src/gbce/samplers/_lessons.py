@@ -67,6 +67,8 @@ class Lessons:
 
         Laws that explain next to nothing are dropped, but for the best one of each site.
         """
+        if not np.isfinite(log_target(self.posterior.mixture, self.points)).any():
+            return guide  # there is nothing to learn from
         weights = self.weights()
         counted = weights > 0
         z, weights = self.points.z[counted], weights[counted]

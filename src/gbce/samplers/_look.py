@@ -82,6 +82,8 @@ def take_look(
         if efficiency >= _GOOD or failures > 1:
             break
         guide = lessons.fit(guide)
+    if efficiency == 0.0:  # no draw had a finite loss
+        return Look(guide, plain.take(np.zeros(0, dtype=int)), 0, sites, efficiency)
     # What counts is drawn afresh. If it is far less effective than the rounds of learning promised, they had missed
     # something: then it is one more of them.
     for last in (False, True):

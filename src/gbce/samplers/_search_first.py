@@ -8,7 +8,7 @@ import numpy as np
 from gbce._numerics import MAX_PARETO_K, TINY, normalise, pareto_k
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
-from gbce.draws import Draws, Points
+from gbce.draws import Draws, Points, log_target
 from gbce.posterior import GibbsPosterior
 from gbce.priors import LocatedPrior
 from gbce.samplers._coverage import Coverage
@@ -68,23 +68,24 @@ class SearchFirst:
 
     def draw(self) -> Draws:
         """Draw at the eta that was given."""
-        posterior = self.posterior
-        plain = Draws.weigh(self.first, posterior.mixture, posterior.prior, info=SMCInfo(complete=self.complete))
-        enough = self._carries(plain)
-        if len(self.first) < _FEWEST_CANDIDATES or (self.max_looks == 0 and enough):
-            return plain
-        if self.max_looks == 0:
-            return self._temper()
+        posterior, searches = self.posterior, self.max_looks > 0 and len(self.first) >= _FEWEST_CANDIDATES
+        plain = None
+        if not searches or np.isfinite(log_target(posterior.mixture, self.first)).any():  # a search may find the first
+            plain = Draws.weigh(self.first, posterior.mixture, posterior.prior, info=SMCInfo(complete=self.complete))
+            if len(self.first) < _FEWEST_CANDIDATES:
+                return plain
+            plain = plain if self._carries(plain) else None
+        if not searches:
+            return self._temper() if plain is None else plain
         try:
             self.starts = Starts(posterior, self.rng, self.first)
             self.found += [self.starts.search(), self.starts.search()]
             cover = _cover_of_prior(posterior, self.first)
-            missed = cover.unexplained(self._known, posterior.mixture).any()
-            if enough and not missed:
+            if plain is not None and not cover.unexplained(self._known, posterior.mixture).any():
                 return replace(plain, info=SMCInfo(complete=self.complete, sites=len(self._sites)), **self._seen(cover))
             drawn = self._look_until_agreed()
         except BudgetSpentError:
-            if enough:  # what candidates say stands
+            if plain is not None:  # what candidates say stands
                 return replace(plain, info=SMCInfo(complete=False), **self._seen(None))
             drawn = None
         return self._temper() if drawn is None else drawn

@@ -78,7 +78,9 @@ class SMC:
         if self.n_islands < LEAST_ISLANDS:
             raise ValueError("SMC: n_islands must be at least 2, because errors are those between islands")
         if not is_count(self.max_looks, least=0) or self.max_looks == 1:
-            raise ValueError(f"SMC: max_looks must be 0 or at least 2, so that looks can be compared, not {self.max_looks!r}")
+            raise ValueError(
+                f"SMC: max_looks must be 0 or at least 2, so that looks can be compared, not {self.max_looks!r}"
+            )
         quick = isinstance(self.precision, str) and self.precision == "quick"
         if not quick and not (is_number(self.precision) and 0 < float(self.precision) <= 0.5):
             raise ValueError(f'SMC: precision must be above 0 and at most 0.5, or "quick", not {self.precision!r}')

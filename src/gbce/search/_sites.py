@@ -27,7 +27,9 @@ _MOST_AFTER = 16  # starts that are left after these rounds
 _SINGLE_ROUNDS = 10  # of taking back and drawing back single coordinates, at most
 _COARSE = np.array([0.0, 0.3, 0.6, 0.8, 0.92, 1.04, 1.15])  # parts of a coordinate that are tried, zero being the row
 _FINE = np.array([0.0, 0.9, 0.96, 0.985, 0.995, 1.01])  # and from the second round on, in turn with the coarse ones
-_LEAST_GAIN = 0.02  # of height in a round: less is not worth another one, because laws around a site are wider than that
+_LEAST_GAIN = (
+    0.02  # of height in a round: less is not worth another one, because laws around a site are wider than that
+)
 _MOST_ROWS, _MOST_ROWS_PER_COORDINATE = 2_500, 80  # asked about by one search: the sum of both
 _PROBED = 4  # starts whose slopes are looked at first: where none has any, the model is piecewise constant
 _APART = 0.5  # distance within which two ends are one site: about the width of the laws that are put there
@@ -182,9 +184,7 @@ def walk_out(posterior: GibbsPosterior, row: Points, memory: Memory) -> Points:
 # --- stages -----------------------------------------------------------------------------------------------------------
 
 
-def _take_back_sets(
-    ask: _Asking, rng: np.random.Generator, now: Points, height: Array
-) -> tuple[Points, Array]:
+def _take_back_sets(ask: _Asking, rng: np.random.Generator, now: Points, height: Array) -> tuple[Points, Array]:
     """Take random sets of coordinates back to the centre wherever that lowers a point: from many at once to about one."""
     k, m = now.z.shape
     for _ in range(_ROUNDS if k else 0):

@@ -19,6 +19,7 @@ _LOOKED_THROUGH = 200  # best points of the pool, for these sets
 _STARTS = 2  # points of each set to begin with, beside the best that reaches the target
 _ROUNDS = 3  # of descents
 _MOST_ROWS = 40_000  # asked in all
+_MOST_VALUES, _EXCHANGES = 12, 3  # values of a discrete feature that a best point is given, and how often
 
 
 def sparsity_path(scene: Scene, polish: bool, asked: int | None) -> Choice:
@@ -80,8 +81,19 @@ def _best_with(scene: Scene, k: int, changed: Array, denser: Points | None, refi
     joined = Points.join(candidates)
     if len(joined) == 0:
         return None
-    misses = (~joined.reached[:, 0]).astype(float)
-    return joined.take(np.array([first_of_least(misses, scene.objective(joined), scene.distance(joined.x))]))
+    best = _first(scene, joined)
+    for _ in range(_EXCHANGES):
+        better = _first(scene, Points.join([best, *_exchange_values(scene, best)]))
+        if np.array_equal(better.x, best.x):
+            break
+        best = better
+    return best
+
+
+def _first(scene: Scene, points: Points) -> Points:
+    """Return the best of some points: one that reaches the target, if there is any."""
+    misses = (~points.reached[:, 0]).astype(float)
+    return points.take(np.array([first_of_least(misses, scene.objective(points), scene.distance(points.x))]))
 
 
 def _members(scene: Scene, changed: Array, k: int) -> Array:
@@ -104,19 +116,42 @@ def _supports(changed: Array) -> list[Array]:
 
 def _take_one_back(scene: Scene, point: Points) -> list[Points]:
     """Return the points in which one change of a point is taken back, if they can be asked about."""
-    posterior = scene.posterior
     where = scene.free[scene.space.changed(point.x, scene.x0)[0, scene.free]]
     x = np.repeat(point.x, len(where), axis=0)
     x[np.arange(len(where)), where] = scene.x0[where]
+    return _ask_about(scene, x, len(where) - 1)
+
+
+def _exchange_values(scene: Scene, point: Points) -> list[Points]:
+    """Return the points in which one discrete change of a point leads to another value that draws have there.
+
+    Steps from value to value do not lead past one that is worse than both of its neighbours.
+    """
+    changed = scene.free[scene.space.changed(point.x, scene.x0)[0, scene.free]]
+    others = []
+    for j in changed[scene.space.discrete[changed]]:
+        values = np.unique(scene.draws.known.x[:, j])
+        values = values[np.isfinite(values)]
+        if len(values) > _MOST_VALUES:
+            values = values[np.linspace(0, len(values) - 1, _MOST_VALUES).astype(int)]
+        x = np.repeat(point.x, len(values), axis=0)
+        x[:, j] = values
+        others.append(x)
+    return _ask_about(scene, np.concatenate(others), len(changed)) if others else []
+
+
+def _ask_about(scene: Scene, x: Array, n_changes: int) -> list[Points]:
+    """Return the rows that are possible and have so many changes as evaluated points, if they can be asked about."""
+    posterior = scene.posterior
     x = scene.space.project(x, scene.x0)
-    x = x[scene.space.changed(x, scene.x0)[:, scene.free].sum(axis=1) == len(where) - 1]
+    x = x[scene.space.changed(x, scene.x0)[:, scene.free].sum(axis=1) == n_changes]
     if posterior is None or len(x) == 0:
         return []
     try:
         said = posterior.evaluate(x)
     except BudgetSpentError:
         return []
-    unread = np.zeros((len(x), point.z.shape[1]))
+    unread = np.zeros((len(x), scene.draws.pool.z.shape[1]))
     return [Points(unread, x, *said, cost=posterior.prior.cost(x), log_correction=unread[:, 0])]
 
 
