@@ -68,7 +68,7 @@ SHARE_ROUNDING = 1e-9  # the same with room to spare, where a share is compared 
 
 
 def log_sum_exp(log_values: Array, axis: int) -> Array:
-    """Return ``log(sum(exp(log_values)))`` along an axis, for finite values and minus infinity; quicker than scipy's."""
+    """Return ``log(sum(exp(log_values)))`` along an axis, for numbers and minus infinity; quicker than scipy's."""
     most = log_values.max(axis=axis, keepdims=True)
     most = np.where(np.isfinite(most), most, 0.0)
     with np.errstate(divide="ignore"):

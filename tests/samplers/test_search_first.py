@@ -136,7 +136,7 @@ def test_precision_is_the_size_of_a_run():
 
 @pytest.mark.parametrize("bad", [0, -1, 0.6, "fast", None, np.nan, True])
 def test_bad_precision_is_told(bad):
-    with pytest.raises(ValueError, match="precision must be above 0 and at most 0.5"):
+    with pytest.raises(ValueError, match=r"precision must be above 0 and at most 0\.5"):
         gbce.SMC(precision=bad)
 
 

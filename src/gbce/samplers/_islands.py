@@ -123,7 +123,7 @@ class Islands:
         )
         if posterior.goal is not None:
             eta, met = solve_eta(draws, mixture, posterior.goal, mixture.eta)
-            # where the goal is missed, eta may lie far below the top: known points are compared on all rungs up to there
+            # where the goal is missed, eta may lie far below the top: known points are compared on all rungs up to it
             info = replace(info, goal_met=met, climbed=None if met else rungs)
             draws = replace(draws, info=info).reweigh(replace(mixture, eta=eta))
         elif not rungs or rungs[-1] < mixture.eta:

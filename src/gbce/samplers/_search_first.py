@@ -82,11 +82,13 @@ class SearchFirst:
             self.found += [self.starts.search(), self.starts.search()]
             cover = _cover_of_prior(posterior, self.first)
             if plain is not None and not cover.unexplained(self._known, posterior.mixture).any():
-                return replace(plain, info=SMCInfo(complete=self.complete, sites=len(self._sites)), **self._seen(cover))
+                return self._add_seen(
+                    replace(plain, info=SMCInfo(complete=self.complete, sites=len(self._sites))), cover
+                )
             drawn = self._look_until_agreed()
         except BudgetSpentError:
             if plain is not None:  # what candidates say stands
-                return replace(plain, info=SMCInfo(complete=False), **self._seen(None))
+                return self._add_seen(replace(plain, info=SMCInfo(complete=False)), None)
             drawn = None
         return self._temper() if drawn is None else drawn
 
@@ -126,7 +128,7 @@ class SearchFirst:
         info = SMCInfo(sites=len(self._sites), looks=len(self.looks), doubt=doubt)
         base, (mixture, prior) = cover.log_base_weights, (self.posterior.mixture, self.posterior.prior)
         draws = Draws.weigh(cover.pool, mixture, prior, log_base_weights=base, info=info)
-        return replace(draws, prior_change=_prior_change(prior, self.rng), **self._seen(cover))
+        return self._add_seen(replace(draws, prior_change=_prior_change(prior, self.rng)), cover)
 
     def _look(self, number: int) -> Look | None:
         """Search, unless that was done before, learn laws around the sites, and draw; nothing where laws do not fit."""
@@ -177,8 +179,9 @@ class SearchFirst:
             return missed
         return agreed.describe() if not agreed.holds else f"{len(self.looks)} independent searches agree too seldom"
 
-    def _seen(self, cover: Coverage | None) -> dict[str, Points | Coverage | None]:
-        return {"seen": None if self.starts is None else self.starts.memory.kept, "coverage": cover}
+    def _add_seen(self, draws: Draws, cover: Coverage | None) -> Draws:
+        """Return the draws with the best that searches have met, and with what they cover."""
+        return replace(draws, seen=None if self.starts is None else self.starts.memory.kept, coverage=cover)
 
     # --- tempering ----------------------------------------------------------------------------------------------------
 
@@ -239,7 +242,7 @@ class SearchFirst:
         missed = run.coverage.unexplained(self._known, replace(self.posterior.mixture, eta=eta))
         doubt = _count_missed(int(missed.sum()))
         info = replace(run.info, doubt=doubt, sites=len(self._sites) if self.found else None)
-        return replace(run.draws, info=info, **self._seen(run.coverage))
+        return self._add_seen(replace(run.draws, info=info), run.coverage)
 
 
 def _count_missed(n: int) -> str | None:
@@ -249,7 +252,7 @@ def _count_missed(n: int) -> str | None:
 
 
 def _prior_change(prior: LocatedPrior, rng: np.random.Generator) -> Array:
-    """Mean size of each feature's change ``(d,)`` under the prior: it needs no model, and looks have few points of it."""
+    """Mean size of each feature's change ``(d,)`` under the prior: it takes no model, and looks have few points of it."""
     placed = prior.place(rng.standard_normal((_PRIOR_DRAWS, prior.dimension)))
     return normalise(-placed.log_correction) @ prior.change(placed.x)
 

@@ -1,4 +1,4 @@
-"""Search first, then sample: draws from the prior or around what a search found, tempered where these do not suffice."""
+"""Search first, then sample: draws from the prior or around what a search found, tempered where that is not enough."""
 
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal

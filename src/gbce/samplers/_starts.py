@@ -78,7 +78,7 @@ class Starts:
         return find_sites(self.posterior, self.rng, Points.join(parts), self.memory, donors)
 
     def _group_known(self) -> list[Array]:
-        """Latent points ``(n, m)`` of known rows that are better than the row, in groups by their loss, nearest first."""
+        """Latent points ``(n, m)`` of known rows that are better than the row, grouped by their loss, nearest first."""
         z, potential = self._known_rows()
         better = potential < self.posterior.mixture.potential(self._row.loss)[0]
         order = np.argsort(potential, kind="stable")
@@ -116,7 +116,7 @@ class Starts:
     def _known_rows(self) -> tuple[Array, Array]:
         """Latent points ``(n, m)`` of known rows, and potentials ``(n,)``; models are asked where they were not before.
 
-        A row that is possible as it is has the loss that it had before. Of those that the row's own fixed values change,
+        A row that is possible as it is has the loss that it had before. Of those that the row's fixed values change,
         the nearest are asked about; the others are known roughly, which is enough to choose where to begin.
         """
         posterior = self.posterior
@@ -130,7 +130,7 @@ class Starts:
             return z, posterior.mixture.potential(self.known.loss)
         z, potential = posterior.prior.locate(rows), posterior.mixture.potential(loss)
         placed = posterior.prior.place(z)
-        as_it_is = np.isclose(placed.x, rows, equal_nan=True).all(axis=1)
+        as_it_is: Array = np.isclose(placed.x, rows, equal_nan=True).all(axis=1)  # type: ignore[assignment]
         with np.errstate(over="ignore"):
             best = np.argsort(potential + placed.cost, kind="stable")[:_BEST_KNOWN]
         changed = np.setdiff1d(np.argsort(np.square(z).sum(axis=1), kind="stable"), np.flatnonzero(as_it_is), True)

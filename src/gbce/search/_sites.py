@@ -6,7 +6,6 @@ as it is, because it differs from the row in every feature. What it does not nee
 at a time, then one by one, and what it needs is drawn back as far as that pays. Where this ends is a *site*.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -185,7 +184,7 @@ def walk_out(posterior: GibbsPosterior, row: Points, memory: Memory) -> Points:
 
 
 def _take_back_sets(ask: _Asking, rng: np.random.Generator, now: Points, height: Array) -> tuple[Points, Array]:
-    """Take random sets of coordinates back to the centre wherever that lowers a point: from many at once to about one."""
+    """Take random sets of coordinates back to the centre wherever that lowers a point: many at once, or about one."""
     k, m = now.z.shape
     for _ in range(_ROUNDS if k else 0):
         part = m ** -rng.uniform(0.0, 1.0, size=(_TRIALS * k, 1))
@@ -242,7 +241,7 @@ def _slopes(ask: _Asking, points: Points) -> Array:
 
 
 def _bends(ask: _Asking, points: Points) -> Array:
-    """Curvature of the potential ``(k, m)`` over half a deviation on both sides; zero where it rises on one side only."""
+    """Curvature of the potential ``(k, m)`` over half a deviation on both sides; zero where one side does not rise."""
     if len(points) == 0:
         return np.zeros(points.z.shape)
     here = _potential(ask.posterior, points)[:, None]
@@ -287,7 +286,7 @@ def _draw_back(ask: _Asking, now: Points, height: Array) -> tuple[Points, Array]
 def _exchange(
     ask: _Asking, rng: np.random.Generator, now: Points, height: Array, donors: Array
 ) -> tuple[Points, Array]:
-    """Give the lowest points one or two coordinates of known points, and take another one back: the best such changes."""
+    """Give the lowest points one or two coordinates of known points, or take one back: the best such changes."""
     now, height = now.take(np.arange(min(_EXCHANGED, len(now)))), height[:_EXCHANGED]
     k, m = now.z.shape
     trial = np.tile(now.z, (_EXCHANGES, 1))
@@ -322,7 +321,7 @@ def _try_singly(ask: _Asking, now: Points, height: Array, to: Array) -> tuple[Po
         return now, height, False
     trial = now.z[start]
     trial[np.arange(len(start)), coordinate] = to[start, kind, coordinate]
-    tried, heights = ask(trial)
+    _, heights = ask(trial)
     table = np.full(to.shape, np.inf)
     table[start, kind, coordinate] = heights
     best, least = table.argmin(axis=1), table.min(axis=1)  # (k, m): for each coordinate by itself
@@ -364,6 +363,3 @@ def _keep_apart(points: Points, height: Array, margin: float, most: int) -> tupl
 
 def _distances(z: Array, to: Array) -> Array:
     return np.linalg.norm(z - to, axis=1)
-
-
-Height = Callable[[Points], Array]
