@@ -22,13 +22,15 @@ from gbce.samplers._lessons import Lessons
 from gbce.samplers._site_laws import guide_around
 from gbce.search import Sites
 
-__all__ = ["Agreement", "Look", "agreement", "join_looks", "take_look"]
+__all__ = ["MOST_FOR_EFFECTIVE", "Agreement", "Look", "agreement", "join_looks", "take_look"]
 
 # Chosen by hand; they decide what a look costs. What is wrong with its laws shows in its weights.
 _PILOT, _PILOT_PER_COORDINATE = 500, 25  # draws of a round of learning: the sum of both
 _MOST_ROUNDS = 6  # of learning
 _GOOD = 0.25  # efficiency, effective draws for each draw, at which learning is over
 _IMPROVES = 1.2  # times the efficiency before: learning that gains less is over after two rounds that fail
+MOST_FOR_EFFECTIVE = 30  # draws for one effective draw: where more would be needed, points are moved instead
+_ROUNDS_LEFT = 4  # rounds of learning that a budget must still allow for another one to begin
 _KEPT = 0.5  # of the effective draws that were wanted: with fewer, a look draws a second time
 # When looks agree: at most this share of what one found is not covered by the other, and the log evidences differ by no
 # more than so many standard errors, or by no more than this.
@@ -65,8 +67,8 @@ def take_look(
 ) -> Look:
     """Learn laws around sites, then draw from them until about ``n_effective`` draws count, ``most`` at most.
 
-    ``plain`` are candidates of the prior, from which is learned as well. Where learning does not come to an efficiency
-    that would do, nothing is drawn.
+    ``plain`` are candidates of the prior, from which is learned as well. Where learning does not come to one effective
+    draw in thirty, nothing is drawn. Where ``most`` is less than would be needed, as many are drawn as it allows.
     """
     guide = guide_around(sites, posterior)
     pilot = _PILOT + _PILOT_PER_COORDINATE * plain.z.shape[1]
@@ -79,7 +81,7 @@ def take_look(
         failures = 0 if now > _IMPROVES * efficiency else failures + 1
         if now > efficiency:
             best, efficiency = guide, now
-        if efficiency >= _GOOD or failures > 1:
+        if efficiency >= _GOOD or failures > 1 or posterior.affords(_ROUNDS_LEFT * pilot) < _ROUNDS_LEFT * pilot:
             break
         guide = lessons.fit(guide)
     if efficiency == 0.0:  # no draw had a finite loss
@@ -88,12 +90,12 @@ def take_look(
     # something: then it is one more of them.
     for last in (False, True):
         final = lessons.add_way(lessons.fit(best))
-        n = int(np.ceil(n_effective / max(efficiency, n_effective / (2.0 * most))))
-        if n > most:
+        if efficiency * MOST_FOR_EFFECTIVE < 1:
             break
+        n = min(int(np.ceil(n_effective / efficiency)), most)
         drawn = _draw(posterior, rng, final, n)
         efficiency = _efficiency(posterior, final, drawn, n)
-        if last or efficiency * n >= _KEPT * n_effective:
+        if last or n == most or efficiency * n >= _KEPT * n_effective:
             return Look(final, drawn, n, sites, efficiency)
         lessons.add(final, drawn)
     return Look(final, plain.take(np.zeros(0, dtype=int)), 0, sites, efficiency)

@@ -16,7 +16,7 @@ from gbce.samplers._guide import Guide, join_guides
 from gbce.samplers._importance import candidates
 from gbce.samplers._info import SMCInfo
 from gbce.samplers._islands import Islands, Run, try_to_start
-from gbce.samplers._look import Agreement, Look, agreement, join_looks, take_look
+from gbce.samplers._look import MOST_FOR_EFFECTIVE, Agreement, Look, agreement, join_looks, take_look
 from gbce.samplers._site_laws import guide_around
 from gbce.samplers._starts import Starts
 from gbce.samplers._tempering import Bridge
@@ -26,8 +26,10 @@ __all__ = ["SearchFirst"]
 
 # Chosen by hand.
 _FEWEST_CANDIDATES = 4  # to go on with: two for each of two searches
-_MOST_FOR_EFFECTIVE = 30  # draws for one effective draw: where a look would need more, points are moved instead
+# Rows that a search and two looks need to be of use: the sum of both. With fewer, candidates are tempered.
+_FEWEST_ROWS, _FEWEST_ROWS_PER_COORDINATE = 4_000, 100
 _CLIMBERS = 20_000  # points that a tempered run starts with, where no budget is set
+_KEPT = 0.5  # of the effective draws that were wanted: with fewer, the budget has ended the run
 _PRIOR_DRAWS = 8_000  # for the prior's own mean changes: they are known to about 1%
 _SITES_SHARE = 0.5  # of these points, those drawn around sites
 
@@ -68,7 +70,7 @@ class SearchFirst:
 
     def draw(self) -> Draws:
         """Draw at the eta that was given."""
-        posterior, searches = self.posterior, self.max_looks > 0 and len(self.first) >= _FEWEST_CANDIDATES
+        posterior, searches = self.posterior, self._can_search
         plain = None
         if not searches or np.isfinite(log_target(posterior.mixture, self.first)).any():  # a search may find the first
             plain = Draws.weigh(self.first, posterior.mixture, posterior.prior, info=SMCInfo(complete=self.complete))
@@ -96,18 +98,28 @@ class SearchFirst:
         """Find the eta that meets the goal on a tempered run, and draw there."""
         run = self.islands.temper(self.posterior, self.rng, Bridge(self.posterior.mixture), self._climbers())
         runs = [run]
-        if self.max_looks and run.info.complete and len(self.first) >= _FEWEST_CANDIDATES:
+        if run.info.complete and self._can_search:
             with suppress(BudgetSpentError):  # time ran out earlier than was foreseen: what there was stands
                 runs += self._run_from_missed(run)
         return self._judge(self.islands.follow_guides(self.posterior, self.rng, runs, len(self.first)))
+
+    @property
+    def _can_search(self) -> bool:
+        """Whether a search is wanted, and within the budget."""
+        rows = _FEWEST_ROWS + _FEWEST_ROWS_PER_COORDINATE * self.posterior.prior.dimension
+        return self.max_looks > 0 and len(self.first) >= _FEWEST_CANDIDATES and self.posterior.affords(rows) == rows
 
     # --- draws around sites -------------------------------------------------------------------------------------------
 
     def _look_until_agreed(self) -> Draws | None:
         """Take looks until the last one agrees with those before it; nothing where laws do not fit, or not in time."""
-        agreed, agreements, disagreements = None, 0, 0
+        agreed, agreements, disagreements, spent = None, 0, 0, False
         for number in range(self.max_looks):
-            look = self._look(number)
+            try:
+                look = self._look(number)
+            except BudgetSpentError:  # the looks that there are stand, if there is one
+                spent = True
+                break
             if look is None:
                 disagreements += 1
                 if disagreements > 1 and len(self.looks) < 2:
@@ -121,11 +133,12 @@ class SearchFirst:
             agreements, disagreements = (agreements + 1, disagreements) if holds else (0, disagreements + 1)
             if agreements > disagreements:  # a search that missed something once must be confirmed more often
                 break
-        if len(self.looks) < 2:
+        if len(self.looks) < (1 if spent else 2):
             return None
         cover = join_looks(self.looks)
         doubt = self._doubt(cover, agreed, agreements > disagreements)
-        info = SMCInfo(sites=len(self._sites), looks=len(self.looks), doubt=doubt)
+        short = sum(look.efficiency * look.n for look in self.looks) < _KEPT * self.n_effective
+        info = SMCInfo(complete=not (short or spent), sites=len(self._sites), looks=len(self.looks), doubt=doubt)
         base, (mixture, prior) = cover.log_base_weights, (self.posterior.mixture, self.posterior.prior)
         draws = Draws.weigh(cover.pool, mixture, prior, log_base_weights=base, info=info)
         return self._add_seen(replace(draws, prior_change=_prior_change(prior, self.rng)), cover)
@@ -139,8 +152,11 @@ class SearchFirst:
         sites, plain, half = self.found[number], self.starts.plain[number], 0.5 * self.n_effective
         if len(sites.height) == 0:  # no finite loss was met
             return None
-        most = self.posterior.affords(round(_MOST_FOR_EFFECTIVE * half))
-        look = take_look(self.posterior, self.rng, sites, plain, half, most)
+        wanted = 2 * round(MOST_FOR_EFFECTIVE * half)
+        most = self.posterior.affords(wanted) // 2  # as much is left for the look that is to confirm this one
+        look = take_look(self.posterior, self.rng, sites, plain, half, most) if most else None
+        if look is None:
+            return None
         self.guides.append(look.guide)
         return look if look.n else None
 
@@ -252,7 +268,7 @@ def _count_missed(n: int) -> str | None:
 
 
 def _prior_change(prior: LocatedPrior, rng: np.random.Generator) -> Array:
-    """Mean size of each feature's change ``(d,)`` under the prior: it takes no model, and looks have few points of it."""
+    """Mean size of each feature's change ``(d,)`` under the prior: it takes no model, and looks have few of these."""
     placed = prior.place(rng.standard_normal((_PRIOR_DRAWS, prior.dimension)))
     return normalise(-placed.log_correction) @ prior.change(placed.x)
 

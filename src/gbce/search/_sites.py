@@ -30,6 +30,7 @@ _LEAST_GAIN = (
     0.02  # of height in a round: less is not worth another one, because laws around a site are wider than that
 )
 _MOST_ROWS, _MOST_ROWS_PER_COORDINATE = 2_500, 80  # asked about by one search: the sum of both
+_BUDGET_PARTS = 4  # one part in so many of a budget may go into a search
 _PROBED = 4  # starts whose slopes are looked at first: where none has any, the model is piecewise constant
 _APART = 0.5  # distance within which two ends are one site: about the width of the laws that are put there
 _HOPELESS = 40.0  # height above the lowest at which a start is given up after the first stage
@@ -136,7 +137,8 @@ def find_sites(
     usable = np.isfinite(height)
     now, height = starts.take(usable), height[usable]
     m = starts.z.shape[1]
-    ask = _Asking(posterior, memory, _MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m)
+    most = _MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m
+    ask = _Asking(posterior, memory, posterior.affords(_BUDGET_PARTS * most) // _BUDGET_PARTS)
     try:
         now, height = _take_back_sets(ask, rng, now, height)
         now, height = _keep_apart(now, height, np.inf, len(height))
