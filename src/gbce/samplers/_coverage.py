@@ -1,4 +1,4 @@
-"""What a pool of draws covers: whether a known point has a density that the draws do not explain."""
+"""What a pool of draws covers: whether known points, or places that a search found, show mass that it missed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,15 +6,21 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
+from gbce._numerics import effective_sample_size, log_mean_exp, normalise
 from gbce.base import Array
-from gbce.draws import Points, log_target
+from gbce.draws import Draws, Points, log_target
 from gbce.posterior import Mixture
+from gbce.samplers._guide import Guide
 
-__all__ = ["Coverage"]
+__all__ = ["Coverage", "shows_missed_mass"]
 
 # Of all mass that was found: a point at which a single draw would carry more lies where the pool has next to nothing
 # though there is something. With a thousand effective draws, one of them carries about 0.1%; chosen by hand.
 _OUTWEIGHS = 0.05
+# When points drawn around sites show missed mass: so much of all, beyond what was found there and beyond so many
+# relative standard errors, and never with fewer effective points than this. Chosen by hand.
+_MISSED, _DOUBT, _FEWEST_EFFECTIVE = 0.05, 1.5, 3.0
+_MOST_LOG_RATIO = 50.0  # of masses: beyond it, only overflow matters
 _RELEVANT = 0.01  # of all mass: less around a known point is nothing to worry about; chosen by hand
 
 
@@ -54,3 +60,22 @@ class Coverage:
         most = log_target(mixture, points) - 0.5 * np.square(points.z).sum(axis=1)
         relevant = most > self.log_mass(mixture) + np.log(_RELEVANT)
         return relevant & self.outweighed(points, mixture)
+
+
+def shows_missed_mass(
+    guide: Guide, around: Points, draws: Draws, mixture: Mixture, mass: float, agreed: bool = True
+) -> bool:
+    """Whether points drawn from a guide show mass near its laws that the draws have not found.
+
+    Rungs of a tempered run are known by what it found itself: their densities do not tell that a mode is missing. Mass
+    counts as near where the guide is denser than the latent law. ``mass`` is the share of the latent law that meets the
+    constraints, to which the draws' evidence refers. Mass on which islands have not ``agreed`` does not count as found.
+    """
+    near = guide.near(around.z)
+    there = np.where(near > 0, log_target(mixture, around) - near, -np.inf)
+    size = effective_sample_size(normalise(there)) if np.isfinite(there).any() else 0.0
+    if size < _FEWEST_EFFECTIVE:
+        return False
+    found = float(draws.pool_weights[guide.near(draws.pool.z) > 0].sum()) if agreed else 0.0
+    seen = np.exp(np.minimum(log_mean_exp(there) - np.log(mass) - draws.log_evidence, _MOST_LOG_RATIO))
+    return bool(seen * (1 - _DOUBT / np.sqrt(size)) > found + _MISSED)

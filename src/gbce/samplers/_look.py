@@ -26,6 +26,7 @@ __all__ = ["MOST_FOR_EFFECTIVE", "Agreement", "Look", "agreement", "join_looks",
 
 # Chosen by hand; they decide what a look costs. What is wrong with its laws shows in its weights.
 _PILOT, _PILOT_PER_COORDINATE = 500, 25  # draws of a round of learning: the sum of both
+_LARGEST_PILOT = 3_000  # in more than a hundred coordinates there is less to be learned than would be needed anyway
 _MOST_ROUNDS = 6  # of learning
 _GOOD = 0.25  # efficiency, effective draws for each draw, at which learning is over
 _IMPROVES = 1.2  # times the efficiency before: learning that gains less is over after two rounds that fail
@@ -71,7 +72,7 @@ def take_look(
     draw in thirty, nothing is drawn. Where ``most`` is less than would be needed, as many are drawn as it allows.
     """
     guide = guide_around(sites, posterior)
-    pilot = _PILOT + _PILOT_PER_COORDINATE * plain.z.shape[1]
+    pilot = min(_PILOT + _PILOT_PER_COORDINATE * plain.z.shape[1], _LARGEST_PILOT)
     lessons = Lessons(posterior, plain)
     best, failures, efficiency = guide, 0, 0.0
     for _ in range(_MOST_ROUNDS):

@@ -11,7 +11,7 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points, log_target
 from gbce.posterior import GibbsPosterior
 from gbce.priors import LocatedPrior
-from gbce.samplers._coverage import Coverage
+from gbce.samplers._coverage import Coverage, shows_missed_mass
 from gbce.samplers._guide import Guide, join_guides
 from gbce.samplers._importance import candidates
 from gbce.samplers._info import SMCInfo
@@ -30,6 +30,7 @@ _FEWEST_CANDIDATES = 4  # to go on with: two for each of two searches
 _FEWEST_ROWS, _FEWEST_ROWS_PER_COORDINATE = 4_000, 100
 _CLIMBERS = 20_000  # points that a tempered run starts with, where no budget is set
 _KEPT = 0.5  # of the effective draws that were wanted: with fewer, the budget has ended the run
+_AROUND = 1_000  # points drawn around sites to see whether a tempered run has missed what is there
 _PRIOR_DRAWS = 8_000  # for the prior's own mean changes: they are known to about 1%
 _SITES_SHARE = 0.5  # of these points, those drawn around sites
 
@@ -222,10 +223,15 @@ class SearchFirst:
         at = replace(self.posterior, mixture=replace(self.posterior.mixture, eta=rungs[-1]), goal=None)
         self.starts = Starts(at, self.rng, self.first)
         self.found += [self.starts.search(), self.starts.search()]
+        guides = [guide_around(sites, at) for sites in self.found if len(sites.height)]
+        if not guides:
+            return []
+        guide = join_guides(guides, self._share)
+        around = Points.evaluate(self.posterior, guide.draw(self.rng, _AROUND))
         for eta in rungs:
-            mixture = replace(self.posterior.mixture, eta=eta)
-            if run.coverage.unexplained(self._sites, mixture).any():
-                guide = join_guides([guide_around(sites, at) for sites in self.found if len(sites.height)], self._share)
+            mixture, mass = replace(self.posterior.mixture, eta=eta), self.posterior.prior.mass
+            agreed = self.islands.agree(run.draws)  # an eta must not rest on a mode that was met by chance
+            if shows_missed_mass(guide, around, run.draws.reweigh(mixture), mixture, mass, agreed):
                 bridge, first = self._start_from(guide, eta)
                 again = None if first is None else self.islands.temper(self.posterior, self.rng, bridge, first)
                 return [again] if again is not None and again.info.complete else []
@@ -254,9 +260,14 @@ class SearchFirst:
         """Compare a tempered run with every point that is known."""
         if self.starts is None:
             return replace(run.draws, coverage=run.coverage)
-        eta = run.draws.rungs[-1]
-        missed = run.coverage.unexplained(self._known, replace(self.posterior.mixture, eta=eta))
-        doubt = _count_missed(int(missed.sum()))
+        mixture = replace(self.posterior.mixture, eta=run.draws.rungs[-1])
+        doubt = _count_missed(int(run.coverage.unexplained(self._known, mixture).sum()))
+        guides = [guide_around(sites, self.posterior) for sites in self.found if len(sites.height)] if not doubt else []
+        if guides and self.posterior.affords(_AROUND) == _AROUND:
+            guide = join_guides([*guides, *self.guides], self._share)
+            around = Points.evaluate(self.posterior, guide.draw(self.rng, _AROUND))
+            if shows_missed_mass(guide, around, run.draws, mixture, self.posterior.prior.mass):
+                doubt = "there is mass near places that a search found, and the draws do not come there"
         info = replace(run.info, doubt=doubt, sites=len(self._sites) if self.found else None)
         return self._add_seen(replace(run.draws, info=info), run.coverage)
 

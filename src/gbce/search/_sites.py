@@ -30,6 +30,7 @@ _LEAST_GAIN = (
     0.02  # of height in a round: less is not worth another one, because laws around a site are wider than that
 )
 _MOST_ROWS, _MOST_ROWS_PER_COORDINATE = 2_500, 80  # asked about by one search: the sum of both
+_MOST_CELLS = 4_000_000  # numbers in all points that one search asks about: it bounds memory where columns are many
 _BUDGET_PARTS = 4  # one part in so many of a budget may go into a search
 _PROBED = 4  # starts whose slopes are looked at first: where none has any, the model is piecewise constant
 _APART = 0.5  # distance within which two ends are one site: about the width of the laws that are put there
@@ -42,6 +43,7 @@ _EXCHANGED, _EXCHANGES, _BEST_EXCHANGES = 6, 40, 3  # ends that are given values
 _NEWTON_STEPS = (1, 2, 5)  # at most; in between, ends that are the same are joined
 # Starts that Newton steps are taken from: as many as so many rows allow for their first slopes, and this many at least.
 _ROWS_FOR_FIRST_STEP, _LEAST_SLOPED = 600, 24
+_FORESEEN_STEPS = 5  # Newton steps that all of these starts can take within the limit of rows
 _LENGTHS = np.array([2.0, 1.0, 0.5, 0.2, 0.05])  # of a Newton step, tried in one call
 _SLOPE = 1e-4  # a difference that tells a slope: many models round to single precision
 _BEND = 0.5  # deviations aside, to see how wide a site is
@@ -107,12 +109,16 @@ class _Asking:
     rows_left: int
 
     def __call__(self, z: Array) -> tuple[Points, Array]:
-        if len(z) > self.rows_left or self.posterior.affords(len(z)) < len(z):
-            raise BudgetSpentError(f"{len(z):,} more model rows are not within the limit of a search")
+        self.require(len(z))
         self.rows_left -= len(z)
         points = Points.evaluate(self.posterior, z)
         self.memory.add(points)
         return points, height_of(self.posterior, points)
+
+    def require(self, n: int) -> None:
+        """Refuse more rows than are left, before points are made of them."""
+        if n > self.rows_left or self.posterior.affords(n) < n:
+            raise BudgetSpentError(f"{n:,} more model rows are not within the limit of a search")
 
 
 def find_sites(
@@ -137,13 +143,14 @@ def find_sites(
     usable = np.isfinite(height)
     now, height = starts.take(usable), height[usable]
     m = starts.z.shape[1]
-    most = _MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m
+    most = min(_MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m, _MOST_CELLS // m)
     ask = _Asking(posterior, memory, posterior.affords(_BUDGET_PARTS * most) // _BUDGET_PARTS)
     try:
         now, height = _take_back_sets(ask, rng, now, height)
         now, height = _keep_apart(now, height, np.inf, len(height))
         if _slopes(ask, now.take(np.arange(min(_PROBED, len(now))))).any():
-            most = int(np.clip(_ROWS_FOR_FIRST_STEP / now.z.shape[1], _LEAST_SLOPED, len(now)))
+            most = int(np.clip(_ROWS_FOR_FIRST_STEP / m, _LEAST_SLOPED, len(now)))
+            most = max(min(most, ask.rows_left // (_FORESEEN_STEPS * m)), 2)
             lowest, others = np.split(np.arange(len(now)), [most // 2])  # others: valleys of higher ground
             chosen = np.append(lowest, rng.permutation(others)[: most // 2])
             now, height = now.take(chosen), height[chosen]
@@ -256,6 +263,7 @@ def _bends(ask: _Asking, points: Points) -> Array:
 def _aside(ask: _Asking, points: Points, step: float) -> Array:
     """Potential ``(k, m)`` a step aside of points, in each coordinate."""
     k, m = points.z.shape
+    ask.require(k * m)
     trial = np.repeat(points.z, m, axis=0)
     trial[np.arange(k * m), np.tile(np.arange(m), k)] += step
     aside, _ = ask(trial)
@@ -321,6 +329,7 @@ def _try_singly(ask: _Asking, now: Points, height: Array, to: Array) -> tuple[Po
     start, kind, coordinate = np.nonzero(to != now.z[:, None, :])
     if len(start) == 0:
         return now, height, False
+    ask.require(len(start))
     trial = now.z[start]
     trial[np.arange(len(start)), coordinate] = to[start, kind, coordinate]
     _, heights = ask(trial)
