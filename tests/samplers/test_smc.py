@@ -81,7 +81,7 @@ def test_other_etas_are_reweightings_of_the_same_pool(way):
 @pytest.mark.parametrize("max_looks", [0, 6])
 def test_one_rung_is_algorithm_one_to_the_last_bit(max_looks):
     posterior = posterior_linear(linear(3))
-    ours, plain = sampled(gbce.SMC(max_looks=max_looks), posterior), sampled(gbce.Importance(4_000), posterior)
+    ours, plain = sampled(gbce.SMC(4_000, max_looks=max_looks), posterior), sampled(gbce.Importance(4_000), posterior)
     assert ours.rungs == plain.rungs == (1.0,)
     assert ours.groups is None
     assert (ours.facts.get("sites") is None) == (max_looks == 0)  # searches found nothing that candidates miss

@@ -55,7 +55,8 @@ def test_known_rows_are_asked_about_once_and_searches_take_few_calls():
     draws = sampled(SEARCHING, posterior)
     assert draws.facts["looks"] >= 2
     sizes = [len(x) for x in model.seen]
-    assert sizes[:3] == [4_000, 1, 60]  # candidates, the row, known rows
+    assert sizes[:2] == [4_000, 1]  # candidates, the row
+    assert sizes.count(60) == 1  # known rows
     asked = np.concatenate(model.seen)
     assert all(np.isclose(asked, row, rtol=0, atol=1e-9).all(axis=1).any() for row in known)
     assert model.rows < 20_000  # what tempering takes for the same posterior

@@ -30,6 +30,7 @@ _FEWEST_CANDIDATES = 4  # to go on with: two for each of two searches
 _FEWEST_ROWS, _FEWEST_ROWS_PER_COORDINATE = 4_000, 100
 _CLIMBERS = 20_000  # points that a tempered run starts with, where no budget is set
 _KEPT = 0.5  # of the effective draws that were wanted: with fewer, the budget has ended the run
+_SHARES_OF_ETA = (1.0, 0.1, 0.01, 0.001)  # of the eta at which a climb with a goal ended, that laws are made for
 _AROUND = 1_000  # points drawn around sites to see whether a tempered run has missed what is there
 _PRIOR_DRAWS = 8_000  # for the prior's own mean changes: they are known to about 1%
 _SITES_SHARE = 0.5  # of these points, those drawn around sites
@@ -223,7 +224,14 @@ class SearchFirst:
         at = replace(self.posterior, mixture=replace(self.posterior.mixture, eta=rungs[-1]), goal=None)
         self.starts = Starts(at, self.rng, self.first)
         self.found += [self.starts.search(), self.starts.search()]
-        guides = [guide_around(sites, at) for sites in self.found if len(sites.height)]
+        # laws as wide as they have to be where a mode matters first, which may be far below the last rung
+        guides = [
+            guide_around(sites._replace(slope=share * sites.slope, bend=share * sites.bend), at_share)
+            for share in _SHARES_OF_ETA
+            for at_share in [replace(at, mixture=replace(at.mixture, eta=share * rungs[-1]))]
+            for sites in self.found
+            if len(sites.height)
+        ]
         if not guides:
             return []
         guide = join_guides(guides, self._share)
