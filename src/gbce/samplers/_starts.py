@@ -22,7 +22,7 @@ _LOWEST, _GOOD, _GOOD_SHARE = 4, 6, 0.1  # of the candidates: the lowest, and so
 _ANYWHERE = 16  # points from a wide law: in a smooth landscape every one leads down into some valley
 # Points that differ from the row in a few coordinates, which they have from a known row or at random: how many, in how
 # many coordinates at most, how wide at random, and how many of them are starts.
-_HYBRIDS, _FEW, _WIDTH, _LOWEST_HYBRIDS, _GOOD_HYBRIDS = 600, 4, 2.0, 12, 4
+_HYBRIDS, _FEW, _WIDTH, _LOWEST_HYBRIDS, _GOOD_HYBRIDS = 800, 4, 2.0, 12, 4
 
 
 @dataclass

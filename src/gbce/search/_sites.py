@@ -23,7 +23,7 @@ __all__ = ["Memory", "Sites", "find_sites", "height_of", "walk_out"]
 # their density. They were chosen by hand on single trees in 10 and 29 columns, and are judged by benchmarks/trust.py.
 _ROUNDS, _TRIALS = 4, 4  # of taking back random sets of coordinates, and attempts for each point in a round
 _MOST_AFTER = 16  # starts that are left after these rounds
-_SINGLE_ROUNDS = 10  # of taking back and drawing back single coordinates, at most
+_SINGLE_ROUNDS = 4  # of taking back and drawing back single coordinates, at most
 _COARSE = np.array([0.0, 0.3, 0.6, 0.8, 0.92, 1.04, 1.15])  # parts of a coordinate that are tried, zero being the row
 _FINE = np.array([0.0, 0.9, 0.96, 0.985, 0.995, 1.01])  # and from the second round on, in turn with the coarse ones
 _LEAST_GAIN = (
