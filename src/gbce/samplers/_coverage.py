@@ -9,16 +9,17 @@ from scipy.special import logsumexp
 from gbce._numerics import effective_sample_size, log_mean_exp, normalise
 from gbce.base import Array
 from gbce.draws import Draws, Points, log_target
-from gbce.posterior import Mixture
+from gbce.posterior import GibbsPosterior, Mixture
 from gbce.samplers._guide import Guide
 
-__all__ = ["Coverage", "shows_missed_mass"]
+__all__ = ["Coverage", "mass_around", "shows_missed_mass"]
 
 # Of all mass that was found: a point at which a single draw would carry more lies where the pool has next to nothing
 # though there is something. With a thousand effective draws, one of them carries about 0.1%; chosen by hand.
 _OUTWEIGHS = 0.05
 # When points drawn around sites show missed mass: so much of all, beyond what was found there and beyond so many
 # relative standard errors, and never with fewer effective points than this. Chosen by hand.
+_WIDTHS, _COPIES = np.array([0.5, 0.1, 0.02]), 24  # latent deviations of points drawn around one point, and how many
 _MISSED, _DOUBT, _FEWEST_EFFECTIVE = 0.05, 1.5, 3.0
 _MOST_LOG_RATIO = 50.0  # of masses: beyond it, only overflow matters
 _RELEVANT = 0.01  # of all mass: less around a known point is nothing to worry about; chosen by hand
@@ -51,6 +52,10 @@ class Coverage:
         share = log_target(mixture, points) - self.log_density(points) - self.log_mass(mixture)
         return share > np.log(_OUTWEIGHS)
 
+    def is_relevant(self, log_mass: Array, mixture: Mixture) -> Array:
+        """Whether masses ``(n,)`` against the latent law are worth worrying about."""
+        return log_mass > self.log_mass(mixture) + np.log(_RELEVANT)
+
     def unexplained(self, points: Points, mixture: Mixture) -> Array:
         """Whether known points ``(n,)`` show mass that the pool has missed.
 
@@ -58,8 +63,23 @@ class Coverage:
         wider than the latent law. Where that is next to nothing, a draw would outweigh the pool but does not occur.
         """
         most = log_target(mixture, points) - 0.5 * np.square(points.z).sum(axis=1)
-        relevant = most > self.log_mass(mixture) + np.log(_RELEVANT)
-        return relevant & self.outweighed(points, mixture)
+        return self.is_relevant(most, mixture) & self.outweighed(points, mixture)
+
+
+def mass_around(posterior: GibbsPosterior, rng: np.random.Generator, z: Array) -> Array:
+    """Log of the mass ``(n,)``, against the latent law, around latent points ``(n, m)``: what a few draws there tell.
+
+    They come from three normal laws of different widths, so that a cell of a forest, which may be tiny, is not taken
+    for a wide well of the same depth. It is for few coordinates: in many, draws so near see a small part of a well.
+    """
+    n, m = z.shape
+    offset = rng.choice(_WIDTHS, size=(n, _COPIES, 1)) * rng.standard_normal((n, _COPIES, m))
+    there = (z[:, None, :] + offset).reshape(-1, m)
+    squares = np.square(offset).sum(axis=2)[:, :, None] / np.square(_WIDTHS)
+    log_density = logsumexp(-0.5 * squares - m * np.log(_WIDTHS), axis=2) - np.log(len(_WIDTHS))
+    log_latent = -0.5 * np.square(there).sum(axis=1).reshape(n, _COPIES)
+    target = log_target(posterior.mixture, Points.evaluate(posterior, there)).reshape(n, _COPIES)
+    return logsumexp(target + log_latent - log_density, axis=1) - np.log(_COPIES)
 
 
 def shows_missed_mass(

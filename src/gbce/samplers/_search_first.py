@@ -9,9 +9,9 @@ from gbce._numerics import MAX_PARETO_K, TINY, normalise, pareto_k
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points, log_target
-from gbce.posterior import GibbsPosterior
+from gbce.posterior import GibbsPosterior, Mixture
 from gbce.priors import LocatedPrior
-from gbce.samplers._coverage import Coverage, shows_missed_mass
+from gbce.samplers._coverage import Coverage, mass_around, shows_missed_mass
 from gbce.samplers._guide import Guide, join_guides
 from gbce.samplers._importance import candidates
 from gbce.samplers._info import SMCInfo
@@ -20,7 +20,7 @@ from gbce.samplers._look import MOST_FOR_EFFECTIVE, Agreement, Look, agreement, 
 from gbce.samplers._site_laws import guide_around
 from gbce.samplers._starts import Starts
 from gbce.samplers._tempering import Bridge
-from gbce.search import Sites
+from gbce.search import Sites, height_of
 
 __all__ = ["SearchFirst"]
 
@@ -31,6 +31,8 @@ _FEWEST_ROWS, _FEWEST_ROWS_PER_COORDINATE = 4_000, 100
 _CLIMBERS = 20_000  # points that a tempered run starts with, where no budget is set
 _KEPT = 0.5  # of the effective draws that were wanted: with fewer, the budget has ended the run
 _SHARES_OF_ETA = (1.0, 0.1, 0.01, 0.001)  # of the eta at which a climb with a goal ended, that laws are made for
+# In so few coordinates it is looked how much mass lies around points that the draws do not explain, so many of them.
+_FEW_COORDINATES, _TRIED_AROUND = 3, 16
 _AROUND = 1_000  # points drawn around sites to see whether a tempered run has missed what is there
 _PRIOR_DRAWS = 8_000  # for the prior's own mean changes: they are known to about 1%
 _SITES_SHARE = 0.5  # of these points, those drawn around sites
@@ -85,7 +87,7 @@ class SearchFirst:
             self.starts = Starts(posterior, self.rng, self.first)
             self.found += [self.starts.search(), self.starts.search()]
             cover = _cover_of_prior(posterior, self.first)
-            if plain is not None and not cover.unexplained(self._known, posterior.mixture).any():
+            if plain is not None and len(self._missed_by(cover)) == 0:
                 return self._add_seen(
                     replace(plain, info=SMCInfo(complete=self.complete, sites=len(self._sites))), cover
                 )
@@ -138,7 +140,10 @@ class SearchFirst:
         if len(self.looks) < (1 if spent else 2):
             return None
         cover = join_looks(self.looks)
-        doubt = self._doubt(cover, agreed, agreements > disagreements)
+        missed = len(self._missed_by(cover))
+        if missed and agreed is not None and agreed.holds and not self.posterior.budget.limited:
+            return None  # looks agree, but laws do not come where known points lie: points have to be moved there
+        doubt = _count_missed(missed) or self._disagreement(agreed, agreements > disagreements)
         short = sum(look.efficiency * look.n for look in self.looks) < _KEPT * self.n_effective
         info = SMCInfo(complete=not (short or spent), sites=len(self._sites), looks=len(self.looks), doubt=doubt)
         base, (mixture, prior) = cover.log_base_weights, (self.posterior.mixture, self.posterior.prior)
@@ -186,15 +191,26 @@ class SearchFirst:
         found = [sites.points for sites in self.found]
         return Points.join([*(points for points in others if points is not None), *found])
 
-    def _missed_by(self, cover: Coverage) -> Points:
-        """Return known points that lie where draws do not come though there is mass."""
-        return self._known.take(cover.unexplained(self._known, self.posterior.mixture))
-
-    def _doubt(self, cover: Coverage, agreed: Agreement | None, confirmed: bool) -> str | None:
-        """Say what is left to doubt."""
-        missed = _count_missed(len(self._missed_by(cover)))
-        if missed or confirmed or agreed is None:
+    def _missed_by(self, cover: Coverage, mixture: Mixture | None = None) -> Points:
+        """Return known points that lie where draws do not come though there is mass; of many, the lowest are tried."""
+        mixture, known = self.posterior.mixture if mixture is None else mixture, self._known
+        missed = known.take(cover.unexplained(known, mixture))
+        if (
+            len(missed) == 0 or missed.z.shape[1] > _FEW_COORDINATES
+        ):  # in more, a few draws do not tell how wide a place is
             return missed
+        order = np.argsort(height_of(replace(self.posterior, mixture=mixture), missed), kind="stable")[:_TRIED_AROUND]
+        missed = missed.take(order)
+        try:
+            mass = mass_around(replace(self.posterior, mixture=mixture), self.rng, missed.z)
+        except BudgetSpentError:
+            return missed
+        return missed.take(cover.is_relevant(mass, mixture))
+
+    def _disagreement(self, agreed: Agreement | None, confirmed: bool) -> str | None:
+        """Say how looks disagree, if they do."""
+        if confirmed or agreed is None:
+            return None
         return agreed.describe() if not agreed.holds else f"{len(self.looks)} independent searches agree too seldom"
 
     def _add_seen(self, draws: Draws, cover: Coverage | None) -> Draws:
@@ -269,7 +285,7 @@ class SearchFirst:
         if self.starts is None:
             return replace(run.draws, coverage=run.coverage)
         mixture = replace(self.posterior.mixture, eta=run.draws.rungs[-1])
-        doubt = _count_missed(int(run.coverage.unexplained(self._known, mixture).sum()))
+        doubt = _count_missed(len(self._missed_by(run.coverage, mixture)))
         guides = [guide_around(sites, self.posterior) for sites in self.found if len(sites.height)] if not doubt else []
         if guides and self.posterior.affords(_AROUND) == _AROUND:
             guide = join_guides([*guides, *self.guides], self._share)
