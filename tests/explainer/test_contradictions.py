@@ -28,7 +28,7 @@ def random_question(seed):
     y = frame["x0"] * frame["flag"] + 0.5 * frame["count"] + np.sin(frame["x1"]) + rng.normal(size=n) * 0.3
     model = MAKES[seed % len(MAKES)](seed).fit(frame.to_numpy(float), y)
     said = model.predict(frame.to_numpy(float))
-    wish = gbce.AtLeast(float(np.quantile(said, rng.uniform(0.8, 1.0)) + (seed % 5 == 4) * 0.2 * np.ptp(said)))
+    wish = gbce.AtLeast(float(np.quantile(said, rng.uniform(0.8, 1.0)) + (seed % 5 == 4) * 2 * np.ptp(said)))
     immutable = ["x2"] if rng.random() < 0.5 else []
     prior = [gbce.Gaussian(0.5), gbce.Gaussian(), gbce.Sparse()][seed % 3]
     space = gbce.Space.infer(frame, immutable=immutable)
