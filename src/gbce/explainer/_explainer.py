@@ -370,14 +370,14 @@ class Explainer:
 
     def ask_about_data(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
         """Ask models about some rows of the data, once per explainer: those that meet a target show where to search."""
-        if getattr(self.sampler, "searches", False):
+        if self._searches:
             self._reference.ask_known(predictors, budget)
 
     def rows_to_prepare(self, target: Target) -> int:
         """Return how many model rows :meth:`prepare` and :meth:`ask_about_data` take, if nothing was asked before."""
         _require_target(target)
         rows = self._reference.rows_to_compare(self.predictors) if target.reads_classes else 0
-        if getattr(self.sampler, "searches", False):
+        if self._searches:
             rows += self._reference.rows_to_know(self.predictors, target.reads_classes)
         return rows + (len(self._reference.rows) if target.needs_spread else 0)
 
@@ -443,6 +443,11 @@ class Explainer:
         prior = self.prior.at(self.space, explanation.x0)
         return GibbsPosterior(prior, predictors, target, explanation.mixture, budget=budget)
 
+    @property
+    def _searches(self) -> bool:
+        """Whether the sampler begins at rows of the data; somebody's own need not say."""
+        return bool(getattr(self.sampler, "searches", False))
+
     # --- pieces ---------------------------------------------------------------------------------------------
 
     def _posterior(
@@ -463,7 +468,7 @@ class Explainer:
         x = x0[None, :]
         said = posterior.ask(x, use_predict=True)
         posterior = replace(posterior, target=posterior.target.bind(said[0]))
-        known = self._reference.known(posterior.predictors) if getattr(self.sampler, "searches", False) else None
+        known = self._reference.known(posterior.predictors) if self._searches else None
         if known is not None:
             posterior = replace(posterior, landmarks=known[0], landmark_loss=posterior.read(known[1]).loss)
         zero = np.zeros((1, posterior.prior.dimension))

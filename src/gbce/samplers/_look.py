@@ -22,7 +22,7 @@ from gbce.samplers._lessons import Lessons
 from gbce.samplers._site_laws import guide_around
 from gbce.search import Sites
 
-__all__ = ["MOST_FOR_EFFECTIVE", "Agreement", "Look", "agreement", "join_looks", "take_look"]
+__all__ = ["KEPT", "MOST_FOR_EFFECTIVE", "Agreement", "Look", "agreement", "join_looks", "take_look"]
 
 # Chosen by hand; they decide what a look costs. What is wrong with its laws shows in its weights.
 _PILOT, _PILOT_PER_COORDINATE = 500, 25  # draws of a round of learning: the sum of both
@@ -32,7 +32,7 @@ _GOOD = 0.25  # efficiency, effective draws for each draw, at which learning is 
 _IMPROVES = 1.2  # times the efficiency before: learning that gains less is over after two rounds that fail
 MOST_FOR_EFFECTIVE = 30  # draws for one effective draw: where more would be needed, points are moved instead
 _ROUNDS_LEFT = 4  # rounds of learning that a budget must still allow for another one to begin
-_KEPT = 0.5  # of the effective draws that were wanted: with fewer, a look draws a second time
+KEPT = 0.5  # of the effective draws that were wanted: with fewer, a look draws a second time
 # When looks agree: at most this share of what one found is not covered by the other, and the log evidences differ by no
 # more than so many standard errors, or by no more than this.
 _UNCOVERED, _Z_EVIDENCE, _EVIDENCE_SLACK = 0.02, 3.5, 0.03
@@ -96,7 +96,7 @@ def take_look(
         n = min(int(np.ceil(n_effective / efficiency)), most)
         drawn = _draw(posterior, rng, final, n)
         efficiency = _efficiency(posterior, final, drawn, n)
-        if last or n == most or efficiency * n >= _KEPT * n_effective:
+        if last or n == most or efficiency * n >= KEPT * n_effective:
             return Look(final, drawn, n, sites, efficiency)
         lessons.add(final, drawn)
     return Look(final, plain.take(np.zeros(0, dtype=int)), 0, sites, efficiency)

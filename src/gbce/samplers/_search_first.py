@@ -16,7 +16,7 @@ from gbce.samplers._guide import Guide, join_guides
 from gbce.samplers._importance import candidates
 from gbce.samplers._info import SMCInfo
 from gbce.samplers._islands import Islands, Run, try_to_start
-from gbce.samplers._look import MOST_FOR_EFFECTIVE, Agreement, Look, agreement, join_looks, take_look
+from gbce.samplers._look import KEPT, MOST_FOR_EFFECTIVE, Agreement, Look, agreement, join_looks, take_look
 from gbce.samplers._site_laws import guide_around
 from gbce.samplers._starts import Starts
 from gbce.samplers._tempering import Bridge
@@ -29,7 +29,6 @@ _FEWEST_CANDIDATES = 4  # to go on with: two for each of two searches
 # Rows that a search and two looks need to be of use: the sum of both. With fewer, candidates are tempered.
 _FEWEST_ROWS, _FEWEST_ROWS_PER_COORDINATE = 4_000, 100
 _CLIMBERS = 20_000  # points that a tempered run starts with, where no budget is set
-_KEPT = 0.5  # of the effective draws that were wanted: with fewer, the budget has ended the run
 _SHARES_OF_ETA = (1.0, 0.1, 0.01, 0.001)  # of the eta at which a climb with a goal ended, that laws are made for
 # In so few coordinates it is looked how much mass lies around points that the draws do not explain, so many of them.
 _FEW_COORDINATES, _TRIED_AROUND = 3, 16
@@ -144,7 +143,7 @@ class SearchFirst:
         if missed and agreed is not None and agreed.holds and not self.posterior.budget.limited:
             return None  # looks agree, but laws do not come where known points lie: points have to be moved there
         doubt = _count_missed(missed) or self._disagreement(agreed, agreements > disagreements)
-        short = sum(look.efficiency * look.n for look in self.looks) < _KEPT * self.n_effective
+        short = sum(look.efficiency * look.n for look in self.looks) < KEPT * self.n_effective
         info = SMCInfo(complete=not (short or spent), sites=len(self._sites), looks=len(self.looks), doubt=doubt)
         base, (mixture, prior) = cover.log_base_weights, (self.posterior.mixture, self.posterior.prior)
         draws = Draws.weigh(cover.pool, mixture, prior, log_base_weights=base, info=info)
