@@ -82,6 +82,10 @@ class Target(ABC):
         """
         raise TypeError(f"{type(self).__name__} cannot be read off one number per model")
 
+    def say(self, output: float, reached: bool) -> str:
+        """Return what a model says about a row, as a sentence goes on after "the model then"."""
+        return f"{'reaches' if reached else 'misses'} the target ({self.describe()})"
+
     @property
     def readable(self) -> bool:
         """Whether :meth:`read` can be called; a target that lost its code in a file cannot."""

@@ -16,6 +16,7 @@ from gbce.decisions._cvar import CVaR
 from gbce.decisions._decision import Decision, stack_points
 from gbce.decisions._direct import DirectOpt
 from gbce.decisions._mode import MAP
+from gbce.decisions._reliable import Reliable, refit_shares
 from gbce.decisions._sets import DiverseSet, RandomDraw
 from gbce.draws import Scene
 
@@ -32,6 +33,7 @@ __all__ = [
     "Medoid",
     "ModelNeededError",
     "RandomDraw",
+    "Reliable",
     "Rule",
     "Scene",
     "apply_known_rules",
@@ -39,6 +41,7 @@ __all__ = [
     "apply_rules",
     "evaluate_choices",
     "evaluate_points",
+    "refit_shares",
     "require_rule",
     "require_rules",
     "stack_points",

@@ -45,9 +45,17 @@ def require_rules(rules: Any, space: Space) -> tuple[Rule, ...]:
     return listed
 
 
-def apply_rule(rule: Rule, query: Query, draws: Draws, posterior: GibbsPosterior | None = None) -> Choice:
+def apply_rule(
+    rule: Rule,
+    query: Query,
+    draws: Draws,
+    posterior: GibbsPosterior | None = None,
+    *,
+    refits: GibbsPosterior | None = None,
+    earlier: Sequence[tuple[Rule, Choice]] = (),
+) -> Choice:
     """Let one rule choose; the models are asked only if the posterior is at hand."""
-    choice = rule.choose(Scene(query, draws, stream(query.seed, DECIDING), posterior))
+    choice = rule.choose(Scene(query, draws, stream(query.seed, DECIDING), posterior, refits, tuple(earlier)))
     if not isinstance(choice, Choice):
         raise TypeError(f"{rule.label}: choose must return a Choice, not {choice!r:.80}")
     if choice.x.shape[1] != len(query.space):
@@ -56,15 +64,20 @@ def apply_rule(rule: Rule, query: Query, draws: Draws, posterior: GibbsPosterior
     return choice
 
 
-def apply_rules(query: Query, draws: Draws, posterior: GibbsPosterior) -> tuple[list[tuple[Rule, Choice]], list[str]]:
-    """Apply the rules of a query; one that the budget does not allow is left out, and a sentence says so."""
+def apply_rules(
+    query: Query, draws: Draws, posterior: GibbsPosterior, *, further: int = 0
+) -> tuple[list[tuple[Rule, Choice]], list[str]]:
+    """Apply the rules of a query; one that the budget does not allow is left out, and a sentence says so.
+
+    So many ``further`` ones, which are applied later, get their share of the budget as well.
+    """
     choices: list[tuple[Rule, Choice]] = []
     notes: list[str] = []
     for number, rule in enumerate(query.rules):
         # what is left is shared out evenly between the rules still to come and the figures in the end
-        part = replace(posterior, budget=posterior.budget.share(1.0 / (len(query.rules) - number + 1)))
+        part = replace(posterior, budget=posterior.budget.share(1.0 / (len(query.rules) - number + further + 1)))
         try:
-            choices.append((rule, apply_rule(rule, query, draws, part)))
+            choices.append((rule, apply_rule(rule, query, draws, part, earlier=choices)))
         except BudgetSpentError:
             notes.append(f"{rule.label} was left out: the budget does not allow what it would ask the model.")
     return choices, notes + [choice.note for _, choice in choices if choice.note]

@@ -15,6 +15,7 @@ from gbce.base import Array, Query, Rule, Target
 from gbce.decisions import Decision, apply_known_rules, apply_rule, require_rule, stack_points
 from gbce.draws import Draws, Points
 from gbce.eta import Calibration, EtaRule, ModelError, as_etas, solve_eta
+from gbce.explanation._answer import Answer
 from gbce.explanation._status import Status
 from gbce.explanation._tables import changes, draws_frontier, intervals, point_table, quantiles, rule_index, shares
 from gbce.metrics import (
@@ -66,6 +67,8 @@ class Explanation:
         What it cost.
     calibration : Calibration, optional
         How eta was found, where a rule found it.
+    answer : Answer, optional
+        The one decision to hand over, by the explainer's policy; ``None`` where no decision was asked for.
 
     Examples
     --------
@@ -88,6 +91,7 @@ class Explanation:
     n_model_calls: int
     n_model_rows: int
     calibration: Calibration | None = None
+    answer: Answer | None = None
 
     # --- what was asked -------------------------------------------------------------------------------------
 
