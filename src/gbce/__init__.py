@@ -21,7 +21,9 @@ if TYPE_CHECKING:
         GeometricMedian,
         Mean,
         Medoid,
+        Nearest,
         RandomDraw,
+        paper_rules,
     )
     from gbce.ensembles import (
         BayesianBootstrap,
@@ -53,7 +55,8 @@ _ROOMS = {
     "base": "ModelNeededError",
     "batch": "ExplanationTable group_changes group_costs",
     "budget": "BudgetSpentError",
-    "decisions": "CVaR ChanceConstrained DirectOpt DiverseSet GeometricMedian MAP Mean Medoid RandomDraw",
+    "decisions": "CVaR ChanceConstrained DirectOpt DiverseSet GeometricMedian MAP Mean Medoid Nearest "
+    "RandomDraw paper_rules",
     "ensembles": "BayesianBootstrap CoefficientPosterior LaplaceApproximation ModelPosterior PACBayes Rashomon "
     "cross_val_risk model_posterior",
     "eta": "ExpectedLoss ModelError SuccessProbability noise_scale",
@@ -110,6 +113,7 @@ __all__ = [
     "ModelPosterior",
     "Multi",
     "NearData",
+    "Nearest",
     "Nested",
     "PACBayes",
     "PredictionError",
@@ -128,6 +132,7 @@ __all__ = [
     "load",
     "model_posterior",
     "noise_scale",
+    "paper_rules",
     "weights_from_risk",
 ]
 

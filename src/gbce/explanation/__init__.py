@@ -3,6 +3,6 @@
 from gbce.decisions import Decision
 from gbce.explanation._explanation import Explanation, require_explanation
 from gbce.explanation._status import Status
-from gbce.explanation._tables import point_table
+from gbce.explanation._tables import choice_table, point_table
 
-__all__ = ["Decision", "Explanation", "Status", "point_table", "require_explanation"]
+__all__ = ["Decision", "Explanation", "Status", "choice_table", "point_table", "require_explanation"]
