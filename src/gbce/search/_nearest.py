@@ -31,6 +31,7 @@ _STARTS = 24  # known points that reach, to give changes back from
 _BASES = 6  # points that do not reach yet, and get one more change in a round
 _EXCHANGED = 6  # points that reach, and exchange one change for another in a round
 _EXCHANGE_ROUNDS = 5
+_SPARED = 4  # one part in so many of the rows that are left may go into exchanges in a round
 _DEARER = 1.5  # times the cheapest with fewer changes, beyond which a set of changes is not closed in on
 _CLOSE = 1e-4  # of the cost: a stretch that is shorter is not closed in on any more
 _LEAST_SAVING = 1e-3  # of the cost in a round, for another one
@@ -293,6 +294,7 @@ class _Search:
     def _one_more(self, active: Array) -> Array:
         """Return points in which a change is exchanged for another, or one more is made where that may be enough."""
         around, least = self.shelf.around, self.shelf.least()
+        room = self.shelf.rows_left // _SPARED
         base, ceiling = [np.zeros((0, len(around.x0)))], [np.zeros(0)]
         cost, changed = around.cost(active), around.changed(active)
         for i in keep_cheapest(cost, _EXCHANGED).tolist():
@@ -305,10 +307,9 @@ class _Search:
             rows, good = around.snap(rows)
             base.append(rows[good])
             ceiling.append(np.full(int(good.sum()), cost[i]))
-        promising, most = self._promising(least)
-        base.append(promising)
-        ceiling.append(most)
-        return around.one_more(np.vstack(base), np.concatenate(ceiling))
+        exchanged = around.one_more(np.vstack(base), np.concatenate(ceiling))
+        added = around.one_more(*self._promising(least))[: max(room // 2, room - len(exchanged))]
+        return np.vstack([added, exchanged[: room - len(added)]])
 
     def _promising(self, least: Array) -> tuple[Array, Array]:
         """Return points that do not reach but may with one more change, and what they may cost then."""
