@@ -21,8 +21,10 @@ if TYPE_CHECKING:
         GeometricMedian,
         Mean,
         Medoid,
+        Nearest,
         RandomDraw,
         Reliable,
+        paper_rules,
     )
     from gbce.ensembles import (
         BayesianBootstrap,
@@ -54,7 +56,8 @@ _ROOMS = {
     "base": "ModelNeededError",
     "batch": "ExplanationTable group_changes group_costs",
     "budget": "BudgetSpentError",
-    "decisions": "CVaR ChanceConstrained DirectOpt DiverseSet GeometricMedian MAP Mean Medoid RandomDraw Reliable",
+    "decisions": "CVaR ChanceConstrained DirectOpt DiverseSet GeometricMedian MAP Mean Medoid Nearest "
+    "RandomDraw Reliable paper_rules",
     "ensembles": "BayesianBootstrap CoefficientPosterior LaplaceApproximation ModelPosterior PACBayes Rashomon "
     "cross_val_risk model_posterior",
     "eta": "ExpectedLoss ModelError SuccessProbability noise_scale",
@@ -112,6 +115,7 @@ __all__ = [
     "ModelPosterior",
     "Multi",
     "NearData",
+    "Nearest",
     "Nested",
     "PACBayes",
     "PredictionError",
@@ -131,6 +135,7 @@ __all__ = [
     "load",
     "model_posterior",
     "noise_scale",
+    "paper_rules",
     "weights_from_risk",
 ]
 

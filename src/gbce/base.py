@@ -260,6 +260,9 @@ class Rule(ABC):
     def check_space(self, space: "Space") -> None:  # noqa: B027 (most rules have nothing to check)
         """Refuse options that do not fit the space, before anything is drawn; by default all do."""
 
+    def check_target(self, target: Target) -> None:  # noqa: B027 (most rules have nothing to check)
+        """Refuse options that do not fit the target, its numbers filled in, before anything is drawn."""
+
     @property
     def seeks_mode(self) -> bool:
         """Whether its answer is meant to be the most probable point."""

@@ -9,7 +9,7 @@ from gbce.base import Array, Choice, Rule
 from gbce.draws import Points
 from gbce.metrics import unknown_errors, unknown_figures
 
-__all__ = ["Candidates", "Decision", "decisions_without_noise", "stack_choices", "stack_points"]
+__all__ = ["Candidates", "Decision", "answers_among", "decisions_without_noise", "stack_choices", "stack_points"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +58,11 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.x)
+
+
+def answers_among(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+    """Return the decisions that are a rule's answer; those that only stand beside one are left out."""
+    return tuple(decision for decision in decisions if not decision.beside)
 
 
 def stack_points(decisions: Sequence[Decision], d: int) -> Array:

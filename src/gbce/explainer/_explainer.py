@@ -11,13 +11,13 @@ import pandas as pd
 
 from gbce._numerics import SAMPLING, seed_number, stream
 from gbce._validation import is_count
-from gbce.base import Array, Prior, Query, Rule, Sampler, Target
+from gbce.base import Array, Outputs, Prior, Query, Rule, Sampler, Target
 from gbce.budget import Budget, budget_of
 from gbce.decisions import (
     MAP,
     ChanceConstrained,
     CVaR,
-    Mean,
+    Nearest,
     Reliable,
     apply_rule,
     apply_rules,
@@ -40,7 +40,7 @@ from gbce.explainer._notes import (
 )
 from gbce.explainer._provenance import ADVICE, require_own
 from gbce.explainer._reach import seek_reach
-from gbce.explanation import Explanation, point_table, require_explanation
+from gbce.explanation import Explanation, choice_table, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Explainer"]
 
-_DEFAULT_RULES: tuple[Rule, ...] = (MAP(), Mean(), CVaR(), ChanceConstrained())
+_DEFAULT_RULES: tuple[Rule, ...] = (Nearest(), ChanceConstrained(), CVaR(), MAP())
 _DEFAULT_POLICY = Reliable()
 _SAMPLING_SHARE = 0.5  # of a budget, if there are rules; chosen by hand, and the rest is for them and their figures
 
@@ -181,7 +181,7 @@ class Explainer:
         target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss
             What is wanted of the model's output, y*.
         rules : Rule or sequence of Rule, optional
-            Which decisions to take; MAP, Mean, CVaR and ChanceConstrained when left out.
+            Which decisions to take; Nearest, ChanceConstrained, CVaR and MAP when left out.
         seed : int, Generator or SeedSequence, optional
             The same seed gives the same bits.
         max_model_rows : int, optional
@@ -326,7 +326,7 @@ class Explainer:
         require_rule(rule)
         posterior = self.own_posterior(explanation, budget_of(max_model_rows, time_budget))
         choice = apply_rule(rule, explanation.query, explanation.draws, posterior)
-        return point_table(self.space, choice.x, choice.labels(rule.label))
+        return choice_table(self.space, choice, rule)
 
     def assess(
         self,
@@ -411,6 +411,8 @@ class Explainer:
     ) -> Explanation:
         """Explain a row ``(d,)`` as it is encoded; predictors, refits and target are those of :meth:`prepare`."""
         posterior, query = self._evaluate_row(self._posterior(x0, predictors, target, budget), x0, rules, seed)
+        for rule in rules:
+            rule.check_target(query.target)
         rng, share = stream(seed, SAMPLING), _SAMPLING_SHARE if rules else 1.0
         allowed = replace(posterior, budget=budget.share(share))
         draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
@@ -461,7 +463,8 @@ class Explainer:
         """Return the posterior that an explanation was drawn from; refuse an explanation of other models."""
         posterior = self.posterior_of(require_explanation(explanation), budget)
         require_own(explanation, posterior)
-        return posterior
+        known = self._reference.known(posterior.predictors)
+        return posterior if known is None else _with_landmarks(posterior, *known)
 
     def posterior_of(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
         """Return the posterior of an explanation under this explainer's models, which need not be its own."""
@@ -498,7 +501,7 @@ class Explainer:
         posterior = replace(posterior, target=posterior.target.bind(said[0]))
         known = self._reference.known(posterior.predictors) if self._searches else None
         if known is not None:
-            posterior = replace(posterior, landmarks=known[0], landmark_loss=posterior.read(known[1]).loss)
+            posterior = _with_landmarks(posterior, *known)
         zero = np.zeros((1, posterior.prior.dimension))
         row = Points(zero, x, *posterior.read(said), cost=posterior.prior.cost(x), log_correction=np.zeros(1))
         return posterior, Query(
@@ -522,6 +525,12 @@ class Explainer:
         if isinstance(self.eta_rule, ModelError):
             return Calibration(self.eta_rule.label, errors=self._model_error or {})
         return Calibration(self.eta_rule.label, met=bool(draws.info.goal_met))
+
+
+def _with_landmarks(posterior: GibbsPosterior, rows: Array, outputs: Sequence[Outputs]) -> GibbsPosterior:
+    """Return a posterior that knows rows of the data ``(n, d)`` and what models said there."""
+    said = posterior.read(outputs)
+    return replace(posterior, landmarks=rows, landmark_loss=said.loss, landmark_said=said)
 
 
 def _require_target(target: Any) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from gbce._validation import printable, short
-from gbce.decisions import stack_points
+from gbce.decisions import answers_among, stack_points
 from gbce.explanation import Explanation, say_value
 from gbce.metrics import FIGURE_TITLES, POINT_FIGURES, PRINTED_Z_95, ROUNDS_TO_ZERO, disagreement_sentence, most_moved
 from gbce.space import value_text
@@ -118,7 +118,7 @@ def _decision_section(explanation: Explanation) -> Section:
         },
         index=table.index,
     )
-    values = stack_points(explanation.decisions, len(explanation.space))
+    values = stack_points(answers_among(explanation.decisions), len(explanation.space))
     moved, space = explanation.changes(), explanation.space
     names = _choose_columns(explanation, moved)
     for name in names:
