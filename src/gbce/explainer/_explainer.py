@@ -154,7 +154,7 @@ class Explainer:
         self._neighbours = Neighbours.of(self.data, self.space)
         self._reference = Reference.of(self.data, self.space)
         self.other_models = KnownModels(self.space, self.data)
-        self.refits = None if refits is None else OtherModels.of(refits, self.space, self.data)
+        self.refits = None if refits is None else OtherModels.of(refits, self.space, self.data, "refits")
         self.policy = None if policy is None else require_rules(policy, self.space)[0]
         self._model_error: dict[str, Any] | None = None
         can = combine == "any" and self.eta_rule is None and len(models) > 1

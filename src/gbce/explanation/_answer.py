@@ -95,7 +95,7 @@ class Answer:
     --------
     >>> import gbce
     >>> data = pd.DataFrame(np.random.default_rng(0).normal(50, 10, size=(200, 2)).round(1), columns=["income", "debt"])
-    >>> explainer = gbce.Explainer(lambda x: x[:, 0] - x[:, 1], data)
+    >>> explainer = gbce.Explainer(lambda x: x["income"] - x["debt"], data)
     >>> explanation = explainer.explain({"income": 40.0, "debt": 60.0}, gbce.AtLeast(0), seed=0)
     >>> explanation.answer.reached, explanation.answer.kind
     (True, 'reliable')
