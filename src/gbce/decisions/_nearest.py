@@ -348,9 +348,11 @@ def _round(
 
 
 def _decide(posterior: GibbsPosterior, x: Array) -> Evaluated:
-    """Return what the first model itself decides about points ``(n, d)``."""
-    untimed = replace(posterior, budget=posterior.budget.without_deadline())  # few rows, the answer itself
-    return untimed.read(untimed.ask(x, use_predict=True, models=1))
+    """Return what the first model itself decides about points ``(n, d)``, if the budget allows it."""
+    first = replace(posterior, predictors=posterior.predictors[:1])
+    if replace(first.panel, use_predict=True).affords(len(x)) < len(x):
+        raise BudgetSpentError(f"{len(x):,} points to confirm are not within the budget")
+    return first.evaluate(x, use_predict=True)
 
 
 def _judge_points(reaching: Reaching, points: Points) -> Judged:

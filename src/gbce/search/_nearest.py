@@ -190,7 +190,7 @@ class _Search:
         """Look at single changes and sets of them, then close in on what reaches and exchange changes."""
         shelf, around = self.shelf, self.shelf.around
         x, feature = around.singles()
-        alone, here, tried, _ = shelf.ask(x, around.x0[None, :], trials, around.give_back(starts[:_STARTS]))
+        here, alone, tried, _ = shelf.ask(around.x0[None, :], x, trials, around.give_back(starts[:_STARTS]))
         gain = here.gap[0] - alone.gap
         singles = Singles(x, feature, around.cost(x) ** self.power, np.where(np.isfinite(gain), gain, 0.0))
         self.worth = singles.worth(len(around.x0), around.x0)

@@ -25,6 +25,7 @@ _KEPT_SIZES = np.unique(np.geomspace(1, 1_000, 24).round().astype(int))  # numbe
 _ALL_SINGLY = 12  # changes that are each given back alone
 _SECTIONS = 7  # points between a value that reaches and one that does not, in one call
 _VALUES_EACH_WAY = 5  # that one more change is given, on each side of the row
+_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)  # multiples of it, without their whole parts, are spread evenly
 _BLENDS = (0.3, 1.0)  # of the way to where the slopes point
 _RAYS = np.array([0.9, 0.97, 1.001, 1.01, 1.04, 1.12, 1.3])  # times the change that the slopes ask for
 
@@ -131,7 +132,11 @@ class Around:
             rows[np.arange(len(rows)), feature] = np.concatenate(list(self.values.values()))
         rows, good = self.snap(rows)
         good &= self.space.changed(rows, self.x0).any(axis=1) if len(rows) else good
-        return rows[good], feature[good]
+        # where a budget allows only some, the first are spread over all features and their values
+        turn = np.concatenate([np.arange(len(values)) for values in self.values.values()]) if len(rows) else feature
+        order = np.argsort((_GOLDEN * turn) % 1.0, kind="stable")
+        order = order[good[order]]
+        return rows[order], feature[order]
 
     def combine(self, singles: Singles, missing: float, most: int) -> Array:
         """Return rows in which two or more single changes are made together, at most ``most`` of them.
