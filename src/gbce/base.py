@@ -269,6 +269,11 @@ class Rule(ABC):
         return False
 
     @property
+    def has_path(self) -> bool:
+        """Whether points beside its answer are a path over the number of changes, which has a table of its own."""
+        return False
+
+    @property
     def kind(self) -> str:
         """Name of the class, by which pictures choose colours."""
         return type(self).__name__

@@ -125,8 +125,8 @@ def _evaluate(
 ) -> tuple[Decision, ...]:
     x = candidates.x
     outputs, loss, reached = _predict_choices(posterior, x)
-    # what only stands beside an answer is asked about once, and has no further figures
-    judged = [i for i, beside in enumerate(candidates.beside) if not beside] or list(range(len(x)))
+    # what is on a path beside an answer is asked about once, and has no further figures
+    judged = [i for i, on_path in enumerate(candidates.on_path) if not on_path] or list(range(len(x)))
     found, cost = evaluate_figures(query, posterior, x[judged], neighbours), posterior.prior.cost(x)
     figures, errors = _spread(found.values, judged), _spread(found.errors, judged)
     return tuple(
