@@ -31,9 +31,9 @@ _USUAL_CANDIDATES = 20_000  # of a sampler that does not say how many it has
 def explain_many(
     explainer: Explainer,
     rows: Any,
-    target: Target,
+    target: Target | Any,
     *,
-    rules: Sequence[Rule] | Rule | None,
+    rules: Sequence[Rule | str] | Rule | str | None,
     seed: Any,
     n_jobs: int | None,
     progress: bool,
@@ -47,7 +47,7 @@ def explain_many(
     """Explain every row; see :meth:`gbce.Explainer.explain_many`."""
     if on_error not in ("record", "raise"):
         raise ValueError(f"on_error must be 'record' or 'raise', not {on_error!r}")
-    listed = explainer.listed_rules(rules)
+    listed, target = explainer.listed_rules(rules), explainer.listed_target(target)
     allowance = Allowance.of(max_model_rows, time_budget, total_model_rows, total_time)
     x = explainer.space.encode(rows)
     labels = list(rows.index) if isinstance(rows, pd.DataFrame) else list(range(len(x)))

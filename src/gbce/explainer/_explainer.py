@@ -46,6 +46,7 @@ from gbce.priors import Gaussian
 from gbce.samplers import MANY_MODELS, SMC, sample_jointly
 from gbce.space import Space
 from gbce.stress import KnownModels, explainer_survival, frontier, sensitivity
+from gbce.targets import as_target
 
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
@@ -152,9 +153,9 @@ class Explainer:
     def explain(
         self,
         row: Any,
-        target: Target,
+        target: Target | Any,
         *,
-        rules: Sequence[Rule] | Rule | None = None,
+        rules: Sequence[Rule | str] | Rule | str | None = None,
         seed: Any = None,
         max_model_rows: int | None = None,
         time_budget: float | None = None,
@@ -165,9 +166,9 @@ class Explainer:
         ----------
         row : Series, mapping, one-row DataFrame or array of shape (d,)
             The row, x_b; a frame may be of any library, whatever the data are.
-        target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss
-            What is wanted of the model's output, y*.
-        rules : Rule or sequence of Rule, optional
+        target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss; or a class label of the model
+            What is wanted of the model's output, y*; ``"good"`` is short for ``Class("good")``.
+        rules : Rule or name of one, or a sequence of them, optional
             Which decisions to take; MAP, Mean, CVaR and ChanceConstrained when left out.
         seed : int, Generator or SeedSequence, optional
             The same seed gives the same bits.
@@ -200,9 +201,9 @@ class Explainer:
     def explain_many(
         self,
         rows: Any,
-        target: Target,
+        target: Target | Any,
         *,
-        rules: Sequence[Rule] | Rule | None = None,
+        rules: Sequence[Rule | str] | Rule | str | None = None,
         seed: Any = None,
         n_jobs: int | None = None,
         progress: bool = True,
@@ -283,7 +284,7 @@ class Explainer:
     def decide(
         self,
         explanation: Explanation,
-        rule: Rule,
+        rule: Rule | str,
         *,
         max_model_rows: int | None = None,
         time_budget: float | None = None,
@@ -294,8 +295,8 @@ class Explainer:
         ----------
         explanation : Explanation
             Of this explainer.
-        rule : Rule
-            Such as ``gbce.CVaR(0.95)``.
+        rule : Rule or str
+            Such as ``gbce.CVaR(0.95)`` or ``"CVaR"``.
         max_model_rows, time_budget : optional
             What may be spent, as in :meth:`explain`.
 
@@ -309,7 +310,7 @@ class Explainer:
         BudgetSpentError
             If the budget does not allow what the rule asks the model.
         """
-        require_rule(rule)
+        rule = require_rule(rule)
         posterior = self.own_posterior(explanation, budget_of(max_model_rows, time_budget))
         choice = apply_rule(rule, explanation.query, explanation.draws, posterior)
         return point_table(self.space, choice.x, choice.labels(rule.label))
@@ -356,12 +357,17 @@ class Explainer:
         """Return rules as a tuple, the default ones for ``None``, or say what is wrong with them."""
         return require_rules(_DEFAULT_RULES if rules is None else rules, self.space)
 
-    def prepare(self, target: Target, budget: Budget) -> tuple[tuple[Predictor, ...], Target]:
+    def listed_target(self, target: Any) -> Target:
+        """Return a target as it is, and a class label as the wish for it; or say what is wrong with it."""
+        first = self.predictors[0]
+        return as_target(target, first.classes, first.name)
+
+    def prepare(self, target: Target | Any, budget: Budget) -> tuple[tuple[Predictor, ...], Target]:
         """Return predictors that count from zero and the target with its open numbers filled in.
 
         What this asks the models is asked once per explainer.
         """
-        _require_target(target)
+        target = self.listed_target(target)
         predictors = tuple(predictor.with_fresh_meter() for predictor in self.predictors)
         if target.reads_classes:
             predictors = self._reference.as_classifiers(predictors, budget)
@@ -375,7 +381,6 @@ class Explainer:
 
     def rows_to_prepare(self, target: Target) -> int:
         """Return how many model rows :meth:`prepare` and :meth:`ask_about_data` take, if nothing was asked before."""
-        _require_target(target)
         rows = self._reference.rows_to_compare(self.predictors) if target.reads_classes else 0
         if self._searches:
             rows += self._reference.rows_to_know(self.predictors, target.reads_classes)
@@ -494,11 +499,6 @@ class Explainer:
         if isinstance(self.eta_rule, ModelError):
             return Calibration(self.eta_rule.label, errors=self._model_error or {})
         return Calibration(self.eta_rule.label, met=bool(draws.info.goal_met))
-
-
-def _require_target(target: Any) -> None:
-    if not isinstance(target, Target):
-        raise TypeError(f"target must be a gbce target such as gbce.AtLeast(10), not {target!r}")
 
 
 def _require_attribute(value: Any, attribute: str, what: str, example: str) -> None:

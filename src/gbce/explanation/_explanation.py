@@ -391,12 +391,14 @@ class Explanation:
             )
         return eta
 
-    def decide(self, rule: Rule) -> pd.DataFrame:
+    def decide(self, rule: Rule | str) -> pd.DataFrame:
         """Apply one more rule to the draws and return its choice in the user's columns, one line per point.
 
-        A rule that must ask the model (CVaR, ChanceConstrained, DirectOpt) needs ``explainer.decide`` instead.
+        The name of a built-in rule will do: ``"Medoid"``. A rule that must ask the model (CVaR, ChanceConstrained,
+        DirectOpt) needs ``explainer.decide`` instead.
         """
-        choice = apply_rule(require_rule(rule), self.query, self.draws)
+        rule = require_rule(rule)
+        choice = apply_rule(rule, self.query, self.draws)
         return point_table(self.space, choice.x, choice.labels(rule.label))
 
     # --- for people -----------------------------------------------------------------------------------------
