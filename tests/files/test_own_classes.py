@@ -377,7 +377,7 @@ def test_an_own_sampler_and_its_report_come_through(tmp_path):
     found = explanation.diagnostics
     assert (found["sampler"], found["stages"], found["remark"]) == ("Own", (2_000, 300), "as asked")
     assert found["kept_share"] == explanation.draws.pool.reached.mean()
-    assert "effective draws from one own run" in found["verdict"]
+    assert "effective draws from one own run" in found["sampling_note"]
     again = gbce.load(saved(explanation, tmp_path))
     assert type(again.draws.info) is own.OwnInfo
     assert again.draws.info == explanation.draws.info

@@ -41,7 +41,7 @@ assert [rule.label for rule in one.rules] == ["Cheapest(count=4)", "Trio", "Hold
 labels = ["Cheapest(count=4)", "Trio", "Trio with 1 more (2)", "Trio [far]", "Holding(key=absolute)", "Mean"]
 assert one.pointwise.index.tolist() == one.counterfactuals.index.tolist() == labels
 assert one.diagnostics["stages"] == (2000, 300) and one.diagnostics["remark"] == "as asked"
-assert "from one own run" in one.diagnostics["verdict"]
+assert "from one own run" in one.diagnostics["sampling_note"]
 assert type(one.rules[-1]) is gbce.Mean
 for rule, what in zip(one.rules[:3], ("class Cheapest", "class Trio", "a file does not keep its key")):
     try:
@@ -218,11 +218,11 @@ def test_a_file_that_lies_about_a_report_is_damaged(explainer, tmp_path, change,
 
 def test_a_report_of_an_unknown_class_keeps_its_advice(tmp_path):
     explanation = explainer_of(sampler=own.OwnSampler(60, 30)).explain(ROW, WISH, rules=[], seed=0)
-    verdict = explanation.diagnostics["verdict"]
+    verdict = explanation.diagnostics["sampling_note"]
     assert verdict.endswith("from one own run; give it more candidates")
     path = saved(explanation, tmp_path)
     written = manifest(path)["sampler"] | {"type": "nowhere:Info"}
-    assert gbce.load(restated(path, sampler=written)).diagnostics["verdict"] == verdict
+    assert gbce.load(restated(path, sampler=written)).diagnostics["sampling_note"] == verdict
 
 
 def test_a_report_of_an_unknown_class_needs_its_words(explainer, tmp_path):

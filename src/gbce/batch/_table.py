@@ -15,8 +15,9 @@ from gbce.space import Space
 __all__ = ["ExplanationTable", "Record", "failure_of", "record_of", "stack_records"]
 
 _DIAGNOSTICS = (
-    "ess", "pareto_k", "n_distinct", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows", "verdict",
+    "ess", "pareto_k", "n_distinct", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows",
 )  # fmt: skip
+_SENTENCES = ("sampling_note", "verdict")  # the second is the older name of the first, for a version
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,7 @@ def record_of(explanation: Explanation) -> Record:
     """Read the tables off an explanation, so that its draws can be let go."""
     numbers = explanation.diagnostics
     kept = {"status": str(explanation.status), "sampling": str(numbers["sampling"])} | {
-        name: numbers[name] for name in _DIAGNOSTICS
+        name: numbers[name] for name in (*_DIAGNOSTICS, *_SENTENCES)
     }
     kept |= {"notes": " ".join(explanation.notes), "seed": explanation.seed, "error": ""}
     return Record(
@@ -50,7 +51,7 @@ def failure_of(error: Exception, space: Space, seed: int, n_calls: int, n_rows: 
         | unknown
         | {"n_distinct": 0, "n_model_calls": n_calls, "n_model_rows": n_rows}
     )
-    kept |= {"verdict": "", "notes": "", "seed": seed, "error": f"{type(error).__name__}: {error}"}
+    kept |= {**dict.fromkeys(_SENTENCES, ""), "notes": "", "seed": seed, "error": f"{type(error).__name__}: {error}"}
     features = pd.Index(space.names, name="feature")
     return Record(
         point_table(space, np.zeros((0, len(space))), []),
@@ -74,9 +75,9 @@ class ExplanationTable:
     importance : DataFrame
         By (row, feature); NaN for a row that could not be explained.
     diagnostics : DataFrame
-        By row: status, effective sample size, the verdict as a word (``sampling``) and as a sentence, notes, the seed
-        that explains the row again on its own, and the error of a row that could not be explained, whose status is
-        "failed".
+        By row: status, effective sample size, how far to trust the sampling as a word (``sampling``) and as a
+        sentence (``sampling_note``; ``verdict`` is its older name), notes, the seed that explains the row again on its
+        own, and the error of a row that could not be explained, whose status is "failed".
     n_model_calls, n_model_rows : int
         What it really cost: rows that were explained together share calls.
 
@@ -122,11 +123,11 @@ class ExplanationTable:
     def summary(self) -> str:
         """Return a readable text: how many rows, how many attained, how far to trust it, the rules compared."""
         status = ", ".join(f"{n} {name}" for name, n in self.diagnostics["status"].value_counts().items())
-        verdicts = self.diagnostics.loc[self.diagnostics["status"] != Status.FAILED, "sampling"]
-        trust = ", ".join(f"{n} {name}" for name, n in verdicts.value_counts().items())
+        sampled = self.diagnostics.loc[self.diagnostics["status"] != Status.FAILED, "sampling"]
+        trust = ", ".join(f"{n} {name}" for name, n in sampled.value_counts().items())
         text = [
             f"{len(self)} rows: {status}",
-            f"verdicts: {trust or 'none'}",
+            f"sampling: {trust or 'none'}",
             f"cost: {self.n_model_calls:,} model calls, {self.n_model_rows:,} rows",
         ]
         if len(self.errors):

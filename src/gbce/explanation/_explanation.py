@@ -169,7 +169,8 @@ class Explanation:
         ``loss`` (L_pt), ``reached`` and ``output`` are those of the first model; with several models
         ``combined_loss`` is the one their combination stands for, and each model's own follow with its name in
         brackets. ``distance`` (D_pt) is Euclidean in units of each feature's scale; ``robustness`` (Rb) and
-        ``plausibility`` (Plu) as in the paper; ``objective`` is what MAP minimises.
+        ``plausibility`` (Plu) as in the paper; ``objective`` is what MAP minimises; ``changed`` counts the columns that
+        differ from the row's.
         """
         decided = self.decisions
         loss = np.array([decision.loss for decision in decided]).reshape(-1, len(self.models))
@@ -182,6 +183,7 @@ class Explanation:
             "reached": np.array([decision.reached[0] for decision in decided], dtype=bool),
             "output": [decision.outputs[0] for decision in decided],
             "objective": self.mixture.objective(loss, cost),
+            "changed": self.space.changed(x, self.x0).sum(axis=1),
             **{f"{name}_se": [decision.errors.get(name, np.nan) for decision in decided] for name in unknown_errors()},
         }
         if len(self.models) > 1:
@@ -255,7 +257,8 @@ class Explanation:
     def diagnostics(self) -> dict[str, Any]:
         """How it was sampled: ess, pareto_k or r_hat, log_evidence and its error, rungs, cost, notes, and more.
 
-        ``sampling`` is the verdict on the draws in one word of :class:`gbce.metrics.Verdict`, ``verdict`` a sentence.
+        ``sampling`` says how far the draws can be trusted in one word of :class:`gbce.metrics.Verdict`,
+        ``sampling_note`` in a sentence. ``verdict`` is the older name of that sentence; the next version drops it.
 
         Where a rule chose eta, ``calibration`` has what it went by.
         """
@@ -266,7 +269,8 @@ class Explanation:
             "n_model_calls": self.n_model_calls,
             "n_model_rows": self.n_model_rows,
             "sampling": sampling,
-            "verdict": sentence,
+            "sampling_note": sentence,
+            "verdict": sentence,  # the older name, for a version
             "notes": list(self.notes),
         }
 
@@ -405,7 +409,7 @@ class Explanation:
     # The outer rooms (plots, report, files) are imported when asked for, so that this room does not depend on them.
 
     def summary(self) -> str:
-        """Return a readable text: verdict, posterior, what changes, decisions, notes."""
+        """Return a readable text: how far to trust the sampling, posterior, what changes, decisions, notes."""
         from gbce.report import as_text
 
         return as_text(self)

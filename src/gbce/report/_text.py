@@ -10,7 +10,7 @@ from gbce.report._content import headline, sections
 __all__ = ["as_text"]
 
 _WIDTH = 110  # characters, chosen by hand
-_NAME_WIDTH = 9  # of the facts that come first: the longest, "verdict", and two blanks
+_NAME_WIDTH = 10  # of the facts that come first: the longest, "sampling", and two blanks
 
 
 def as_text(explanation: Explanation) -> str:
