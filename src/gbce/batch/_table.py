@@ -1,7 +1,8 @@
 """The result for many rows: the tables of single explanations, stack_records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ _DIAGNOSTICS = (
 )  # fmt: skip
 _SENTENCES = ("sampling_note", "verdict")  # the second is the older name of the first, for a version
 
+_CHANGES = ["rule", "feature", "from", "to", "change"]
+
 
 @dataclass(frozen=True, eq=False)
 class Record:
@@ -29,6 +32,8 @@ class Record:
     distribution: pd.Series
     importance: pd.DataFrame
     diagnostics: dict[str, Any]
+    changes: pd.DataFrame
+    rules: tuple[str, ...]
 
 
 def record_of(explanation: Explanation) -> Record:
@@ -39,7 +44,13 @@ def record_of(explanation: Explanation) -> Record:
     }
     kept |= {"notes": " ".join(explanation.notes), "seed": explanation.seed, "error": ""}
     return Record(
-        explanation.counterfactuals, explanation.pointwise, explanation.distribution, explanation.importance, kept
+        explanation.counterfactuals,
+        explanation.pointwise,
+        explanation.distribution,
+        explanation.importance,
+        kept,
+        explanation.changes(),
+        tuple(rule.label for rule in explanation.rules),
     )
 
 
@@ -59,6 +70,8 @@ def failure_of(error: Exception, space: Space, seed: int, n_calls: int, n_rows: 
         pd.Series(dtype=float),
         pd.DataFrame(np.nan, index=features, columns=["change", "se", "prior", "ratio"]),
         kept,
+        pd.DataFrame(columns=_CHANGES),
+        (),
     )
 
 
@@ -80,6 +93,10 @@ class ExplanationTable:
         own, and the error of a row that could not be explained, whose status is "failed".
     n_model_calls, n_model_rows : int
         What it really cost: rows that were explained together share calls.
+    rules : tuple of str
+        Labels of the rules that were asked for.
+    moves : DataFrame
+        What :meth:`changes` returns.
 
     Examples
     --------
@@ -89,6 +106,10 @@ class ExplanationTable:
     >>> table = explainer.explain_many(data[:3], gbce.AtLeast(2), rules=[gbce.MAP()], seed=0, progress=False)
     >>> table.pointwise.index.names, len(table)
     (FrozenList(['row', 'rule']), 3)
+    >>> table
+    <ExplanationTable: 3 rows, 3 attainable, 1 rule; print(table.summary()) shows it>
+    >>> table.changes().columns.tolist()
+    ['row', 'rule', 'feature', 'from', 'to', 'change']
     """
 
     counterfactuals: pd.DataFrame
@@ -98,9 +119,35 @@ class ExplanationTable:
     diagnostics: pd.DataFrame
     n_model_calls: int
     n_model_rows: int
+    rules: tuple[str, ...] = ()
+    moves: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["row", *_CHANGES]))
 
     def __len__(self) -> int:
         return len(self.diagnostics)
+
+    def __repr__(self) -> str:
+        return f"<ExplanationTable: {self._counts()}; print(table.summary()) shows it>"
+
+    def _repr_html_(self) -> str:
+        text = f"<p>{escape(self._counts())}</p>"
+        return text + (self._compare_rules().to_html(border=0, escape=True) if len(self.pointwise) else "")
+
+    def _counts(self) -> str:
+        n, k = len(self), len(self.rules)
+        rows, rules = f"{n:,} row{'s' * (n != 1)}", f"{k} rule{'s' * (k != 1)}"
+        return ", ".join([rows, *self._count_words(self.diagnostics["status"]), rules])
+
+    @staticmethod
+    def _count_words(words: pd.Series) -> list[str]:
+        return [f"{n:,} {word}" for word, n in words.value_counts().items()]
+
+    def changes(self) -> pd.DataFrame:
+        """Only what changes, tidy: one line per row, rule and changed feature, with ``from``, ``to`` and ``change``.
+
+        The columns after ``row`` are those of :meth:`gbce.Explanation.changes`. A decision that changes nothing, and a
+        row that could not be explained, have no line.
+        """
+        return self.moves.copy()
 
     @property
     def errors(self) -> pd.Series:
@@ -122,9 +169,9 @@ class ExplanationTable:
 
     def summary(self) -> str:
         """Return a readable text: how many rows, how many attained, how far to trust it, the rules compared."""
-        status = ", ".join(f"{n} {name}" for name, n in self.diagnostics["status"].value_counts().items())
+        status = ", ".join(self._count_words(self.diagnostics["status"]))
         sampled = self.diagnostics.loc[self.diagnostics["status"] != Status.FAILED, "sampling"]
-        trust = ", ".join(f"{n} {name}" for name, n in sampled.value_counts().items())
+        trust = ", ".join(self._count_words(sampled))
         text = [
             f"{len(self)} rows: {status}",
             f"sampling: {trust or 'none'}",
@@ -133,13 +180,17 @@ class ExplanationTable:
         if len(self.errors):
             text.append(self.error_sentence())
         if len(self.pointwise):
-            shown = self.by_rule()
-            table = pd.DataFrame({"reached": shown[("reached", "share")].map("{:.0%}".format)})
-            for name in ("loss", "distance", *unknown_figures()):
-                pairs = zip(shown[(name, "mean")], shown[(name, "std")], strict=True)
-                table[name] = [f"{mean:.4g} ± {sd:.3g}" for mean, sd in pairs]
-            text += ["", "Mean ± SD over rows", table.to_string()]
+            text += ["", "Mean ± SD over rows", self._compare_rules().to_string()]
         return "\n".join(text)
+
+    def _compare_rules(self) -> pd.DataFrame:
+        """Return the rules' figures as texts, mean and standard deviation over rows."""
+        shown = self.by_rule()
+        table = pd.DataFrame({"reached": shown[("reached", "share")].map("{:.0%}".format)})
+        for name in ("loss", "distance", "changed", *unknown_figures()):
+            pairs = zip(shown[(name, "mean")], shown[(name, "std")], strict=True)
+            table[name] = [f"{mean:.4g} ± {sd:.3g}" for mean, sd in pairs]
+        return table
 
 
 def stack_records(records: Sequence[Record], labels: Sequence[Any], n_calls: int, n_rows: int) -> ExplanationTable:
@@ -155,6 +206,8 @@ def stack_records(records: Sequence[Record], labels: Sequence[Any], n_calls: int
         diagnostics=pd.DataFrame([record.diagnostics for record in records], index=keys),
         n_model_calls=n_calls,
         n_model_rows=n_rows,
+        rules=tuple(dict.fromkeys(label for record in records for label in record.rules)),
+        moves=_stack_changes([record.changes for record in records], keys),
     )
 
 
@@ -164,3 +217,11 @@ def _stack(frames: Sequence[pd.DataFrame], keys: pd.Index, inner: str) -> pd.Dat
     whole = pd.concat([frame for frame in frames if len(frame)] or list(frames[:1]), ignore_index=False)
     outer = keys.take(np.repeat(np.arange(len(frames)), lengths))
     return whole.set_axis(pd.MultiIndex.from_arrays([outer, whole.index], names=["row", inner]), axis=0)
+
+
+def _stack_changes(frames: Sequence[pd.DataFrame], keys: pd.Index) -> pd.DataFrame:
+    """Return what changes in all rows, with the row's label as the first column."""
+    outer = keys.take(np.repeat(np.arange(len(frames)), [len(frame) for frame in frames]))
+    whole = pd.concat([frame for frame in frames if len(frame)] or [pd.DataFrame(columns=_CHANGES)], ignore_index=True)
+    whole.insert(0, "row", outer)
+    return whole.infer_objects()
