@@ -343,7 +343,7 @@ def test_a_table_shows_itself_in_one_line():
 def test_rows_that_failed_are_counted_and_change_nothing():
     with pytest.warns(UserWarning, match=TOO_HEAVY):
         table = many(HEAVY, model=picky)
-    assert ", 1 failed, 4 rules;" in repr(table)
+    assert ", 1 failed," in repr(table)
     assert set(table.changes()["row"]) <= {"a", "b", "d", "e"}
     with pytest.warns(UserWarning, match="5 of 5 rows could not be explained"):
         table = many(ROWS.assign(bmi=100.0), model=picky)

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 from scipy.special import logsumexp, stdtrit
 
 from gbce._numerics import NORMAL_975, TINY, effective_sample_size, normalise, resample_evenly
@@ -14,11 +15,13 @@ from gbce.draws._info import SamplerInfo
 from gbce.draws._points import Points
 from gbce.posterior import Mixture
 from gbce.priors import LocatedPrior
+from gbce.space import Space
 
 __all__ = ["Draws", "log_target"]
 
 _COLUMNS = 16  # figures compared in one block, so that it stays in the processor's cache; results do not hang on it
 _PICKING_ONLY = 1e-9  # share of an error's variance below which the pool's own part is nothing but rounding
+_FIGURES = {"weight": "weights", "output": "outputs", "loss": "loss", "reached": "reached"}  # columns of a frame
 _CONSTANT = 1e-12  # variance relative to the largest square: below it a figure does not vary but for rounding
 
 
@@ -72,6 +75,8 @@ class Draws:
         Further evaluated points that no rule may fall behind: the best that a search has met.
     coverage : Covering, optional
         Where the pool's points were to be expected; not kept in files.
+    space : Space, optional
+        The user's columns, for :meth:`frame`; the draws of an explanation have it.
 
     Examples
     --------
@@ -93,6 +98,7 @@ class Draws:
     evidence_inflation: float = 1.0
     seen: Points | None = None
     coverage: Covering | None = None
+    space: Space | None = None
 
     @classmethod
     def weigh(
@@ -193,6 +199,43 @@ class Draws:
 
     def __len__(self) -> int:
         return len(self.index)
+
+    def frame(self, *figures: str) -> pd.DataFrame:
+        """Return the draws in the user's columns and dtypes, one line each.
+
+        Parameters
+        ----------
+        *figures : {"weight", "output", "loss", "reached"}
+            What to show beside them, in columns of these names (with an underscore more where a column of the user's
+            has the name): each draw's weight, and what the first model says about it. ``.outputs``, ``.loss`` and
+            ``.reached`` have all models.
+
+        Returns
+        -------
+        DataFrame
+            ``n`` lines, of equal weight unless the sampler weighs its draws.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = pd.DataFrame({"income": [1.0, 2.0, 3.0], "children": [0, 1, 2]})
+        >>> explainer = gbce.Explainer(lambda rows: rows["income"], data)
+        >>> explanation = explainer.explain(data.iloc[0], gbce.AtLeast(2.5), rules=[], seed=0)
+        >>> explanation.draws.frame("output", "reached").dtypes.astype(str).tolist()
+        ['float64', 'int64', 'float64', 'bool']
+        """
+        if self.space is None:
+            raise ValueError("these draws do not know the columns of the table; those of an explanation do")
+        unknown = [name for name in figures if name not in _FIGURES]
+        if unknown:
+            raise ValueError(f"frame shows {', '.join(map(repr, _FIGURES))} beside the draws, not {unknown[0]!r}")
+        rows = self.space.frame(self.x)
+        for name in dict.fromkeys(figures):
+            values, taken = getattr(self, _FIGURES[name]), {str(label) for label in rows.columns}
+            while name in taken:
+                name += "_"
+            rows[name] = values if values.ndim == 1 else values[:, 0]
+        return rows
 
     @cached_property
     def known(self) -> Points:

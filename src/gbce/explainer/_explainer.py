@@ -402,6 +402,7 @@ class Explainer:
         draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
         if not isinstance(draws, Draws):
             raise TypeError(f"the sampler {type(self.sampler).__name__} must return Draws, not {draws!r:.80}")
+        draws = replace(draws, space=self.space)
         # eta is the one that was reached, or found
         posterior = replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1]), goal=None)
         query = replace(query, mixture=posterior.mixture)

@@ -314,6 +314,10 @@ class Explanation:
     ) -> pd.DataFrame:
         """Return the cheapest draw (or decision) for every reliability, with no model call.
 
+        It differs from :meth:`gbce.Explainer.frontier` in that it only reads what was evaluated, so that reliability is
+        the share of the explanation's own models; that one asks models, and knows noise, other models and points beyond
+        the draws.
+
         Parameters
         ----------
         distance : {"l2", "l1"}
@@ -327,7 +331,7 @@ class Explanation:
         -------
         DataFrame
             By ``reliability``, the weighted share of models that reach the target: ``distance``, ``se`` (zero here),
-            and the row in the user's columns. :meth:`gbce.Explainer.frontier` has noise and other models.
+            and the row in the user's columns.
         """
         points, weights = (self.draws, self.row, self.decisions, self.space), self.mixture.weights
         return draws_frontier(*points, weights, distance=distance, levels=levels, among=among)

@@ -184,15 +184,16 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
     evaluation = manifest["evaluation"]
     if evaluation["noise"] is None:
         evaluation["noise"] = _lost_noise
+    space, row = space_of(manifest["space"]), _read_points(arrays, "row")
     draws = Draws(
         pool=_read_points(arrays, "pool"),
         **cast(dict[str, Any], {name: arrays[f"draws.{name}"] for name in _DRAW_ARRAYS}),
         groups=arrays.get("draws.groups"),
         seen=_read_points(arrays, "seen") if "seen.x" in arrays else None,
         info=read_info(manifest["sampler"]),
+        space=space,
         **manifest["draws"] | {"rungs": tuple(manifest["draws"]["rungs"])},
     )
-    space, row = space_of(manifest["space"]), _read_points(arrays, "row")
     query = Query(
         space=space,
         target=read_target(manifest["target"]),
