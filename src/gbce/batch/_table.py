@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import pandas as pd
 
 from gbce._validation import show
 from gbce.explanation import Explanation, Status, point_table
+from gbce.files import to_json
 from gbce.metrics import unknown_errors, unknown_figures
-from gbce.space import Space
+from gbce.space import Space, plain_records
 
 __all__ = ["ExplanationTable", "Record", "failure_of", "record_of", "stack_records"]
 
@@ -166,6 +168,32 @@ class ExplanationTable:
         means = figures.groupby(level="rule", sort=False).agg(["mean", "std"])
         means[("reached", "share")] = self.pointwise["reached"].groupby(level="rule", sort=False).mean()
         return means
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all tables as plain data, lists of mappings: docs/reference.md has the keys.
+
+        Returns
+        -------
+        dict
+            Texts, finite numbers, booleans, ``None`` (missing, or not finite), lists and mappings of them.
+        """
+        answers = getattr(self, "answers", None)
+        return {
+            "rules": list(self.rules),
+            "answers": None if answers is None else plain_records(answers),
+            "counterfactuals": plain_records(self.counterfactuals, values="values"),
+            "changes": plain_records(self.changes()),
+            "pointwise": plain_records(self.pointwise),
+            "distribution": plain_records(self.distribution),
+            "importance": plain_records(self.importance),
+            "diagnostics": plain_records(self.diagnostics.drop(columns="verdict")),
+            "n_model_calls": int(self.n_model_calls),
+            "n_model_rows": int(self.n_model_rows),
+        }
+
+    def to_json(self, path: str | Path | None = None) -> str | Path:
+        """Return :meth:`to_dict` as strict JSON, or write it to ``path``, whole or not at all, and return the path."""
+        return to_json(self.to_dict(), path)
 
     def summary(self) -> str:
         """Return a readable text: how many rows, how many attained, how far to trust it, the rules compared."""

@@ -445,6 +445,32 @@ class Explanation:
 
         return to_arviz(self)
 
+    def to_dict(self, *, draws: bool = False) -> dict[str, Any]:
+        """Return it as plain data, for readers that know neither Python nor gbce: docs/reference.md has the keys.
+
+        Parameters
+        ----------
+        draws : bool
+            Whether to include the draws, each with its weight and what the first model says about it.
+
+        Returns
+        -------
+        dict
+            Texts, finite numbers, booleans, ``None`` (missing, or not finite), lists and mappings of them.
+        """
+        from gbce.explanation._plain import as_dict
+
+        return as_dict(self, draws=draws)
+
+    def to_json(self, path: str | Path | None = None, *, draws: bool = False) -> str | Path:
+        """Return :meth:`to_dict` as strict JSON, or write that to ``path``, whole or not at all, and return the path.
+
+        It cannot be read back as an explanation; :meth:`save` is for that.
+        """
+        from gbce.files import to_json
+
+        return to_json(self.to_dict(draws=draws), path)
+
     def save(self, path: str | Path) -> Path:
         """Write everything to one file, whole or not at all; :func:`gbce.load` reads it back."""
         from gbce.files import save
