@@ -213,6 +213,7 @@ class Explainer:
         total_model_rows: int | None = None,
         total_time: float | None = None,
         on_error: Literal["record", "raise"] = "record",
+        keep_pool: bool = False,
     ) -> "ExplanationTable":
         """Explain many rows; rows share model calls, and a run that is killed can be resumed.
 
@@ -244,6 +245,10 @@ class Explainer:
             ``diagnostics`` with the status "failed" and its error, and a warning in the end, while the others go on;
             or the end of the run, with an error that names the row. Such a row is not kept in a ``store``, so that it
             is tried again. Rows that do not fit the table are refused before anything is asked.
+        keep_pool : bool
+            Whether the files of a store keep every evaluated point, see :meth:`gbce.Explanation.save`. Without them,
+            they are four to six times smaller, and tables, pictures, decisions and draws are the same. Rows that
+            are in a store already stay as they are.
 
         Returns
         -------
@@ -275,6 +280,7 @@ class Explainer:
             total_model_rows=total_model_rows,
             total_time=total_time,
             on_error=on_error,
+            keep_pool=keep_pool,
         )
 
     survival = explainer_survival

@@ -302,6 +302,7 @@ class Explanation:
             ``expected_distance`` and ``log_evidence``, each again as ``*_se``, ``tail_low`` and ``tail_high``, and
             ``ess``. Below 100 effective draws the figures are left open.
         """
+        self.draws.require_pool("path()")
         wanted = None if etas is None else as_etas(etas)
         return eta_path(self.draws, self.mixture, self.space, self.x0, self.evaluation.alpha, wanted)
 
@@ -361,6 +362,7 @@ class Explanation:
         ValueError
             Where fewer than 100 effective draws would be left, which are too few for an answer.
         """
+        self.draws.require_pool("at(...)")
         mixture = Mixture(
             self.eta if eta is None or isinstance(eta, EtaRule) else eta,
             self.mixture.weights if weights is None else as_weights(weights, len(self.models)),
@@ -471,11 +473,21 @@ class Explanation:
 
         return to_json(self.to_dict(draws=draws), path)
 
-    def save(self, path: str | Path) -> Path:
-        """Write everything to one file, whole or not at all; :func:`gbce.load` reads it back."""
+    def save(self, path: str | Path, *, pool: bool = True) -> Path:
+        """Write everything to one file, whole or not at all; :func:`gbce.load` reads it back.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        pool : bool
+            Whether to keep every evaluated point. Without them a file is four to six times smaller. Tables, pictures,
+            decisions and draws stay as they are; :meth:`path`, :meth:`at`, ``frontier(among="pool")`` and ``draws.z``
+            cannot be asked of what is read back, and say so.
+        """
         from gbce.files import save
 
-        return save(self, path)
+        return save(self, path, pool=pool)
 
 
 def require_explanation(explanation: Any) -> Explanation:

@@ -22,8 +22,8 @@ __all__ = ["Plots"]
 class Plots:
     """The pictures of one explanation.
 
-    Each takes ``ax``, where to draw, and returns what it drew on: the matplotlib ``Axes``, or a flat array of them where
-    there are several panels.
+    Each takes ``ax``, where to draw, and returns what it drew on: the matplotlib ``Axes``, or a flat array of them
+    where there are several panels.
 
     Examples
     --------
