@@ -349,7 +349,7 @@ def many_rows() -> Any:
     names = ("counterfactuals", "pointwise", "distribution")
     tables = {name: getattr(table, name) for name in names}
     return tables | {
-        "pointwise": table.pointwise.drop(columns="changed"),
+        "pointwise": table.pointwise.drop(columns="changed", errors="ignore"),
         "costs": table.diagnostics["n_model_rows"].to_frame(),
     }
 
@@ -422,7 +422,9 @@ def digests(found: Any) -> dict[str, str]:
     return {
         "draws": digest(draws.x, draws.z, draws.weights, draws.outputs, draws.loss, draws.reached, pool.x, pool.cost),
         # without "changed", which follows from the others: digests of before it was there can still be compared
-        "decisions": digest(found.counterfactuals, found.changes(), found.pointwise.drop(columns="changed")),
+        "decisions": digest(
+            found.counterfactuals, found.changes(), found.pointwise.drop(columns="changed", errors="ignore")
+        ),
         "tables": digest(found.distribution, found.importance, found.intervals()),
         "diagnostics": digest(json.dumps(diagnostics, default=str, sort_keys=True)),
         "words": digest(str(found.status), *found.notes, str(found.diagnostics["verdict"]), found.summary()),
