@@ -1,6 +1,7 @@
 """Files without the pool: the tables, pictures, decisions and draws of before, in a fraction of the bytes."""
 
 import json
+import tracemalloc
 import warnings
 
 import matplotlib
@@ -209,6 +210,18 @@ def test_a_damaged_record_is_refused(made, damage, tmp_path):
     gbce.load(altered(path))  # whole again, it is read
     with pytest.raises(gbce.FileError, match=r"altered\.gbce is damaged"):
         gbce.load(damage(path))
+
+
+@pytest.mark.parametrize("name", ["a draw beyond all points", "very many coordinates"])
+def test_no_memory_is_taken_for_what_a_file_claims(made, name, tmp_path):
+    path = DAMAGE[name](made("one model").save(tmp_path / "slim.gbce", pool=False))
+    tracemalloc.start()
+    try:
+        with pytest.raises(gbce.FileError, match="is damaged"):
+            gbce.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
 
 
 # --- stores -----------------------------------------------------------------------------------------------------------
