@@ -27,9 +27,9 @@ def closed_figures():
     plt.close("all")
 
 
-def test_summary_begins_with_the_verdict_and_has_every_number(explanation):
+def test_summary_begins_with_the_sampling_and_has_every_number(explanation):
     text = explanation.summary()
-    assert text.startswith(f"verdict  {explanation.diagnostics['verdict'][:40]}")
+    assert text.startswith(f"sampling  {explanation.diagnostics['sampling_note'][:40]}")
     for label in explanation.pointwise.index:
         assert label in text
     assert format_number(explanation.pointwise.loc["MAP", "distance"]) in text
