@@ -13,13 +13,14 @@ import numpy as np
 import pandas as pd
 
 from gbce.base import Array
+from gbce.space._assumed import Assumptions
 from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._computed import Computed, as_computed
 from gbce.space._consistency import require_consistent
 from gbce.space._constraints import Constraint, as_constraints
 from gbce.space._feature import Feature, Kind
 from gbce.space._frames import Layout
-from gbce.space._infer import ColumnOptions, codec_of, features_of
+from gbce.space._infer import ColumnOptions, codec_of, columns_of
 from gbce.space._limits import Limits, complete, is_admissible, low_precision_of, project
 from gbce.space._misfits import check_table, misfits
 from gbce.space._places import Centre, Places, distances_to, embed, nearest
@@ -57,6 +58,8 @@ class Space:
         The library and the types of the user's frame where it is not of pandas or has sparse columns.
     notes : tuple of str
         Sentences for the user about what was read off the data; a file does not keep them.
+    assumed : Assumptions, optional
+        What was assumed of a frame that the space was read off, in words; a file does not keep it.
 
     Examples
     --------
@@ -79,6 +82,7 @@ class Space:
     computed: tuple[Computed, ...] = ()
     layout: Layout | None = None
     notes: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    assumed: Assumptions | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
@@ -105,7 +109,7 @@ class Space:
         decrease: Iterable[str] = (),
         bounds: Mapping[str, tuple[Any, Any]] | str | None = None,
         kinds: Mapping[str, Kind] | None = None,
-        scale: str | Mapping[str, float] = "sd",
+        scale: str | Mapping[str, float] = "auto",
         levels: Mapping[str, Sequence[Any]] | None = None,
         missing: Mapping[str, str] | None = None,
         constraints: Any = (),
@@ -174,8 +178,9 @@ class Space:
             missing=missing,
             one_hot=one_hot,
             computed=computed,
+            table=has_labels(data),
         )
-        features, codecs, constant = features_of(table, options)
+        features, codecs, constant, assumed = columns_of(table, options)
         names = tuple(feature.name for feature in features)
         columns = tuple(table.columns) if has_labels(data) else None
         if columns is None and any(isinstance(codec, OneHotCodec) for codec in codecs):
@@ -188,6 +193,7 @@ class Space:
             as_computed(computed, names),
             layout_of(data, codecs),
             constant_notes(constant),
+            assumed,
         )
 
     @classmethod
@@ -258,6 +264,14 @@ class Space:
         """Whether all features are real numbers that are always known, with no condition between them."""
         return all(feature.plain for feature in self.features) and not self.constraints and not self.computed
 
+    @property
+    def free_reals(self) -> bool:
+        """Whether all features are real numbers that may go anywhere, as in :meth:`real`."""
+        return self.plain and all(
+            feature.mutable and feature.direction == "any" and feature.low is None and feature.high is None
+            for feature in self.features
+        )
+
     @cached_property
     def discrete(self) -> Array:
         """Whether each feature moves in whole steps, ``(d,)``."""
@@ -283,7 +297,8 @@ class Space:
         return len(self.features)
 
     def __str__(self) -> str:
-        return as_text(self.features, self.codecs, self.constraints, self.computed, self.notes)
+        notes = (*self.notes, *([] if self.assumed is None else [self.assumed.note()]))
+        return as_text(self.features, self.codecs, self.constraints, self.computed, [note for note in notes if note])
 
     # --- what may change ------------------------------------------------------------------------------------
 
