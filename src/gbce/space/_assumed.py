@@ -90,7 +90,7 @@ def assume_bounds(kind: Kind, known: Array, *, whole_range: bool = True) -> Span
     if most <= 0.0 and not least >= 0.0 and (high is None or high > 0.0):
         high, edge = 0.0, "never above 0"
     if share and (high is None or high > 1.0):
-        high, edge = 1.0, "within 0 and 1" if low == 0.0 else "never above 1"
+        high, edge = 1.0, "within 0 and 1"
     return Span(low, high, edge)
 
 
@@ -111,8 +111,8 @@ def describe_units(units: Units) -> tuple[str, ...]:
     """Say in one sentence which columns are not measured by their standard deviation, or as was asked, and why."""
     if units.inflated:
         return (
-            f"Most of {_listed(units.inflated)} is one value: the unit is the median distance of the others to it, times "
-            "1.4826 (scale= changes that).",
+            f"Most of {_listed(units.inflated)} is one value: the unit is the median distance of the others to it, "
+            "times 1.4826 (scale= changes that).",
         )
     if not units.robust:
         return ()

@@ -68,7 +68,7 @@ class Space:
     >>> space = Space.infer(frame, immutable=["age"], bounds={"income": (0, None)})
     >>> print(space)
     feature  kind         range        unit of change  may change
-    age      integer      0 to inf                 10  no
+    age      integer      28 to 52                 10  no
     income   real         0 to inf                  1  yes
     job      categorical  clerk, none      any change  yes
     >>> bool((space.decode(space.encode(frame)).dtypes == frame.dtypes).all())
@@ -119,9 +119,16 @@ class Space:
         """Read names, kinds, levels, dtypes and units off a table.
 
         Texts, objects and unordered categories become categorical, ordered categories ordinal, bools and whole numbers
-        that are only ever 0 and 1 boolean, other whole numbers integer (never below zero if they never are in the
-        data), times datetime, everything else real. A column that holds one value only in the data stays as it is,
-        and a note says so: to let it move give its unit with ``scale={name: number}``, or its ``levels``.
+        that are only ever 0 and 1 boolean, other whole numbers integer, times datetime, everything else real. A column
+        that holds one value only in the data stays as it is, and a note says so: to let it move give its unit with
+        ``scale={name: number}``, or its ``levels``.
+
+        Of a frame more is assumed, and a note names it once. Numbers and times stay within the data's range and a tenth
+        of it beyond, but a number that is never negative, or never positive, stays so, a share stays within 0 and 1,
+        and whole numbers with at most 20 values stay within these. What is computed keeps its sign and its share, and
+        no range. A row that lies outside of such a bound is explained all the same: the bound stretches to it. Columns
+        with heavy tails get a robust unit. Of an array nothing is assumed but that whole numbers which are never
+        negative stay so.
 
         Parameters
         ----------
@@ -131,15 +138,18 @@ class Space:
             are always pandas.
         immutable, increase, decrease : iterable of str
             Columns that may not change, only rise, only fall.
-        bounds : mapping of str to (low, high), or "data"
-            ``None`` leaves a side open; of an ordinal they are levels, of a datetime moments. ``"data"`` keeps every
-            number within what the data hold.
+        bounds : mapping of str to (low, high), "data" or "none"
+            ``None`` leaves a side open; of an ordinal they are levels, of a datetime moments. Columns that are left out
+            have what is assumed of them. ``"data"`` keeps every number within what the data hold, ``"none"`` leaves
+            all of them open. A row outside of a bound that is given is refused.
         kinds : mapping of str to str
             Kinds of columns whose dtypes do not tell.
-        scale : {"sd", "mad", "raw"} or mapping of str to float
-            The unit of change of each feature: its standard deviation, its median absolute deviation times
-            1.4826, one, or given numbers (columns that the mapping leaves out take their standard deviation). Any
-            change of a category counts as one unit.
+        scale : {"auto", "sd", "mad", "raw"} or mapping of str to float
+            The unit of change of each feature: its standard deviation, its median absolute deviation times 1.4826 (of
+            a column that is mostly one value, the median distance of the others to it), one, or given numbers.
+            ``"auto"``, and what a mapping leaves out, is the standard deviation; but on a frame, where it is more than
+            three times as wide as the middle half of the column suggests, the distance between the quartiles over
+            1.349. Any change of a category counts as one unit.
         levels : mapping of str to sequence
             Levels that the data do not show, or the order of an ordinal's levels.
         missing : mapping of str to {"keep", "leave", "any"}
