@@ -72,10 +72,11 @@ def test_ranges_by_hand(kind, values, expected):
 
 
 def test_few_values_are_few_only_if_they_come_back():
-    """Whole numbers of a small sample say little about the ends; fifty values are a count."""
+    """Whole numbers of a small sample say little about the ends; days of the month have ends, a count has none."""
     assert assume_bounds("real", np.arange(21.0))[:2] == (0.0, 22.0)
-    assert assume_bounds("real", np.repeat(np.arange(20.0), 2))[:2] == (0.0, 19.0)
-    assert assume_bounds("real", np.repeat(np.arange(21.0), 9))[:2] == (0.0, 22.0)
+    assert assume_bounds("real", np.repeat(np.arange(24.0), 2))[:2] == (0.0, 23.0)
+    assert assume_bounds("integer", np.repeat(np.arange(1.0, 32.0), 2))[:2] == (1.0, 31.0)
+    assert assume_bounds("integer", np.repeat(np.arange(1.0, 33.0), 9))[:2] == (0.0, 35.0)
     assert assume_bounds("real", np.repeat(np.arange(20.0), 2) + 0.5)[:2] == (0.0, pytest.approx(21.4))
 
 
@@ -245,9 +246,9 @@ def test_one_note_says_what_was_assumed_and_how_to_change_it():
     first, second, _ = sorted(HEAVY, key=lambda name: -times[name])
     assert note == (
         "Assumed: Numbers stay within the data's range and a tenth of it beyond; 'utilisation', 'debt_ratio' and 2 "
-        "more never below 0; 'trades' and 'rate' within the values seen; 'paid_share' within 0 and 1 (bounds= changes that; "
-        f"the row itself may lie outside). The unit of {first!r}, {second!r} and 1 more is the spread of the middle "
-        "half, or where one value is frequent that of the others, as the standard deviation is up to "
+        "more never below 0; 'trades' and 'rate' within the values seen; 'paid_share' within 0 and 1 (bounds= "
+        f"changes that; the row itself may lie outside). The unit of {first!r}, {second!r} and 1 more is the spread of "
+        "the middle half, or where one value is frequent that of the others, as the standard deviation is up to "
         f"{times[first]:,.0f} times that (scale= changes that)."
     )
 

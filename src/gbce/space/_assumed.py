@@ -16,9 +16,9 @@ from gbce.space._units import Units
 __all__ = ["Assumptions", "Span", "assume_bounds", "describe_spans", "describe_units"]
 
 _MARGIN = 0.1  # of the range, beyond it on each side: what was not seen, but is near to what was
-# Whole numbers with so few values are steps of a scale (a rate from 1 to 4, rooms, stars), which has ends; a count of
-# more is not. Each value must come twice on average, or the ends are those of a small sample. Both chosen by hand.
-_FEW_VALUES, _TIMES_SEEN = 20, 2
+# Whole numbers with so few values are steps of a scale that has ends: a rate from 1 to 4, rooms, the hour, the day of
+# the month. Each must come twice on average, or the ends are those of a small sample. Both chosen by hand.
+_FEW_VALUES, _TIMES_SEEN = 31, 2
 _MOST_NAMED = 2  # columns that one clause of the note names; the others are counted
 
 

@@ -125,7 +125,7 @@ class Space:
 
         Of a frame more is assumed, and a note names it once. Numbers and times stay within the data's range and a tenth
         of it beyond, but a number that is never negative, or never positive, stays so, a share stays within 0 and 1,
-        and whole numbers with at most 20 values stay within these. What is computed keeps its sign and its share, and
+        and whole numbers with at most 31 values stay within these. What is computed keeps its sign and its share, and
         no range. A row that lies outside of such a bound is explained all the same: the bound stretches to it. Columns
         with heavy tails get a robust unit. Of an array nothing is assumed but that whole numbers which are never
         negative stay so.
