@@ -389,8 +389,8 @@ def test_decide_with_and_without_the_model(diabetes):
 
 def test_assess_judges_any_row(diabetes, explanation):
     X, model = diabetes
-    space = gbce.Space.infer(X, immutable=["age", "sex"])
-    explainer = gbce.Explainer(model, X, space=space, sampler=SMALL)
+    space = gbce.Space.infer(X, immutable=["age", "sex"], bounds="none")
+    explainer = gbce.Explainer(model, X, space=space, prior=gbce.Gaussian(), sampler=SMALL)
     table = explainer.assess(explanation, explanation.counterfactuals.iloc[:2])
     pd.testing.assert_frame_equal(table, explanation.pointwise.iloc[:2], check_names=False)
 
