@@ -25,9 +25,10 @@ def diabetes():
 def explanation(diabetes):
     X, model = diabetes
     row = X.iloc[int(np.argsort(model.predict(X))[250])]
-    space = gbce.Space.infer(X, immutable=["age", "sex"])
+    space = gbce.Space.infer(X, immutable=["age", "sex"], bounds="none")
     rules = [gbce.MAP(), gbce.Mean(), gbce.CVaR(n_perturb=16, max_candidates=100), gbce.DiverseSet(2)]
-    return gbce.Explainer(model, X, space=space, sampler=SMALL).explain(row, gbce.AtMost(120), rules=rules, seed=4)
+    explainer = gbce.Explainer(model, X, space=space, prior=gbce.Gaussian(), sampler=SMALL)
+    return explainer.explain(row, gbce.AtMost(120), rules=rules, seed=4)
 
 
 def test_tables_have_the_shapes_of_the_contract(diabetes, explanation):
@@ -393,8 +394,8 @@ def test_decide_with_and_without_the_model(diabetes):
 
 def test_assess_judges_any_row(diabetes, explanation):
     X, model = diabetes
-    space = gbce.Space.infer(X, immutable=["age", "sex"])
-    explainer = gbce.Explainer(model, X, space=space, sampler=SMALL)
+    space = gbce.Space.infer(X, immutable=["age", "sex"], bounds="none")
+    explainer = gbce.Explainer(model, X, space=space, prior=gbce.Gaussian(), sampler=SMALL)
     table = explainer.assess(explanation, explanation.counterfactuals.iloc[:2])
     pd.testing.assert_frame_equal(table, explanation.pointwise.iloc[:2], check_names=False)
 

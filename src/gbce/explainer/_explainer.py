@@ -30,6 +30,7 @@ from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
 from gbce.explainer._answering import apply_policy, judge_answer
+from gbce.explainer._assumed import AssumedPrior, assume_prior
 from gbce.explainer._notes import (
     budget_note,
     calibration_note,
@@ -44,7 +45,6 @@ from gbce.explanation import Explanation, choice_table, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
-from gbce.priors import Gaussian
 from gbce.samplers import MANY_MODELS, SMC, sample_jointly
 from gbce.space import Space
 from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
@@ -72,9 +72,10 @@ class Explainer:
     data : DataFrame or array of shape (n, d)
         Rows the model was fitted on, without the outcome: for units, for plausibility, for the spread of outputs.
     space : Space, optional
-        What may change, how far and in which unit; read off the data when left out.
+        What may change, how far and in which unit; read off the data when left out, see :meth:`gbce.Space.infer`.
     prior : Gaussian, Laplace, Sparse, NearData or DistancePrior, optional
-        Law of candidates around the row; ``Gaussian()`` when left out.
+        Law of candidates around the row. When left out: on a frame ``Sparse(moves=3)``, under which about three columns
+        change; on an array, and in a :meth:`gbce.Space.real`, the paper's ``Gaussian()``. A note says so.
     eta : float, SuccessProbability, ExpectedLoss or ModelError
         Weight of the loss against the prior: a number, or a rule that finds one for each row.
     sampler : SMC, Importance, Chains or Nested, optional
@@ -136,7 +137,8 @@ class Explainer:
             _require_attribute(space, "adopt", "space", "gbce.Space.infer(data)")
         self.space = Space.infer(data) if space is None else space.adopt(data)
         self.data = self.space.encode(data, what="data")
-        self.prior: Prior = Gaussian() if prior is None else prior
+        self._assumed = assume_prior(self.space, data) if prior is None else AssumedPrior(prior)
+        self.prior: Prior = self._assumed.prior
         if hasattr(self.prior, "learned"):  # what it reads off the data: correlations, densities, ranges
             self.prior = self.prior.learned(self.space, self.data)
         self.sampler: Sampler = SMC() if sampler is None else sampler
@@ -455,6 +457,7 @@ class Explainer:
             calibration_note(calibration, posterior.mixture.eta),
             *rule_notes,
             *self.space.notes,
+            self._assumed.note(self.space),
             shortfall_note(query, status, decisions),
             mode_note(query, decisions),
         ]
