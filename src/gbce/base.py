@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gbce.metrics import Evaluation
     from gbce.posterior import GibbsPosterior, Mixture
     from gbce.priors import LocatedPrior
-    from gbce.space import Space
+    from gbce.space import Condition, Space
 
 __all__ = [
     "Array", "Choice", "ModelNeededError", "Outputs", "Prior", "Query", "Reading", "Rule", "Sampler", "Target",
@@ -178,6 +178,8 @@ class Query:
     sparse : bool
         Whether the prior lets features stay exactly where they are with positive probability, so that densities of
         points with different numbers of changed features cannot be compared.
+    conditions : tuple of Condition
+        What a follow-up question holds on to; the space has them as bounds, constraints and columns that stay.
     """
 
     space: "Space"
@@ -191,6 +193,7 @@ class Query:
     free: Array
     identities: tuple[str, ...] = ()
     sparse: bool = False
+    conditions: "tuple[Condition, ...]" = ()
 
     @property
     def x0(self) -> Array:

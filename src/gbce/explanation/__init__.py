@@ -2,7 +2,17 @@
 
 from gbce.decisions import Decision
 from gbce.explanation._explanation import Explanation, require_explanation
+from gbce.explanation._given import Event, meets, with_conditions
 from gbce.explanation._status import Status
 from gbce.explanation._tables import point_table
 
-__all__ = ["Decision", "Explanation", "Status", "point_table", "require_explanation"]
+__all__ = [
+    "Decision",
+    "Event",
+    "Explanation",
+    "Status",
+    "meets",
+    "point_table",
+    "require_explanation",
+    "with_conditions",
+]

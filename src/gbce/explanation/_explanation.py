@@ -1,6 +1,6 @@
 """The result: plain data about one row, with its tables. No model inside, nothing executable."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from gbce.base import Array, Query, Rule, Target
 from gbce.decisions import Decision, apply_known_rules, apply_rule, require_rule, stack_points
 from gbce.draws import Draws, Points
 from gbce.eta import Calibration, EtaRule, ModelError, as_etas, solve_eta
+from gbce.explanation._given import Event, condition
 from gbce.explanation._status import Status
 from gbce.explanation._tables import changes, draws_frontier, intervals, point_table, quantiles, rule_index, shares
 from gbce.metrics import (
@@ -145,6 +146,11 @@ class Explanation:
     def free(self) -> Array:
         """Positions ``(m,)`` of the features that can move."""
         return self.query.free
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What a follow-up question held on to, as texts such as ``"income stays at 3000"``; empty without one."""
+        return tuple(condition.text for condition in self.query.conditions)
 
     # --- tables ---------------------------------------------------------------------------------------------
 
@@ -379,6 +385,56 @@ class Explanation:
         return replace(
             self, query=query, draws=draws, decisions=tuple(decisions), notes=(*kept, note), calibration=calibration
         )
+
+    def given(
+        self,
+        *,
+        keep: Iterable[str] | str = (),
+        at_least: Mapping[str, Any] | None = None,
+        at_most: Mapping[str, Any] | None = None,
+        between: Mapping[str, tuple[Any, Any]] | None = None,
+        exactly: Mapping[str, Any] | None = None,
+    ) -> "Explanation":
+        """Return the posterior given that columns stay or lie in a range, from the draws.
+
+        It answers "what if I cannot change that?". Draws that do not meet the conditions are left out and the others weighed anew; no model is asked. Rules that
+        choose among evaluated points are applied again; figures that need the model are left NaN.
+        ``diagnostics["log_evidence"]`` is then that of the conditioned question, against the prior given the same.
+
+        Parameters
+        ----------
+        keep : iterable of str
+            Columns that stay exactly as the row has them.
+        at_least, at_most : mapping of str to value, optional
+            Ends of a column's range, in its own units: numbers, levels of an ordinal, moments. The row itself need not
+            lie in it.
+        between : mapping of str to (low, high), optional
+            Both ends at once.
+        exactly : mapping of str to value, optional
+            The one value a column is to have: a level, a whole number, a moment, ``None`` for missing.
+
+        Returns
+        -------
+        Explanation
+            Its notes say how probable the conditions are, and how many effective draws are left.
+
+        Raises
+        ------
+        ValueError
+            Where fewer than 100 effective draws would be left: the error has the line to type that asks the models
+            again, with :meth:`gbce.Explainer.given`. So it always is for a real column that is kept, unless the
+            prior is one under which columns stay (:class:`gbce.Sparse`).
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(200, 2))
+        >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(2))
+        >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(1, scale=1), rules=[gbce.Medoid()], seed=1)
+        >>> bool(explanation.given(at_most={"x1": 0.5}).draws.x[:, 0].max() <= 0.5)
+        True
+        """
+        return condition(self, Event(keep, at_least, at_most, between, exactly))
 
     def _solve_eta(self, rule: EtaRule, mixture: Mixture) -> float:
         if isinstance(rule, ModelError):

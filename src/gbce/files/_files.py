@@ -17,7 +17,7 @@ from gbce.files._durable import whole_file
 from gbce.files._soundness import require_sound
 from gbce.metrics import Evaluation
 from gbce.posterior import Combine, Entropic, Mixture
-from gbce.space import space_fields, space_of
+from gbce.space import Condition, space_fields, space_of
 
 __all__ = ["FileError", "load", "save"]
 
@@ -138,6 +138,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         "models": explanation.models,
         "identities": explanation.query.identities,
         "sparse": explanation.query.sparse,
+        "conditions": [condition.to_json() for condition in explanation.query.conditions],
         "mixture": {"eta": explanation.mixture.eta, "combine": _write_combine(explanation.mixture.combine)},
         "evaluation": evaluation,
         "rules": [write_object(rule) for rule in explanation.rules],
@@ -207,6 +208,7 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         free=space.free(row.x[0]),
         identities=tuple(manifest["identities"]),
         sparse=bool(manifest["sparse"]),
+        conditions=tuple(map(Condition.from_json, manifest.get("conditions", ()))),  # none in earlier files
     )
     return Explanation(
         query=query,

@@ -30,6 +30,7 @@ def require_sound(explanation: Explanation) -> None:
         _require_points("seen", draws.seen, len(draws.seen), latent[0], explanation.space, k)
     _require_points("row", explanation.row, 1, latent[0], explanation.space, k)
     _require_draws(draws, d)
+    _require_conditions(explanation)
     for decision in explanation.decisions:
         _require_decision(decision, explanation.space, k)
     _require("mixture.weights", explanation.mixture.weights, (k,), "f", _sum_to_one)
@@ -131,6 +132,17 @@ def _require_decision(decision: Decision, space: Space, k: int) -> None:
     _require(f"{room} reached", decision.reached, (k,), "b", _anything)
     if not is_number(decision.cost) or np.isnan(decision.cost):  # the other figures may not have been computed
         raise ValueError(f"{room} cost is no number")
+
+
+def _require_conditions(explanation: Explanation) -> None:
+    """Refuse conditions on columns that are not there, and draws that do not meet them."""
+    pool = explanation.draws.pool
+    counted = pool.x[np.isfinite(pool.log_correction)]
+    for condition in explanation.query.conditions:
+        if condition.name not in explanation.space.position or not isinstance(condition.text, str):
+            raise ValueError(f"a condition names the column {condition.name!r:.80}, which is not there")
+        if not condition.holds(explanation.space, counted).all():
+            raise ValueError(f"points of the pool do not meet the condition {condition.text!r:.80}")
 
 
 def _require_texts(explanation: Explanation) -> None:

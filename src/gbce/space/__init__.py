@@ -4,7 +4,8 @@ This is the only room that knows columns, frames, dtypes, bounds and units. Ever
 """
 
 from gbce.space._computed import Computed
-from gbce.space._constraints import Constraint
+from gbce.space._conditions import read_conditions, restate
+from gbce.space._constraints import Condition, Constraint
 from gbce.space._feature import Feature
 from gbce.space._places import Centre, Places
 from gbce.space._row_codec import unmasked
@@ -17,13 +18,16 @@ from gbce.space._values import read_value, require_writable, write_value
 __all__ = [
     "Centre",
     "Computed",
+    "Condition",
     "Constraint",
     "Feature",
     "Places",
     "Space",
     "deviations",
+    "read_conditions",
     "read_value",
     "require_writable",
+    "restate",
     "space_fields",
     "space_of",
     "unmasked",

@@ -15,7 +15,7 @@ from gbce.space._times import ticks_of
 from gbce.space._tolerances import ROUNDING
 from gbce.space._units import units_of
 
-__all__ = ["ColumnOptions", "codec_of", "features_of"]
+__all__ = ["ColumnOptions", "codec_of", "encode_bound", "features_of"]
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ def _bounds(name: str, kind: Kind, known: Array, codec: Any, options: ColumnOpti
     if options.within_data and len(known):
         return float(known.min()), float(known.max())
     if name in options.bounds:
-        low, high = (_encode_bound(name, kind, bound, codec) for bound in options.bounds[name])
+        low, high = (encode_bound(name, kind, bound, codec) for bound in options.bounds[name])
         if kind in ("ordinal", "datetime") and low is not None and high is not None and low > high:
             raise ValueError(f"bounds of {name!r}: {options.bounds[name][0]!r} lies above {options.bounds[name][1]!r}")
         return low, high
@@ -274,18 +274,19 @@ def _bounds(name: str, kind: Kind, known: Array, codec: Any, options: ColumnOpti
     return (0.0 if kind == "integer" and len(known) and known.min() >= 0 else None), None
 
 
-def _encode_bound(name: str, kind: Kind, bound: Any, codec: Codec) -> Any:
+def encode_bound(name: str, kind: Kind, bound: Any, codec: Codec, what: str = "bounds of") -> Any:
+    """Return a bound that a user gave for a column as it is encoded; ``what`` it is begins the sentence if it fails."""
     if bound is None:
         return None
     if kind == "ordinal":
         if bound not in (codec.levels or ()):
-            raise ValueError(f"bounds of {name!r} must be levels out of {list(codec.levels or ())}, not {bound!r}")
+            raise ValueError(f"{what} {name!r} must be levels out of {list(codec.levels or ())}, not {bound!r}")
         return float((codec.levels or ()).index(bound))
     if kind == "datetime":
         try:
             moment = pd.Timestamp(bound)
         except (TypeError, ValueError):
-            raise ValueError(f"bounds of {name!r} must be moments, not {bound!r}") from None
+            raise ValueError(f"{what} {name!r} must be moments, not {bound!r}") from None
         zone = getattr(pd.api.types.pandas_dtype(codec.dtype), "tz", None)
         if zone is not None and moment.tzinfo is None:
             moment = moment.tz_localize(zone)

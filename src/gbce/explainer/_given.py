@@ -1,0 +1,81 @@
+"""Follow-up questions that are put to the models: a new run under conditions on columns."""
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gbce._numerics import seed_number
+from gbce.budget import Budget
+from gbce.draws import Draws
+from gbce.explainer._notes import judge_status
+from gbce.explanation import Event, Explanation, Status, meets, require_explanation, with_conditions
+from gbce.space import Condition, Space
+
+if TYPE_CHECKING:
+    from gbce.explainer._explainer import Explainer
+
+__all__ = ["explain_given"]
+
+
+def explain_given(
+    explainer: "Explainer", explanation: Explanation, event: Event, seed: int | None, budget: Budget
+) -> Explanation:
+    """Explain the row of an explanation again under conditions; see :meth:`gbce.Explainer.given`."""
+    posterior = explainer.own_posterior(require_explanation(explanation), budget)
+    before = explanation.query
+    asked = event.read(before)
+    _require_possible(asked, before.space, sparse=before.sparse)
+    query, _ = with_conditions(before, asked)
+    again = copy(explainer)  # the same models, data and settings; another space, and eta as it was
+    again.space, again.mixture, again.eta_rule = query.space, query.mixture, None
+    again.jointly = again.jointly and query.mixture.combine == "any"
+    used = explanation.seed if seed is None else seed_number(seed)
+    again.prior.at(query.space, query.x0)  # a prior that cannot be placed is refused before models are asked
+    again.ask_about_data(posterior.predictors, budget)
+    found = again.explain_encoded(query.x0, posterior.predictors, posterior.target, before.rules, used, budget)
+    found = replace(found, query=replace(found.query, conditions=query.conditions))
+    said = " and ".join(found.conditions)
+    note = f"Asked anew given that {said}, at eta = {query.mixture.eta:g} as before."
+    found = _drop_outside(found, query.conditions)
+    first = 1 if found.status_note else 0
+    return replace(found, notes=(*found.notes[:first], note, *found.notes[first:]))
+
+
+def _require_possible(asked: Sequence[Condition], space: Space, *, sparse: bool) -> None:
+    """Refuse one value of a real column where it has probability zero and nothing can be drawn."""
+    for one in asked:
+        j = space.position[one.name]
+        if one.low is None or one.low != one.high or space.features[j].discrete:
+            continue
+        if space.is_computed[j] and not (sparse and one.kept):
+            raise ValueError(f"{one.text}: {one.name!r} is computed from other columns; keep those instead")
+        if not one.kept:
+            raise ValueError(
+                f"{one.text}: one value of a real column has probability zero unless it is the row's. Give a range, "
+                f"between={{{one.name!r}: (low, high)}}, or explain the row with that value in it."
+            )
+
+
+def _drop_outside(found: Explanation, conditions: Sequence[Condition]) -> Explanation:
+    """Return the explanation without decisions and seen points that break a condition.
+
+    Rules that move from the row may do so where the row itself breaks it; draws never do.
+    """
+    draws: Draws = found.draws
+    if draws.seen is not None:
+        inside = meets(conditions, found, draws.seen.x)
+        draws = replace(draws, seen=draws.seen.take(inside) if inside.any() else None)
+    kept = tuple(one for one in found.decisions if meets(conditions, found, one.x[None, :])[0])
+    if len(kept) == len(found.decisions) and draws.seen is found.draws.seen:
+        return found
+    lost = [one.label for one in found.decisions if one not in kept]
+    status, sentence = judge_status(found.query, draws.known, kept)
+    notes = [note for note in found.notes if note != found.status_note]
+    if lost:
+        notes.append(f"{', '.join(lost)} found no point that meets the conditions, and is left out.")
+    if status is not Status.ATTAINABLE or sentence:
+        notes = [sentence, *notes]
+    return replace(
+        found, draws=draws, decisions=kept, status=status, status_note=sentence, notes=tuple(filter(None, notes))
+    )
