@@ -15,6 +15,7 @@ from gbce.base import Array, Query, Rule, Target
 from gbce.decisions import Decision, apply_known_rules, apply_rule, require_rule, stack_points
 from gbce.draws import Draws, Points
 from gbce.eta import Calibration, EtaRule, ModelError, as_etas, solve_eta
+from gbce.explanation._alternatives import Alternatives, alternatives
 from gbce.explanation._given import Event, condition
 from gbce.explanation._status import Status
 from gbce.explanation._tables import changes, draws_frontier, intervals, point_table, quantiles, rule_index, shares
@@ -435,6 +436,41 @@ class Explanation:
         True
         """
         return condition(self, Event(keep, at_least, at_most, between, exactly))
+
+    def alternatives(self, k: int = 3) -> Alternatives:
+        """Return distinct strategies: modes of the posterior with their probability, not ``k`` points of one cluster.
+
+        Under a prior that lets most columns stay (:class:`gbce.Sparse`), and for categories, strategies differ in what
+        is changed and which way; numbers that always move are parted where their distribution has a valley. No model
+        is asked: each strategy is shown by the cheapest known point of it that reaches the target.
+
+        Parameters
+        ----------
+        k : int
+            Most strategies to list; fewer if the posterior has fewer. A strategy is listed if it has a probability of
+            at least 0.05 and 20 effective draws; the probability of all others is ``other``.
+
+        Returns
+        -------
+        Alternatives
+            Its ``table`` has a line for each; printed, it is a list of sentences.
+
+        Raises
+        ------
+        ValueError
+            Where there are fewer than 100 effective draws.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(200, 2))
+        >>> explainer = gbce.Explainer(lambda x: np.abs(x[:, 0]), data, space=gbce.Space.real(2))
+        >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(2, scale=0.1), rules=[], seed=1)
+        >>> found = explanation.alternatives()
+        >>> len(found), found.table["mass"].round(1).tolist()
+        (2, [0.5, 0.5])
+        """
+        return alternatives(self, k)
 
     def _solve_eta(self, rule: EtaRule, mixture: Mixture) -> float:
         if isinstance(rule, ModelError):

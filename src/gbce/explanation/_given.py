@@ -60,7 +60,7 @@ def condition(explanation: "Explanation", event: Event) -> "Explanation":
     asked = event.read(before)
     inside = meets(asked, explanation, explanation.draws.pool.x)
     if not explanation.draws.pool_weights[inside].any():
-        raise ValueError(f"{_why_none(asked, before)} To ask the models again, type {event.call}.")
+        raise ValueError(f"{_why_none(asked, before)} To ask the models again, type {event.call}")
     query, coordinates = with_conditions(before, asked)
     known = _keep_known(explanation, asked)
     size = explanation.space.change(explanation.draws.pool.x, explanation.x0)
@@ -69,8 +69,8 @@ def condition(explanation: "Explanation", event: Event) -> "Explanation":
     said = join_words([one.text for one in asked])
     if weighed.ess < ENOUGH_ESS:
         raise ValueError(
-            f"the draws cannot carry that {said}: {weighed.ess:.0f} effective draws would be left of "
-            f"{len(explanation.draws.pool)}. To ask the models again, type {event.call}."
+            f"the draws cannot carry the question what follows if {said}: {weighed.ess:.0f} effective draws would be "
+            f"left of {len(explanation.draws.pool)}. To ask the models again, type {event.call}"
         )
     draws = weighed.resample(stream(explanation.seed, REWEIGHTING), len(explanation.draws))
     decisions, undecided = apply_known_rules(query, draws)
@@ -126,18 +126,17 @@ def _keep_known(explanation: "Explanation", asked: Sequence[Condition]) -> Point
 
 
 def _why_none(asked: Sequence[Condition], query: Query) -> str:
-    said = join_words([one.text for one in asked])
-    certain = [
-        repr(one.name)
-        for one in asked
-        if one.low is not None and one.low == one.high and query.space.features[query.space.position[one.name]].plain
-    ]
-    if certain and not (query.sparse and all(one.kept for one in asked)):
-        return (
-            f"no draw has that {said}: under a prior without a probability of its own for one value of "
-            f"{join_words(certain)}, such as gbce.Sparse() has for the row's, that has probability zero."
-        )
-    return f"no draw has that {said}."
+    """Say why no draw meets the conditions."""
+    said = f"there is no draw in which {join_words([one.text for one in asked])}"
+    features = {one.name: query.space.features[query.space.position[one.name]] for one in asked}
+    single = [one for one in asked if one.low is not None and one.low == one.high and not features[one.name].discrete]
+    if not single or (query.sparse and all(one.kept for one in single)):
+        return f"{said}."
+    named = join_words([repr(one.name) for one in single])
+    return (
+        f"{said}: one value of {named} has probability zero under this prior. (Under gbce.Sparse() the row's own value "
+        "has one.)"
+    )
 
 
 def _judge(
@@ -150,8 +149,8 @@ def _judge(
         return Status.ATTAINABLE, ""
     wish = explanation.target.describe()
     return Status.NOT_ATTAINED, (
-        f"None of {len(draws.known):,} known points that have that {said} reaches the target ({wish}); "
-        f"{event.call} asks the models for more."
+        f"None of {len(draws.known):,} known points in which {said} reaches the target ({wish}); "
+        f"{event.call} asks the models."
     )
 
 
