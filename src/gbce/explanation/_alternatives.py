@@ -267,7 +267,8 @@ class _Moves:
 
 def _grow(moves: _Moves, draws: Draws) -> list[Array]:
     """Return the leaves of the tree: masks ``(n,)`` of known points that part them."""
-    waiting, leaves = [np.ones(len(moves.made), dtype=bool)], []
+    waiting = [np.ones(len(moves.made), dtype=bool)]
+    leaves: list[Array] = []
     while waiting:
         leaf = waiting.pop()
         move = _parting_move(moves, draws, leaf) if len(waiting) + len(leaves) + 1 < _MOST_LEAVES else None

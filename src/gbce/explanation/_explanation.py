@@ -398,9 +398,10 @@ class Explanation:
     ) -> "Explanation":
         """Return the posterior given that columns stay or lie in a range, from the draws.
 
-        It answers "what if I cannot change that?". Draws that do not meet the conditions are left out and the others weighed anew; no model is asked. Rules that
-        choose among evaluated points are applied again; figures that need the model are left NaN.
-        ``diagnostics["log_evidence"]`` is then that of the conditioned question, against the prior given the same.
+        It answers "what if I cannot change that?". Draws that do not meet the conditions are left out and the others
+        weighed anew; no model is asked. Rules that choose among evaluated points are applied again; figures that need
+        the model are left NaN. ``diagnostics["log_evidence"]`` is then that of the conditioned question, against the
+        prior given the same.
 
         Parameters
         ----------

@@ -155,7 +155,7 @@ def _fit_best(u: Array, counts: Array, lines: Array, rng: np.random.Generator) -
 
 
 def _fit(u: Array, counts: Array, share: Array, *, tied: bool) -> _Fit:
-    """Expectation and maximisation in turn, from memberships ``(n, c)``."""
+    """Go on from memberships ``(n, c)`` by expectation and maximisation in turn."""
     fit = _step(u, counts, share, tied=tied)
     for _ in range(_MOST_STEPS):
         before, fit = fit.log_likelihood, _step(u, counts, fit.share, tied=tied)
@@ -254,7 +254,7 @@ def _seen_valley(u: Array, counts: Array, share: Array) -> float:
     centres = each.T @ line / sizes
     spread = np.sqrt((each * np.square(line[:, None] - centres)).sum() / sizes.sum())
     width = _SILVERMAN * spread * sizes.min() ** -0.2
-    at = np.linspace(*centres, _RIDGE_STEPS)
+    at = np.linspace(centres[0], centres[1], _RIDGE_STEPS)
     height = np.exp(-0.5 * np.square((at[:, None] - line) / width)) @ each.sum(axis=1)
     return _depth(np.log(np.maximum(height, np.finfo(float).tiny)))
 
