@@ -169,7 +169,8 @@ class Query:
     seed : int
         The number that reproduces draws and decisions.
     row : Points
-        The row itself as one evaluated point.
+        The row itself as one evaluated point. One that breaks the conditions of a follow-up question has an infinite
+        cost and does not count as reached, so that no rule chooses it.
     free : int array of shape (m,)
         Positions of the features that can move.
     identities : tuple of str

@@ -39,7 +39,7 @@ from gbce.explainer._notes import (
 )
 from gbce.explainer._provenance import ADVICE, require_own
 from gbce.explainer._reach import seek_reach
-from gbce.explanation import Event, Explanation, point_table, require_explanation
+from gbce.explanation import Event, Explanation, exclude_row, point_table, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
@@ -528,6 +528,7 @@ class Explainer:
             posterior = replace(posterior, landmarks=known[0], landmark_loss=posterior.read(known[1]).loss)
         zero = np.zeros((1, posterior.prior.dimension))
         row = Points(zero, x, *posterior.read(said), cost=posterior.prior.cost(x), log_correction=np.zeros(1))
+        row = exclude_row(row, self.space)
         return posterior, Query(
             space=self.space,
             target=posterior.target,

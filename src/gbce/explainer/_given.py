@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from gbce._numerics import seed_number
 from gbce.budget import Budget
-from gbce.draws import Draws
+from gbce.decisions import apply_known_rules
 from gbce.explainer._notes import judge_status
-from gbce.explanation import Event, Explanation, Status, meets, require_explanation, with_conditions
+from gbce.explanation import Event, Explanation, meets, require_explanation, with_conditions
 from gbce.space import Condition, Space
 
 if TYPE_CHECKING:
@@ -60,22 +60,29 @@ def _require_possible(asked: Sequence[Condition], space: Space, *, sparse: bool)
 def _drop_outside(found: Explanation, conditions: Sequence[Condition]) -> Explanation:
     """Return the explanation without decisions and seen points that break a condition.
 
-    Rules that move from the row may do so where the row itself breaks it; draws never do.
+    Draws never do, but rules that move from the row may come back to it where the row itself breaks one. Such a rule
+    chooses among the points that are known, if it can.
     """
-    draws: Draws = found.draws
+    draws, query = found.draws, found.query
     if draws.seen is not None:
         inside = meets(conditions, found, draws.seen.x)
         draws = replace(draws, seen=draws.seen.take(inside) if inside.any() else None)
-    kept = tuple(one for one in found.decisions if meets(conditions, found, one.x[None, :])[0])
-    if len(kept) == len(found.decisions) and draws.seen is found.draws.seen:
-        return found
-    lost = [one.label for one in found.decisions if one not in kept]
-    status, sentence = judge_status(found.query, draws.known, kept)
-    notes = [note for note in found.notes if note != found.status_note]
-    if lost:
-        notes.append(f"{', '.join(lost)} found no point that meets the conditions, and is left out.")
-    if status is not Status.ATTAINABLE or sentence:
-        notes = [sentence, *notes]
+    kept = [one for one in found.decisions if meets(conditions, found, one.x[None, :])[0]]
+    lost = {one.label: one.rule for one in found.decisions if one not in kept}
+    rules = tuple(rule for rule in dict.fromkeys(lost.values()) if rule is not None)
+    again, _ = apply_known_rules(replace(query, rules=rules), draws)
+    again = [one for one in again if one.label in lost and meets(conditions, found, one.x[None, :])[0]]
+    decisions = sorted([*kept, *again], key=lambda one: [d.label for d in found.decisions].index(one.label))
+    status, sentence = judge_status(query, draws.known, decisions)
+    notes = [sentence, *(note for note in found.notes if note != found.status_note)]
+    gone = [label for label in lost if label not in [one.label for one in again]]
+    if gone:
+        notes.append(f"{', '.join(gone)} found no point that meets the conditions, and is left out.")
     return replace(
-        found, draws=draws, decisions=kept, status=status, status_note=sentence, notes=tuple(filter(None, notes))
+        found,
+        draws=draws,
+        decisions=tuple(decisions),
+        status=status,
+        status_note=sentence,
+        notes=tuple(filter(None, notes)),
     )

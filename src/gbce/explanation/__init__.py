@@ -3,7 +3,7 @@
 from gbce.decisions import Decision
 from gbce.explanation._alternatives import Alternatives
 from gbce.explanation._explanation import Explanation, require_explanation
-from gbce.explanation._given import Event, meets, with_conditions
+from gbce.explanation._given import Event, exclude_row, meets, with_conditions
 from gbce.explanation._status import Status
 from gbce.explanation._tables import point_table
 
@@ -13,6 +13,7 @@ __all__ = [
     "Event",
     "Explanation",
     "Status",
+    "exclude_row",
     "meets",
     "point_table",
     "require_explanation",

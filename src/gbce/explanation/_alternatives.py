@@ -32,6 +32,7 @@ LEAST_MASS = 0.05  # posterior probability of a strategy that is listed; by hand
 LEAST_ESS = 20.0  # effective draws of a strategy that is listed: its mass is then known to about a fifth of itself
 _LIFT = 1.25  # how much more often than under the prior a move is made that parts strategies; by hand
 _CERTAIN = 3.0  # standard errors by which it must be: of hundreds of moves one in 700 passes by chance
+_CLEAR = 0.9  # probability with which a point that stands for a strategy belongs to it, not in between; by hand
 _MOST_LEAVES = 64  # strategies that are told apart, listed or not; by hand
 _MOST_NUMBERS = 30  # columns whose modes are sought: those that move least as the prior lets them; by hand
 _DIGITS = 3  # of an output in a sentence
@@ -145,7 +146,7 @@ def _describe(explanation: "Explanation", known: _Known, share: Array, mass: flo
     draws = explanation.draws
     weight = draws.pool_weights * share[: len(draws.pool)]
     total = max(float(weight.sum()), TINY)
-    own = np.flatnonzero((share > 0.5) & known.reached)
+    own = np.flatnonzero((share > _CLEAR) & known.reached)
     point = int(own[first_of_least(known.cost[own])]) if len(own) else _central(explanation, weight / total)
     return _Strategy(
         mass=float(mass),

@@ -15,12 +15,12 @@ from gbce.draws import Draws, Points
 from gbce.explanation._status import Status
 from gbce.explanation._words import join_words
 from gbce.metrics import unknown_figures
-from gbce.space import Condition, read_conditions, restate
+from gbce.space import Condition, Space, read_conditions, restate
 
 if TYPE_CHECKING:
     from gbce.explanation._explanation import Explanation
 
-__all__ = ["Event", "condition", "meets", "with_conditions"]
+__all__ = ["Event", "condition", "exclude_row", "meets", "with_conditions"]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def condition(explanation: "Explanation", event: Event) -> "Explanation":
         )
     draws = weighed.resample(stream(explanation.seed, REWEIGHTING), len(explanation.draws))
     decisions, undecided = apply_known_rules(query, draws)
-    status, sentence = _judge(explanation, draws, decisions, said, event)
+    status, sentence = _judge(explanation, asked, draws, decisions, event)
     notes = (sentence, _note(explanation, inside, weighed, said, undecided))
     return replace(
         explanation,
@@ -95,8 +95,17 @@ def with_conditions(query: Query, asked: Sequence[Condition]) -> tuple[Query, Ar
     left = np.flatnonzero(np.isin(query.free, free))
     if query.row.z.shape[1] != len(query.free):  # a prior of somebody's own, whose coordinates are not the features
         left = np.arange(query.row.z.shape[1])
-    row = replace(query.row, z=query.row.z[:, left])
+    row = exclude_row(replace(query.row, z=query.row.z[:, left]), space)
     return replace(query, space=space, free=free, row=row, conditions=(*query.conditions, *asked)), left
+
+
+def exclude_row(row: Points, space: Space) -> Points:
+    """Return the row, evaluated, as a point that no rule chooses if it breaks a condition: not reached, at any cost."""
+    broken = [one for one in space.constraints if isinstance(one, Condition) and not one.holds(space, row.x)[0]]
+    if not broken:
+        return row
+    never = np.full(1, np.inf)
+    return replace(row, reached=np.zeros_like(row.reached), cost=never, log_correction=never)
 
 
 def meets(conditions: Sequence[Condition], explanation: "Explanation", x: Array) -> Array:
@@ -140,14 +149,18 @@ def _why_none(asked: Sequence[Condition], query: Query) -> str:
 
 
 def _judge(
-    explanation: "Explanation", draws: Draws, decisions: Sequence[Decision], said: str, event: Event
+    explanation: "Explanation",
+    asked: Sequence[Condition],
+    draws: Draws,
+    decisions: Sequence[Decision],
+    event: Event,
 ) -> tuple[Status, str]:
     """Say whether any known point that meets the conditions reaches the target."""
-    if explanation.status == Status.ALREADY_REACHED:
+    if explanation.status == Status.ALREADY_REACHED and meets(asked, explanation, explanation.row.x)[0]:
         return explanation.status, explanation.status_note
     if draws.known.reached[:, 0].any() or any(decision.reached[0] for decision in decisions):
         return Status.ATTAINABLE, ""
-    wish = explanation.target.describe()
+    wish, said = explanation.target.describe(), join_words([one.text for one in asked])
     return Status.NOT_ATTAINED, (
         f"None of {len(draws.known):,} known points in which {said} reaches the target ({wish}); "
         f"{event.call} asks the models."
