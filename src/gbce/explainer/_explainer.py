@@ -1,6 +1,6 @@
 """The one call: from a fitted model and a row to an explanation. Assembly only; the mathematics lives elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -31,6 +31,7 @@ from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
 from gbce.explainer._answering import apply_policy, judge_answer
 from gbce.explainer._assumed import AssumedPrior, assume_prior
+from gbce.explainer._given import explain_given
 from gbce.explainer._notes import (
     budget_note,
     calibration_note,
@@ -41,12 +42,12 @@ from gbce.explainer._notes import (
 )
 from gbce.explainer._provenance import ADVICE, require_own
 from gbce.explainer._reach import seek_reach
-from gbce.explanation import Explanation, choice_table, require_explanation
+from gbce.explanation import Event, Explanation, choice_table, exclude_row, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
 from gbce.samplers import MANY_MODELS, SMC, sample_jointly
-from gbce.space import Space
+from gbce.space import Space, restate
 from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
 from gbce.targets import as_target
 
@@ -373,6 +374,57 @@ class Explainer:
         decisions = evaluate_points(explanation.query, posterior, labels, x, self._neighbours)
         return replace(explanation, decisions=decisions).pointwise
 
+    def given(
+        self,
+        explanation: Explanation,
+        *,
+        keep: Iterable[str] | str = (),
+        at_least: Mapping[str, Any] | None = None,
+        at_most: Mapping[str, Any] | None = None,
+        between: Mapping[str, tuple[Any, Any]] | None = None,
+        exactly: Mapping[str, Any] | None = None,
+        seed: Any = None,
+        max_model_rows: int | None = None,
+        time_budget: float | None = None,
+    ) -> Explanation:
+        """Explain the row of an explanation again, given that columns stay or lie in a range.
+
+        It is the posterior of :meth:`gbce.Explanation.given`, which answers from the draws where they carry it; here
+        the models are asked anew. Row, target, rules and eta are those of the explanation.
+
+        Parameters
+        ----------
+        explanation : Explanation
+            Of this explainer.
+        keep, at_least, at_most, between, exactly : optional
+            What is to hold, as in :meth:`gbce.Explanation.given`.
+        seed : int, Generator or SeedSequence, optional
+            The explanation's own when left out.
+        max_model_rows, time_budget : optional
+            What may be spent, as in :meth:`explain`.
+
+        Returns
+        -------
+        Explanation
+            A new run. A rule whose point does not meet the conditions, because the row itself does not, is left out.
+
+        Raises
+        ------
+        ValueError
+            For conditions that nothing meets, and an explanation of other models.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(60, 2))
+        >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(2))
+        >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(1, scale=1), rules=[gbce.MAP()], seed=0)
+        >>> explainer.given(explanation, keep=["x1"]).counterfactuals["x1"].tolist()
+        [0.0]
+        """
+        event = Event(keep, at_least, at_most, between, exactly)
+        return explain_given(self, explanation, event, seed, budget_of(max_model_rows, time_budget))
+
     # --- the steps for one row, for the rooms that build on them -------------------------------------------
 
     def listed_rules(self, rules: Any) -> tuple[Rule, ...]:
@@ -483,10 +535,13 @@ class Explainer:
 
     def posterior_of(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
         """Return the posterior of an explanation under this explainer's models, which need not be its own."""
-        if explanation.space != self.space or len(explanation.models) != len(self.predictors):
+        query = explanation.query
+        same = len(explanation.models) == len(self.predictors) and query.space.names == self.space.names
+        space = restate(self.space, query.conditions, query.x0, spikes=query.sparse) if same else self.space
+        if not same or explanation.space != space:
             raise ValueError(f"the explanation was made with another space, or another number of models. {ADVICE}")
         predictors, target = self.prepare(explanation.target, budget)
-        prior = self.prior.at(self.space, explanation.x0)
+        prior = self.prior.at(space, explanation.x0)
         return GibbsPosterior(prior, predictors, target, explanation.mixture, budget=budget)
 
     @property
@@ -519,6 +574,7 @@ class Explainer:
             posterior = _with_landmarks(posterior, *known)
         zero = np.zeros((1, posterior.prior.dimension))
         row = Points(zero, x, *posterior.read(said), cost=posterior.prior.cost(x), log_correction=np.zeros(1))
+        row = exclude_row(row, self.space)
         return posterior, Query(
             space=self.space,
             target=posterior.target,

@@ -17,7 +17,7 @@ from gbce.files._durable import whole_file
 from gbce.files._soundness import require_sound
 from gbce.metrics import Evaluation, let_pool_go
 from gbce.posterior import Combine, Entropic, Mixture
-from gbce.space import Space, space_fields, space_of
+from gbce.space import Condition, Space, space_fields, space_of
 
 __all__ = ["FileError", "load", "save"]
 
@@ -170,6 +170,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         "models": explanation.models,
         "identities": explanation.query.identities,
         "sparse": explanation.query.sparse,
+        "conditions": [condition.to_json() for condition in explanation.query.conditions],
         "mixture": {"eta": explanation.mixture.eta, "combine": _write_combine(explanation.mixture.combine)},
         "evaluation": evaluation,
         "rules": [write_object(rule) for rule in explanation.rules],
@@ -307,6 +308,7 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         free=space.free(row.x[0]),
         identities=tuple(manifest["identities"]),
         sparse=bool(manifest["sparse"]),
+        conditions=tuple(map(Condition.from_json, manifest.get("conditions", ()))),  # none in earlier files
     )
     decisions = _read_decisions(manifest["decisions"], query.rules, arrays)
     answer, handed = None, manifest.get("answer")

@@ -32,6 +32,7 @@ def require_sound(explanation: Explanation) -> None:
     _require_draws(draws, d)
     if draws.record is not None:
         _require_record(draws.record, explanation.space, len(draws.pool))
+    _require_conditions(explanation)
     for decision in explanation.decisions:
         _require_decision(decision, explanation.space, k)
     if explanation.answer is not None:
@@ -170,6 +171,17 @@ def _require_answer(answer: Answer, space: Space, k: int) -> None:
             raise ValueError(f"the answer's {name} is {share!r:.80}")
     if answer.promised is not None and not (is_number(answer.promised) and 0 <= answer.promised <= 1):
         raise ValueError(f"the answer promises {answer.promised!r:.80}")
+
+
+def _require_conditions(explanation: Explanation) -> None:
+    """Refuse conditions on columns that are not there, and draws that do not meet them."""
+    pool = explanation.draws.pool
+    counted = pool.x[np.isfinite(pool.log_correction)]
+    for condition in explanation.query.conditions:
+        if condition.name not in explanation.space.position or not isinstance(condition.text, str):
+            raise ValueError(f"a condition names the column {condition.name!r:.80}, which is not there")
+        if not condition.holds(explanation.space, counted).all():
+            raise ValueError(f"points of the pool do not meet the condition {condition.text!r:.80}")
 
 
 def _require_texts(explanation: Explanation) -> None:

@@ -5,7 +5,8 @@ This is the only room that knows columns, frames, dtypes, bounds and units. Ever
 
 from gbce.space._assumed import Assumptions
 from gbce.space._computed import Computed
-from gbce.space._constraints import Constraint
+from gbce.space._conditions import read_conditions, restate
+from gbce.space._constraints import Condition, Constraint
 from gbce.space._feature import Feature
 from gbce.space._places import Centre, Places
 from gbce.space._plain import plain_records, plain_value
@@ -20,6 +21,7 @@ __all__ = [
     "Assumptions",
     "Centre",
     "Computed",
+    "Condition",
     "Constraint",
     "Feature",
     "Places",
@@ -28,8 +30,10 @@ __all__ = [
     "has_labels",
     "plain_records",
     "plain_value",
+    "read_conditions",
     "read_value",
     "require_writable",
+    "restate",
     "space_fields",
     "space_of",
     "unmasked",
