@@ -38,6 +38,7 @@ from gbce.explainer._notes import (
 )
 from gbce.explainer._provenance import ADVICE, require_own
 from gbce.explainer._reach import seek_reach
+from gbce.explainer._unreached import sampling_budget, unreached_note
 from gbce.explanation import Explanation, point_table, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
@@ -393,7 +394,8 @@ class Explainer:
         """Explain a row ``(d,)`` as it is encoded; predictors and target are those of :meth:`prepare`."""
         posterior, query = self._evaluate_row(self._posterior(x0, predictors, target, budget), x0, rules, seed)
         rng, share = stream(seed, SAMPLING), _SAMPLING_SHARE if rules else 1.0
-        allowed = replace(posterior, budget=budget.share(share))
+        spending = sampling_budget(budget.share(share), self.sampler, len(predictors), self.jointly)
+        allowed = replace(posterior, budget=spending)
         draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
         if not isinstance(draws, Draws):
             raise TypeError(f"the sampler {type(self.sampler).__name__} must return Draws, not {draws!r:.80}")
@@ -409,7 +411,8 @@ class Explainer:
         calibration = self._calibration(draws)
         notes = [
             note,
-            budget_note(draws, None if self.eta_rule is not None else self.mixture.eta),
+            unreached_note(draws, spending, None if self.eta_rule is not None else self.mixture.eta)
+            or budget_note(draws, None if self.eta_rule is not None else self.mixture.eta),
             "" if decisions or not choices else "The budget left no row to judge decisions with.",
             calibration_note(calibration, posterior.mixture.eta),
             *rule_notes,

@@ -116,6 +116,7 @@ def _require_info(info: SamplerInfo) -> None:
         "goal_met": info.goal_met is None or isinstance(info.goal_met, bool),
         "r_hat": info.r_hat is None or is_number(info.r_hat),
         "joint": info.joint is None or isinstance(info.joint, bool),
+        "ended": info.ended is None or isinstance(info.ended, str),
         "model_evidence": evidence is None or (isinstance(evidence, tuple) and all(map(is_number, evidence))),
     }
     for name, right in sound.items():
