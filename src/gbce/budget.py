@@ -8,14 +8,17 @@ that the measured pace allows.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from gbce._validation import is_number, is_whole
 
-__all__ = ["Budget", "BudgetSpentError", "Load", "Pace", "budget_of", "deadline_in", "require_rows", "require_seconds"]
+__all__ = [
+    "Budget", "BudgetSpentError", "Load", "Pace", "Watcher", "budget_of", "deadline_in", "require_rows",
+    "require_seconds",
+]  # fmt: skip
 
 Load = Sequence[tuple[int, float]]  # models by a number of theirs, and how many of its rows a point takes
 
@@ -37,6 +40,18 @@ _SAME_SIZE = 1e-9  # relative spread of batch sizes below which a slope would be
 
 class BudgetSpentError(RuntimeError):
     """A model was about to be asked more than ``max_model_rows`` or ``time_budget`` allow."""
+
+
+class Watcher(Protocol):
+    """Somebody who looks on while a budget is spent."""
+
+    def begin(self, stage: str) -> None:
+        """Learn what is done now, such as ``"sampling"``."""
+        ...
+
+    def spend(self, rows: int) -> None:
+        """Learn that models were asked about so many more rows."""
+        ...
 
 
 @dataclass
@@ -111,7 +126,7 @@ class Budget:
     ceiling: int | None = None
     rows: int = 0
     met_ceiling: bool = False
-    watch: Callable[[int], None] | None = field(default=None, repr=False)
+    watch: Watcher | None = field(default=None, repr=False)
     paces: dict[int, Pace] = field(default_factory=dict, repr=False)
 
     @property
@@ -229,6 +244,13 @@ class Budget:
             paces=self.paces,
         )
 
+    def begin(self, stage: str) -> None:
+        """Tell whoever looks on what is done now."""
+        if self.watch is not None:
+            self.watch.begin(stage)
+        if self.whole is not None:
+            self.whole.begin(stage)
+
     def under(self, ceiling: int) -> "Budget":
         """Return an unlimited budget that ends at so many more rows, unless the ceiling is lifted before."""
         return Budget(whole=self, ceiling=ceiling, paces=self.paces)
@@ -245,7 +267,7 @@ class Budget:
     def _charge(self, rows: int) -> None:
         self.rows += rows
         if self.watch is not None:
-            self.watch(rows)
+            self.watch.spend(rows)
         if self.whole is not None:
             self.whole._charge(rows)
 

@@ -1,4 +1,4 @@
-"""What a run may spend while nothing reaches the target, where the user has set no limit, and the note if that ends it."""
+"""What a run may spend while nothing reaches the target, where no limit was set, and the note if that ends it."""
 
 from typing import Any
 
@@ -11,8 +11,7 @@ __all__ = ["ROWS_TIMES", "sampling_budget", "unreached_note"]
 
 # Times the rows of a usual explanation with the sampler's options that are spent while no point reaches the target.
 # Measured without a limit: 250,000 to 1.6 million rows for one row of a school table whose forest cannot say what is
-# asked. Ten leaves room for what is hard to find; nothing in the benchmarks that reaches its target comes near it before
-# its first point does.
+# asked. Ten leaves room for what is hard to find: a first point that reaches its target comes long before.
 ROWS_TIMES = 10
 
 

@@ -31,6 +31,7 @@ from gbce.metrics import (
     unknown_figures,
 )
 from gbce.posterior import Combine, Mixture, as_weights
+from gbce.proofs import Proof
 from gbce.space import Space
 
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ class Explanation:
         What it cost.
     calibration : Calibration, optional
         How eta was found, where a rule found it.
+    proof : Proof, optional
+        That the target cannot be reached within the bounds, where the model allows one: then ``status`` is
+        ``"not attained"``. Without it, that status only says what a search has seen.
 
     Examples
     --------
@@ -88,6 +92,7 @@ class Explanation:
     n_model_calls: int
     n_model_rows: int
     calibration: Calibration | None = None
+    proof: Proof | None = None
 
     # --- what was asked -------------------------------------------------------------------------------------
 

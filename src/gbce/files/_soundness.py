@@ -8,7 +8,7 @@ import numpy as np
 from gbce._validation import is_number
 from gbce.base import Array
 from gbce.draws import Draws, Points, SamplerInfo
-from gbce.explanation import Decision, Explanation
+from gbce.explanation import Decision, Explanation, Status
 from gbce.space import Space
 
 __all__ = ["require_sound"]
@@ -22,6 +22,7 @@ def require_sound(explanation: Explanation) -> None:
     """Refuse what no explanation holds; the error names it."""
     draws, d, k = explanation.draws, len(explanation.space), len(explanation.models)
     _require_texts(explanation)
+    _require_proof(explanation)
     latent = draws.pool.z.shape[1:]
     if len(latent) != 1 or not len(draws.pool):
         raise ValueError("the pool has no points, or none with coordinates")
@@ -132,6 +133,18 @@ def _require_decision(decision: Decision, space: Space, k: int) -> None:
     _require(f"{room} reached", decision.reached, (k,), "b", _anything)
     if not is_number(decision.cost) or np.isnan(decision.cost):  # the other figures may not have been computed
         raise ValueError(f"{room} cost is no number")
+
+
+def _require_proof(explanation: Explanation) -> None:
+    proof = explanation.proof
+    if proof is None:
+        return
+    bounded = proof.bound is None or (is_number(proof.bound) and proof.bound == proof.bound)
+    counted = isinstance(proof.boxes, int) and not isinstance(proof.boxes, bool) and proof.boxes > 0
+    if proof.kind not in ("trees", "linear") or not isinstance(proof.sentence, str) or not (bounded and counted):
+        raise ValueError(f"the proof is {proof!r:.80}")
+    if explanation.status != Status.NOT_ATTAINED:
+        raise ValueError(f"there is a proof, but the status is {explanation.status}")
 
 
 def _require_texts(explanation: Explanation) -> None:

@@ -228,7 +228,9 @@ class Unreached:
             return False
         loss = bridge.mixture.effective_loss(now.points.loss)
         weights = now.weights(bridge)
-        near = float(weights[weights > 0] @ loss[weights > 0]) <= (1 + _NEAR_LOWEST) * min(self.lowest, float(loss.min()))
+        near = float(weights[weights > 0] @ loss[weights > 0]) <= (1 + _NEAR_LOWEST) * min(
+            self.lowest, float(loss.min())
+        )
         fell = float(loss.min()) < (1 - _FELL) * self.lowest
         self.lowest = min(self.lowest, float(loss.min()))
         self.rungs = 0 if fell or not near else self.rungs + 1

@@ -84,6 +84,7 @@ class SearchFirst:
         if not searches:
             return self._temper() if plain is None else plain
         try:
+            posterior.budget.begin("searching")
             self.starts = Starts(posterior, self.rng, self.first)
             self.found += [self.starts.search(), self.starts.search()]
             cover = _cover_of_prior(posterior, self.first)
@@ -91,6 +92,7 @@ class SearchFirst:
                 return self._add_seen(
                     replace(plain, info=SMCInfo(complete=self.complete, sites=len(self._sites))), cover
                 )
+            posterior.budget.begin("sampling")
             drawn = self._look_until_agreed()
         except BudgetSpentError:
             if plain is not None:  # what candidates say stands
