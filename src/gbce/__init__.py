@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from gbce.posterior import Entropic, weights_from_risk
     from gbce.predictors import PredictionError, Remote, classifier
     from gbce.priors import DistancePrior, Gaussian, Gower, Laplace, NearData, Sparse
+    from gbce.proofs import Proof
     from gbce.samplers import SMC, Chains, Importance, Nested
     from gbce.space import Feature, Space
     from gbce.targets import AtLeast, AtMost, Change, Class, Loss, Multi, Range, Value
@@ -63,8 +64,8 @@ _ROOMS = {
     "metrics": "Evaluation",
     "posterior": "Entropic weights_from_risk",
     "predictors": "PredictionError Remote classifier",
-    "proofs": "Proof",
     "priors": "DistancePrior Gaussian Gower Laplace NearData Sparse",
+    "proofs": "Proof",
     "samplers": "Chains Importance Nested SMC",
     "space": "Feature Space",
     "targets": "AtLeast AtMost Change Class Loss Multi Range Value",

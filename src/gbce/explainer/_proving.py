@@ -30,7 +30,8 @@ class Prover:
 
     def __init__(self, model: Any, space: Space) -> None:
         self._model, self._space = model, space
-        self._looked, self._inside = False, None
+        self._looked = False
+        self._inside: Inside | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_looked": False, "_inside": None}

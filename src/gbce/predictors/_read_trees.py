@@ -40,9 +40,17 @@ def _stack(trees: Sequence[_Tree], base: Array, single: bool, epsilon: float) ->
     column = joined[0].astype(int)
     follow = [np.where(column >= 0, joined[i] + offset, 0).astype(int) for i in (2, 3)]
     return TreeScores(
-        column, joined[1].astype(float), *follow, joined[4].astype(bool), joined[5].astype(float), roots,
-        np.asarray(base, dtype=float), single, epsilon,
-    )  # fmt: skip
+        column=column,
+        threshold=joined[1].astype(float),
+        left=follow[0],
+        right=follow[1],
+        missing_left=joined[4].astype(bool),
+        value=joined[5].astype(float),
+        roots=roots,
+        base=np.asarray(base, dtype=float),
+        single=single,
+        epsilon=epsilon,
+    )
 
 
 # --- scikit-learn -----------------------------------------------------------------------------------------------------
@@ -169,7 +177,9 @@ def _lightgbm_tree(root: dict[str, Any], output: int, n_outputs: int, steep: flo
     table = [np.array(part) for part in zip(*nodes, strict=True)]
     for here, (left_at, right_at) in links.items():
         table[2][here], table[3][here] = left_at, right_at
-    return _Tree(*table[:5], _in_column(steep * table[5], output, n_outputs))
+    column, threshold, left_child, right_child, missing_left, value = table
+    value = _in_column(steep * value, output, n_outputs)
+    return _Tree(column, threshold, left_child, right_child, missing_left, value)
 
 
 # --- XGBoost ----------------------------------------------------------------------------------------------------------

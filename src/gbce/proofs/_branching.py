@@ -156,7 +156,7 @@ def _restrict(part: _Part, box: Box, alive: tuple[Array, ...], used: Array) -> _
         return None
     leaves = part.leaves
     meets = _touches(box.low[used], box.high[used], box.missing[used], leaves.low, leaves.high, leaves.taken)
-    leaves = leaves.pick(meets.all(axis=1))
+    leaves = leaves.pick(np.asarray(meets.all(axis=1)))
     return _Part(box, alive, leaves)
 
 
@@ -182,9 +182,8 @@ def _cut(part: _Part, best: _Leaves, rows: Range, used: Array) -> list[_Part] | 
         at, values = place[asked], one.values[:, asked]
         gone = np.isnan(values)
         with np.errstate(invalid="ignore"):
-            fits = np.where(gone, best.taken[:, at].all(axis=0), (values > top[at]) & (values <= bottom[at])).all(
-                axis=1
-            )
+            suits = (values > top[at]) & (values <= bottom[at])
+        fits = np.where(gone, best.taken[:, at].all(axis=0), suits).all(axis=1)
         alive = part.alive[number]
         if not (fits & alive).any():
             return _split_few(part, rows, used, number, np.arange(len(alive)) < np.flatnonzero(alive)[alive.sum() // 2])

@@ -17,7 +17,7 @@ from gbce.targets import Class
 __all__ = ["prove_unattainable"]
 
 # Of rounding errors: the error of a sum of n numbers is below n * epsilon times the sum of their sizes, whatever their
-# order (Higham, Accuracy and Stability of Numerical Algorithms, 4.2). So much more is left for what comes after the sum.
+# order (Higham, Accuracy and Stability of Numerical Algorithms, 4.2). So many more are for what comes after the sum.
 _MORE_TERMS = 10
 _SAME_OUTPUT = 1e3  # times the rounding error of a sum: outputs that differ by more were read wrongly; by hand
 _MOST_DIGITS = 17  # of a double
@@ -108,7 +108,7 @@ def _bound(parts: TreeScores | LinearScores, rows: Range, conditions: Conditions
 
 
 def _largest_sums(parts: LinearScores, rows: Range, conditions: Conditions) -> tuple[Array, Array]:
-    """Return the largest that each weighted sum can be ``(q,)``, exactly but for rounding, and the size of its terms."""
+    """Return the largest that each weighted sum can be ``(q,)``, exact but for rounding, and the size of its terms."""
     weights = conditions.weights @ parts.weights
     sizes = np.abs(conditions.weights) @ np.abs(parts.base)
     box = rows.box

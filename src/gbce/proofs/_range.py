@@ -94,14 +94,15 @@ def range_of(inside: Inside, space: Space, x0: Array) -> Range | None:
     trials = [_trials(one, float(x0[j]), float(space.scale[j])) for j, one in enumerate(features)]
     rows = np.repeat(x0[None, :], 1 + sum(map(len, trials)), axis=0)
     starts = 1 + np.concatenate([[0], np.cumsum([len(one) for one in trials])]).astype(int)
-    for j, values in enumerate(trials):
-        rows[starts[j] : starts[j + 1], j] = values
+    for j, tried in enumerate(trials):
+        rows[starts[j] : starts[j + 1], j] = tried
     exact = inside.columns(rows)
     made = inside.parts.rounded(exact)
     first = made[0]
     box = Box(first.copy(), first.copy(), np.isnan(first))
     box.low[box.missing], box.high[box.missing] = np.inf, -np.inf
-    owner, taken, few = np.full(len(first), -1), np.zeros(len(first), dtype=bool), []
+    owner, taken = np.full(len(first), -1), np.zeros(len(first), dtype=bool)
+    few: list[Few] = []
     for j, values in enumerate(features):
         images, unrounded = made[starts[j] : starts[j + 1]], exact[starts[j] : starts[j + 1]]
         decided = np.flatnonzero(~_same(unrounded, exact[0]).all(axis=0))
@@ -140,7 +141,7 @@ def _values_of(space: Space, x0: Array, j: int) -> _Values:
     few = feature.discrete and not (space.is_computed[j] and not feature.leveled) and high - low < _MOST_VALUES
     if not few:
         return _Values(None, low, high, missing)
-    listed = low + np.arange(int(round(high - low)) + 1)
+    listed = low + np.arange(round(high - low) + 1)
     return _Values(np.append(listed, np.nan) if missing else listed, low, high, missing)
 
 

@@ -27,9 +27,9 @@ _LEAST_WORTH = 10.0  # independent points that a fitted law is said to rest on, 
 # A goal is given up after so many rungs that came no closer by this share of what was missing at first, and on which
 # the loss did not fall to this share of what it was. Chosen by hand.
 _PATIENCE, _CLOSER, _LOWER = 6, 0.01, 0.9
-# A climb towards a target that no point reaches ends when the mean loss is so little above the lowest one seen, and that
-# one fell so little on the last rungs: as relative shares. Chosen by hand: what a larger eta could still gain is then
-# less than what a rung costs, hundreds of thousands of rows on a forest.
+# A climb towards a target that no point reaches ends when the mean loss is so little above the lowest one seen, and
+# that one fell so little on the last rungs: as relative shares. Chosen by hand: a larger eta can gain no more than that,
+# and the rungs up to it take hundreds of thousands of rows on a forest.
 _NEAR_LOWEST, _FELL = 0.05, 0.01
 STALLED = "no point reached the target and the loss no longer fell"
 
@@ -228,11 +228,10 @@ class Unreached:
             return False
         loss = bridge.mixture.effective_loss(now.points.loss)
         weights = now.weights(bridge)
-        near = float(weights[weights > 0] @ loss[weights > 0]) <= (1 + _NEAR_LOWEST) * min(
-            self.lowest, float(loss.min())
-        )
-        fell = float(loss.min()) < (1 - _FELL) * self.lowest
-        self.lowest = min(self.lowest, float(loss.min()))
+        mean, least = float(weights[weights > 0] @ loss[weights > 0]), float(loss.min())
+        fell = least < (1 - _FELL) * self.lowest
+        self.lowest = min(self.lowest, least)
+        near = mean <= (1 + _NEAR_LOWEST) * self.lowest
         self.rungs = 0 if fell or not near else self.rungs + 1
         return self.rungs >= self.patience
 

@@ -20,8 +20,8 @@ _QUICK = 0.05  # precision of a first look
 _PICKING = 1.5  # times the effective draws that the precision asks of the pool, because picking draws adds error
 _CANDIDATES_SHARE = 0.5  # of a budget; the other half is for searching and for moving points
 _DIFFERENT = 0.55  # of n_draws: with fewer different candidates among the draws, they are picked evenly; by hand
-# Rows of a usual explanation with the options below: 22,000 to 44,000 on eighteen questions (docs/benchmarks.md). Larger
-# options ask for more, in proportion.
+# Rows of a usual explanation with the options below: 22,000 to 44,000 on eighteen questions (docs/benchmarks.md).
+# Larger options ask for more, in proportion.
 _USUAL_ROWS = 40_000
 _LARGEST_WEIGHT = 1 - 1e-9  # so that the logarithm of what is left is finite
 
