@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from gbce.posterior import Entropic, weights_from_risk
     from gbce.predictors import PredictionError, Remote, classifier
     from gbce.priors import DistancePrior, Gaussian, Gower, Laplace, NearData, Sparse
-    from gbce.proofs import Proof
     from gbce.samplers import SMC, Chains, Importance, Nested
+    from gbce.search import Proof
     from gbce.space import Feature, Space
     from gbce.targets import AtLeast, AtMost, Change, Class, Loss, Multi, Range, Value
 
@@ -65,14 +65,14 @@ _ROOMS = {
     "posterior": "Entropic weights_from_risk",
     "predictors": "PredictionError Remote classifier",
     "priors": "DistancePrior Gaussian Gower Laplace NearData Sparse",
-    "proofs": "Proof",
     "samplers": "Chains Importance Nested SMC",
+    "search": "Proof",
     "space": "Feature Space",
     "targets": "AtLeast AtMost Change Class Loss Multi Range Value",
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
-_MODULES = (*_ROOMS, "draws", "plots", "report", "search", "stress")  # as in gbce.metrics.survival
+_MODULES = (*_ROOMS, "draws", "plots", "report", "stress")  # as in gbce.metrics.survival
 
 __all__ = [
     "MAP",

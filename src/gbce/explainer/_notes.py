@@ -12,7 +12,7 @@ from gbce.draws import Draws, Points
 from gbce.eta import Calibration
 from gbce.explanation import Status
 from gbce.posterior import GibbsPosterior
-from gbce.proofs import Proof
+from gbce.search import Proof
 
 __all__ = ["budget_note", "calibration_note", "doubt_draws", "judge_status", "mode_note", "shortfall_note"]
 

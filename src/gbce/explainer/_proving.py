@@ -8,7 +8,7 @@ from gbce.base import Array, Query
 from gbce.draws import Points
 from gbce.posterior import GibbsPosterior
 from gbce.predictors import Inside, look_inside
-from gbce.proofs import Proof, prove_unattainable
+from gbce.search import Proof, prove_unattainable
 from gbce.space import Space
 
 __all__ = ["Prover"]

@@ -31,7 +31,7 @@ from gbce.metrics import (
     unknown_figures,
 )
 from gbce.posterior import Combine, Mixture, as_weights
-from gbce.proofs import Proof
+from gbce.search import Proof
 from gbce.space import Space
 
 if TYPE_CHECKING:

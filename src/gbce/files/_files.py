@@ -17,7 +17,7 @@ from gbce.files._durable import whole_file
 from gbce.files._soundness import require_sound
 from gbce.metrics import Evaluation
 from gbce.posterior import Combine, Entropic, Mixture
-from gbce.proofs import Proof
+from gbce.search import Proof
 from gbce.space import space_fields, space_of
 
 __all__ = ["FileError", "load", "save"]

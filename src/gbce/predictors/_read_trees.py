@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from gbce.predictors._score_parts import TreeScores
 __all__ = ["read_lightgbm", "read_sklearn_trees", "read_xgboost"]
 
 _SINGLE_EPSILON = float(np.finfo(np.float32).eps)
+_LIGHTGBM_ZERO = float(np.float32(1e-35))  # its kZeroThreshold: a number that is not larger is left out, as a zero
 
 
 class _Tree(NamedTuple):
@@ -151,7 +153,8 @@ def read_lightgbm(booster: Any) -> ReadTrees | None:
         if tree is None:
             return None
         trees.append(tree)
-    return ReadTrees(_stack(trees, np.zeros(n_outputs), False, float(np.finfo(float).eps)), link)
+    scores = _stack(trees, np.zeros(n_outputs), False, float(np.finfo(float).eps))
+    return ReadTrees(replace(scores, zero=_LIGHTGBM_ZERO), link)
 
 
 def _lightgbm_tree(root: dict[str, Any], output: int, n_outputs: int, steep: float) -> _Tree | None:

@@ -33,6 +33,8 @@ class TreeScores:
         Whether the columns are rounded to single precision first.
     epsilon : float
         Relative rounding error of the model's own sums.
+    zero : float
+        What is no larger is read as zero.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class TreeScores:
     base: Array
     single: bool = False
     epsilon: float = float(np.finfo(float).eps)
+    zero: float = 0.0
 
     @property
     def origin(self) -> str:
@@ -65,7 +68,7 @@ class TreeScores:
     def rounded(self, columns: Array) -> Array:
         """Return columns as the trees see them."""
         if not self.single:
-            return columns
+            return np.where(np.abs(columns) <= self.zero, 0.0, columns) if self.zero else columns
         with np.errstate(over="ignore"):
             return columns.astype(np.float32).astype(float)
 

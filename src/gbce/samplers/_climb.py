@@ -28,8 +28,8 @@ _LEAST_WORTH = 10.0  # independent points that a fitted law is said to rest on, 
 # the loss did not fall to this share of what it was. Chosen by hand.
 _PATIENCE, _CLOSER, _LOWER = 6, 0.01, 0.9
 # A climb towards a target that no point reaches ends when the mean loss is so little above the lowest one seen, and
-# that one fell so little on the last rungs: as relative shares. Chosen by hand: a larger eta can gain no more than that,
-# and the rungs up to it take hundreds of thousands of rows on a forest.
+# that one fell so little on the last rungs: as relative shares. Chosen by hand: a larger eta can gain no more, and
+# the rungs up to it take hundreds of thousands of rows on a forest.
 _NEAR_LOWEST, _FELL = 0.05, 0.01
 STALLED = "no point reached the target and the loss no longer fell"
 

@@ -1,7 +1,8 @@
-"""Places of low objective, for samplers and rules: descents that ask the model in steps, walks, the simplex."""
+"""Places of low objective, for samplers and rules (descents, walks, the simplex), and proofs that there are none."""
 
 from gbce.search._nelder_mead import nelder_mead
 from gbce.search._polish import polish_mode
+from gbce.search._proofs import Proof, prove_unattainable
 from gbce.search._sites import Memory, Sites, find_sites, height_of, walk_out
 from gbce.search._sparsity import sparsity_path
 from gbce.search._steps import StepsFromRow
@@ -9,6 +10,7 @@ from gbce.search._walk import Shelf, walk
 
 __all__ = [
     "Memory",
+    "Proof",
     "Shelf",
     "Sites",
     "StepsFromRow",
@@ -16,6 +18,7 @@ __all__ = [
     "height_of",
     "nelder_mead",
     "polish_mode",
+    "prove_unattainable",
     "sparsity_path",
     "walk",
     "walk_out",

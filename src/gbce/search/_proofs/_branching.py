@@ -12,8 +12,8 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.predictors import TreeScores
-from gbce.proofs._conditions import Conditions
-from gbce.proofs._range import Box, Range
+from gbce.search._proofs._conditions import Conditions
+from gbce.search._proofs._range import Box, Range
 
 __all__ = ["MOST_BOXES", "Outcome", "bound_trees"]
 
@@ -85,8 +85,7 @@ def bound_trees(
         nearest = int(np.argmin((sums - conditions.least) / np.maximum(np.abs(sums), 1.0)))
         halves = _cut(part, part.leaves.pick(best[nearest]), rows, used)
         if halves is None:  # the best leaves agree: a row meets this condition, and the others decide
-            others = (_cut(part, part.leaves.pick(one), rows, used) for one in best)
-            halves = next((found for found in others if found is not None), None)
+            halves = _cut(part, part.leaves.pick(np.unique(np.concatenate(best))), rows, used)
         if halves is None:
             return undecided._replace(boxes=boxes)
         open_parts += halves

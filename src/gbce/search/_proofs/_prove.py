@@ -7,10 +7,10 @@ import numpy as np
 from gbce._validation import short
 from gbce.base import Array, Target
 from gbce.predictors import Inside, LinearScores, TreeScores
-from gbce.proofs._branching import MOST_BOXES, Outcome, bound_trees
-from gbce.proofs._conditions import Conditions, conditions_of
-from gbce.proofs._proof import Proof
-from gbce.proofs._range import Range, range_of
+from gbce.search._proofs._branching import MOST_BOXES, Outcome, bound_trees
+from gbce.search._proofs._conditions import Conditions, conditions_of
+from gbce.search._proofs._proof import Proof
+from gbce.search._proofs._range import Range, range_of
 from gbce.space import Space
 from gbce.targets import Class
 
@@ -110,21 +110,20 @@ def _bound(parts: TreeScores | LinearScores, rows: Range, conditions: Conditions
 def _largest_sums(parts: LinearScores, rows: Range, conditions: Conditions) -> tuple[Array, Array]:
     """Return the largest that each weighted sum can be ``(q,)``, exact but for rounding, and the size of its terms."""
     weights = conditions.weights @ parts.weights
-    sizes = np.abs(conditions.weights) @ np.abs(parts.base)
-    box = rows.box
+    absolute = np.abs(conditions.weights) @ np.abs(parts.weights)
+    sums, sizes = conditions.weights @ parts.base, np.abs(conditions.weights) @ np.abs(parts.base)
+    box, alone = rows.box, rows.owner < 0
     if box.missing.any():  # a linear model has no answer to a missing value
         return np.full(len(weights), np.inf), sizes
-    alone = rows.owner < 0
+    # away from this corner the sum falls faster than its rounding error can grow
+    corner = np.where(weights > 0, box.high, box.low)
     with np.errstate(invalid="ignore"):
-        ends = np.where(weights > 0, weights * box.high, weights * box.low)
-        ends = np.where(weights == 0, 0.0, ends)
-    sums = conditions.weights @ parts.base + ends[:, alone].sum(axis=1)
-    extreme = np.maximum(np.abs(box.low), np.abs(box.high))
-    absolute = np.abs(conditions.weights) @ np.abs(parts.weights)
-    with np.errstate(invalid="ignore"):
-        sizes = sizes + np.where(absolute == 0, 0.0, absolute * extreme).sum(axis=1)
+        terms = np.where(weights == 0, 0.0, weights * corner)
+        rounding = np.where(absolute == 0, 0.0, absolute * np.abs(np.where(weights == 0, box.high, corner)))
+    sums, sizes = sums + terms[:, alone].sum(axis=1), sizes + rounding[:, alone].sum(axis=1)
     for one in rows.few:
         sums = sums + (weights[:, one.columns] @ one.values.T).max(axis=1)
+        sizes = sizes + (absolute[:, one.columns] @ np.abs(one.values.T)).max(axis=1)
     return sums, sizes
 
 

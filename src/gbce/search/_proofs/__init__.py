@@ -5,7 +5,7 @@ between columns only make that box smaller, so what holds for the box holds for 
 never a guess.
 """
 
-from gbce.proofs._proof import Proof
-from gbce.proofs._prove import prove_unattainable
+from gbce.search._proofs._proof import Proof
+from gbce.search._proofs._prove import prove_unattainable
 
 __all__ = ["Proof", "prove_unattainable"]
