@@ -35,7 +35,10 @@ _ROUNDING = 1e-14  # relative, of a sum: some hundred times the last bit
 _SLOPED_SHARE = 0.5  # of the coordinates, beyond which a point lies on a slope, not beside a step (chosen by hand)
 _LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.005])[:, None]  # of a Newton step, tried in one call; by hand
 
-_COORDINATE_STEPS = 12  # at most: nine halvings bring the first move below the last one
+# Of moves and of parts of the way to the row, so many sizes are tried in one call, each half of the one before.
+_SIZES = 0.5 ** np.arange(3)
+_SHRINK, _GROWTH = 0.5 * _SIZES[-1], 4.0  # of the largest where none gains, and of the one that does
+_COORDINATE_STEPS = 6  # at most: three times three halvings bring the first move below the last one
 _FIRST_MOVE, _LAST_MOVE = 0.5, 1e-3  # in units of the prior's spread; shorter moves are not worth a row (by hand)
 _SHORTEST_MOVE = 0.5 * _LAST_MOVE  # a move that ends nearer than this to where it began is none
 
@@ -164,6 +167,8 @@ def newton(search: Search, v: Array, f: Array, may: Array | None = None) -> tupl
         now = _slopes(search, here, potential, may[active])
         curvature.learn(active, here - last[active], now - slope[active], now, potential)
         slope[active], last[active] = now, here
+        if not search.sloped:  # piecewise constant: single features lead further
+            break
         uphill = np.where(may[active], _uphill(search, here, now), 0.0)
         trial = _points_along(search, here, uphill, curvature.step(active, uphill))
         value = search(trial)
@@ -225,26 +230,32 @@ def _points_along(search: Search, here: Array, uphill: Array, step: Array) -> Ar
 def coordinates(search: Search, v: Array, f: Array, may: Array | None = None) -> tuple[Array, Array]:
     """Descend from ``v`` ``(s, m)`` with objective ``f`` ``(s,)`` by moves of single features.
 
-    Tried are, for each feature: back to the row, a part of the way there, a move up, a move down. The part is halved
-    where it fails, which is bisection; so is the move, which doubles where it succeeds. Moves that gain are joined.
+    Tried are, for each feature: back to the row, a part of the way there, a move up, a move down, each of these in
+    several sizes at once. All become smaller where none gains, which is bisection, and larger where one does. Moves
+    that gain are joined.
     """
     v, f = v.copy(), f.copy()
-    move, part = np.full(v.shape, _FIRST_MOVE), np.ones(v.shape)
-    active = np.arange(len(v))
+    move, part = np.full(v.shape, _FIRST_MOVE), np.full(v.shape, _FIRST_MOVE)
+    active, sizes = np.arange(len(v)), _SIZES[:, None]
     for _ in range(_COORDINATE_STEPS):
-        here, size = v[active], _lengthen(search, move[active])
-        to = np.stack([np.zeros_like(here), here * (1 - part[active]), here + size, here - size], axis=1)
+        here = v[active][:, None, :]
+        size = _lengthen(search, sizes * move[active][:, None, :])
+        shorter = here * (1 - sizes * part[active][:, None, :])
+        to = np.concatenate([np.zeros_like(here), shorter, here + size, here - size], axis=1)
         to = np.clip(_round_to_steps(search, to), search.low, search.high)
-        to[:, 1:] = np.where(search.ordered, to[:, 1:], here[:, None, :])
+        to[:, 1:] = np.where(search.ordered, to[:, 1:], here)
         if may is not None:
-            to = np.where(may[active][:, None, :], to, here[:, None, :])
-        value = _try_moves(search, here, f[active], to)
+            to = np.where(may[active][:, None, :], to, here)
+        value = _try_moves(search, here[:, 0], f[active], to)
         kind, least = value.argmin(axis=1), value.min(axis=1)
         better = least < f[active][:, None]
-        part[active] *= np.where(better & (kind < 2), 1.0, 0.5)
-        move[active] *= np.where(better & (kind >= 2), 2.0, 0.5)
+        which = (kind - 1) % len(_SIZES)  # of the sizes
+        moved = better & (kind > len(_SIZES))
+        drawn = better & (kind > 0) & ~moved
+        part[active] *= np.where(drawn, np.minimum(_GROWTH * _SIZES[which], 1.0 / part[active]), _SHRINK)
+        move[active] *= np.where(moved, _GROWTH * _SIZES[which], _SHRINK)
         to = np.take_along_axis(to, kind[:, None, :], axis=1)[:, 0]
-        v[active], f[active] = _join_moves(search, here, f[active], to, least)
+        v[active], f[active] = _join_moves(search, here[:, 0], f[active], to, least)
         rough = np.maximum(move, part * np.abs(v)).max(axis=1) > _LAST_MOVE
         active = active[rough[active]]
         if len(active) == 0:
@@ -263,9 +274,9 @@ def _round_to_steps(search: Search, to: Array) -> Array:
 
 
 def _try_moves(search: Search, here: Array, f: Array, to: Array) -> Array:
-    """Objective ``(s, 4, m)`` after each move; infinite where there is none, or where its cost alone is too much."""
+    """Objective ``(s, t, m)`` after each move; infinite where there is none, or where its cost alone is too much."""
     moves = np.abs(to - here[:, None, :]) > _SHORTEST_MOVE
-    moves[:, 1] &= to[:, 1] != 0  # all of the way is the first kind
+    moves[:, 1:] &= (to[:, 1:] != 0) & (to[:, 1:] != to[:, :-1])  # all of the way, and what rounding makes the same
     start, kind, feature = np.nonzero(moves)
     goal = to[start, kind, feature]
     hopeful = search.ask_singly(search.cost, here, start, feature, goal) + search.floor < f[start]
