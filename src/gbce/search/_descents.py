@@ -10,7 +10,7 @@ that may move, ``may`` ``(s, m)`` says which.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -27,7 +27,7 @@ __all__ = ["Search", "coordinates", "has_gained", "levels", "newton"]
 _LEAST_ROUND_GAIN = 1e-4  # of a round of descents, relative above one: less is none (chosen by hand)
 _BLOCK_CELLS = 2_000_000  # numbers in points that are asked about together: 16 MB
 
-_NEWTON_STEPS = 40  # at most; a descent that stands still ends earlier (chosen by hand)
+_NEWTON_STEPS = 8  # at most; what stands still ends earlier, and what is worth it goes on in the next round (by hand)
 _LEAST_STEP_GAIN = 1e-5  # of a Newton step: a tenth of what counts in a round
 _MOST_FAILURES = 2  # Newton steps in a row that gain nothing, the second one without what was learnt
 _SLOPE, _COST_SLOPE = 1e-4, 1e-6  # differences; many models round to single precision, the cost does not
@@ -40,6 +40,7 @@ _SIZES = 0.5 ** np.arange(3)
 _SHRINK, _GROWTH = 0.5 * _SIZES[-1], 4.0  # of the largest where none gains, and of the one that does
 _COORDINATE_STEPS = 6  # at most: three times three halvings bring the first move below the last one
 _FIRST_MOVE, _LAST_MOVE = 0.5, 1e-3  # in units of the prior's spread; shorter moves are not worth a row (by hand)
+_LEAST_MOVE_GAIN = 1e-6  # of the objective: a move that gains less is none, and costs no further call
 _SHORTEST_MOVE = 0.5 * _LAST_MOVE  # a move that ends nearer than this to where it began is none
 
 
@@ -47,8 +48,8 @@ _SHORTEST_MOVE = 0.5 * _LAST_MOVE  # a move that ends nearer than this to where 
 class Search:
     """The objective, ``(..., m)`` to ``(...)`` in one model call; remembers the best point that was asked about.
 
-    It also remembers the best one that reaches the target, and whether any slope was seen: a model without one is
-    piecewise constant.
+    It also remembers the best one that reaches the target, where Newton descents ended (``settled``), and whether any
+    slope was seen: a model without one is piecewise constant.
 
     ``precision`` ``(m, m)`` is the curvature of a Gaussian prior's cost, or that of the Gaussian nearest to another
     prior; ``floor`` is what no potential falls below. ``smooth`` ``(m,)`` are real features, ``ordered`` all but
@@ -68,6 +69,7 @@ class Search:
     best: Points | None = None
     best_reached: Points | None = None
     sloped: bool = False
+    settled: Array = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, scene: Scene, posterior: GibbsPosterior, max_rows: int) -> Self:
@@ -105,6 +107,12 @@ class Search:
         least = np.inf if self.best_reached is None else self.scene.objective(self.best_reached)[0]
         if reached.min() < least:
             self.best_reached = points.take(np.array([reached.argmin()]))
+
+    def has_settled(self, f: Array) -> Array:
+        """Whether a Newton descent ended at these values ``(s,)``, or so little above that none has to begin again."""
+        gained = self.settled[:, None] - f
+        settled: Array = np.any((gained >= 0) & (gained <= _LEAST_STEP_GAIN), axis=0)
+        return settled
 
     def cost(self, v: Array) -> Array:
         """Cost ``(...)`` of ``(..., m)``, without a model call."""
@@ -153,22 +161,24 @@ def newton(search: Search, v: Array, f: Array, may: Array | None = None) -> tupl
     Slopes of the potential are differences, its curvature is learnt from their change (symmetric rank one); the
     cost's share of both is known. A start whose step fails forgets what it learnt, and gets one more try.
     """
-    if not search.smooth.any():
-        return v, f
     v, f = v.copy(), f.copy()
     s, m = v.shape
-    curvature = curvature_of(s, search.precision, _NEWTON_STEPS)
-    slope, last = np.zeros((s, m)), np.full((s, m), np.nan)
-    failures, active = np.zeros(s, dtype=int), np.arange(s)
     may = np.ones(v.shape, dtype=bool) if may is None else may
-    active = active[(may & search.smooth).any(axis=1)]
+    active = np.flatnonzero((may & search.smooth).any(axis=1) & ~search.has_settled(f))
+    curvature = curvature_of(s, search.precision, _NEWTON_STEPS)
+    slope, known = np.zeros((s, m)), np.zeros(s, dtype=bool)  # here, and whether it is known
+    before, last = np.zeros((s, m)), np.full((s, m), np.nan)  # slope where the last step began, and that place
+    failures = np.zeros(s, dtype=int)
     for _ in range(_NEWTON_STEPS if len(active) else 0):
-        here, potential = v[active], f[active] - search.cost(v[active])
-        now = _slopes(search, here, potential, may[active])
-        curvature.learn(active, here - last[active], now - slope[active], now, potential)
-        slope[active], last[active] = now, here
+        new = active[~known[active]]
+        if len(new):
+            slope[new] = _slopes(search, v[new], f[new] - search.cost(v[new]), may[new])
         if not search.sloped:  # piecewise constant: single features lead further
             break
+        here, now = v[active], slope[active]
+        learns: Array = ~np.isnan(last[active, 0])
+        curvature.learn(active, here - last[active], now - before[active], now, f[active] - search.cost(here))
+        before[active], last[active] = now, here
         uphill = np.where(may[active], _uphill(search, here, now), 0.0)
         trial = _points_along(search, here, uphill, curvature.step(active, uphill))
         value = search(trial)
@@ -177,7 +187,10 @@ def newton(search: Search, v: Array, f: Array, may: Array | None = None) -> tupl
         won: Array = gain > 0
         v[active[won]], f[active[won]] = trial[pick][won], value[pick][won]
         last[active[~won]] = np.nan
+        known[active] = ~won
         failures[active] = np.where(gain > _LEAST_STEP_GAIN, 0, failures[active] + 1)
+        failures[active[~won & ~learns]] = _MOST_FAILURES  # there is nothing to forget
+        search.settled = np.append(search.settled, f[active[failures[active] >= _MOST_FAILURES]])
         active = active[failures[active] < _MOST_FAILURES]
         if len(active) == 0:
             break
@@ -248,7 +261,7 @@ def coordinates(search: Search, v: Array, f: Array, may: Array | None = None) ->
             to = np.where(may[active][:, None, :], to, here)
         value = _try_moves(search, here[:, 0], f[active], to)
         kind, least = value.argmin(axis=1), value.min(axis=1)
-        better = least < f[active][:, None]
+        better = least < f[active][:, None] - _LEAST_MOVE_GAIN
         which = (kind - 1) % len(_SIZES)  # of the sizes
         moved = better & (kind > len(_SIZES))
         drawn = better & (kind > 0) & ~moved
@@ -289,7 +302,7 @@ def _try_moves(search: Search, here: Array, f: Array, to: Array) -> Array:
 def _join_moves(search: Search, here: Array, f: Array, to: Array, least: Array) -> tuple[Array, Array]:
     """Take the best moves together: as many, from the most gainful down, as pay."""
     s, m = here.shape
-    better, count = least < f[:, None], np.arange(m)
+    better, count = least < f[:, None] - _LEAST_MOVE_GAIN, np.arange(m)
     rank = np.argsort(np.argsort(least, axis=1, kind="stable"), axis=1)
 
     def take_best(start: Array, last: Array) -> Array:

@@ -28,7 +28,7 @@ _MAX_ROUNDS = 10  # of all descents
 _MOST_ROWS, _MOST_ROWS_PER_FEATURE = 10_000, 200  # asked in all: the sum of both
 
 _FEW_FEATURES = 8  # in more, the simplex and scattered points lead nowhere
-_SIMPLEX_STEPS = 600  # at most
+_SIMPLEX_STEPS = 40  # at most: where it has a use it shows by then, and each is a model call
 _SCATTERED = 240  # points
 _NEAREST = 0.01  # scattered points end from this part to all of the way out from the best one
 _LONGEST_RAY = 2.0  # times a draw of the prior: beyond it the region of low cost is not followed
