@@ -92,9 +92,14 @@ def truncate(law: Law, z: Array, low: Array, high: Array) -> Array:
 
     Works from whichever tail is nearer, so that nothing is lost where the other CDF is close to one.
     """
-    from_below = law.cdf(low) + ndtr(z) * (law.cdf(high) - law.cdf(low))
-    from_above = law.cdf(-high) + ndtr(-z) * (law.cdf(-low) - law.cdf(-high))
-    value = np.where(from_below <= 0.5, law.quantile(from_below), -law.quantile(from_above))
+    at_low, at_high = law.cdf(low), law.cdf(high)
+    from_below = at_low + ndtr(z) * (at_high - at_low)
+    lower = from_below <= 0.5
+    value = np.empty(from_below.shape)
+    value[lower] = law.quantile(from_below[lower])
+    z, least, most = (np.broadcast_to(one, lower.shape)[~lower] for one in (z, low, high))
+    at_low, at_high = law.cdf(-most), law.cdf(-least)
+    value[~lower] = -law.quantile(at_low + ndtr(-z) * (at_high - at_low))
     return np.clip(value, low, high)
 
 
