@@ -113,6 +113,9 @@ def untruncate(law: Law, value: Array, low: Array, high: Array) -> Array:
 
 def log_mass(law: Law, low: Array, high: Array) -> Array:
     """Log probability of ``[low, high]``, from the tail in which it can be computed accurately."""
-    mass = np.where(low > 0, law.cdf(-low) - law.cdf(-high), law.cdf(high) - law.cdf(low))
+    low, high = np.broadcast_arrays(low, high)
+    upper = low > 0
+    one, other = np.where(upper, -high, low), np.where(upper, -low, high)  # mirrored, where that is the nearer tail
+    mass = law.cdf(other) - law.cdf(one)
     with np.errstate(divide="ignore", invalid="ignore"):  # a mass that rounding makes negative has no logarithm: NaN
         return np.log(mass)

@@ -86,18 +86,32 @@ class Search:
         return cls(scene, posterior, unit, low, high, precision, smooth, ordered, floor, max_rows)
 
     def __call__(self, v: Array) -> Array:
+        return self.with_cost(v)[..., 0]
+
+    def with_cost(self, v: Array) -> Array:
+        """Objective and cost ``(..., 2)`` of ``(..., m)``."""
+        return self.where_hopeful(v, np.inf)
+
+    def where_hopeful(self, v: Array, most: Array | float) -> Array:
+        """Objective and cost ``(..., 2)``; not asked about, and infinite, where cost and floor are ``most`` or more."""
         x = self._place(v)
-        if len(x) == 0:
-            return np.zeros(v.shape[:-1])
-        self._require_rows(len(x))
+        cost = self.posterior.prior.cost(x)
+        asked = np.flatnonzero(cost + self.floor < np.broadcast_to(most, v.shape[:-1]).ravel())
+        value = np.full(len(x), np.inf)
+        if len(asked):
+            value[asked] = self._evaluate(x[asked], cost[asked])
+        return np.column_stack([value, cost]).reshape(*v.shape[:-1], 2)
+
+    def _evaluate(self, x: Array, cost: Array) -> Array:
+        self.require_rows(len(x))
         self.rows_left -= len(x)
         said = self.posterior.evaluate(x)
         # nobody reads the latent coordinates and the correction of a decision
         unread = np.zeros((len(x), len(self.unit)))
-        points = Points(unread, x, *said, cost=self.posterior.prior.cost(x), log_correction=unread[:, 0])
+        points = Points(unread, x, *said, cost=cost, log_correction=unread[:, 0])
         value = self.scene.objective(points)
         self.remember(points, value)
-        return value.reshape(v.shape[:-1])
+        return value
 
     def remember(self, points: Points, value: Array) -> None:
         """Keep the best of points that were asked about, and of those that reach the target."""
@@ -118,25 +132,13 @@ class Search:
         """Cost ``(...)`` of ``(..., m)``, without a model call."""
         return self.posterior.prior.cost(self._place(v)).reshape(v.shape[:-1])
 
-    def ask_singly(self, ask: Callable[[Array], Array], here: Array, start: Array, feature: Array, to: Array) -> Array:
-        """Ask about points ``(n, m)``: those of ``here`` at ``start``, each with one ``feature`` set ``to`` a value."""
-
-        def change_one(start: Array, feature: Array, to: Array) -> Array:
-            trial = here[start]
-            trial[np.arange(len(trial)), feature] = to
-            return trial
-
-        return self.ask_in_blocks(ask, change_one, start, feature, to)
-
-    def ask_in_blocks(self, ask: Callable[[Array], Array], points: Callable[..., Array], *given: Array) -> Array:
-        """Ask about ``points(*given)``, in blocks: with many features all of them at once would not fit into memory."""
+    def in_blocks(self, ask: Callable[..., Array], *given: Array) -> Array:
+        """Return ``ask(*given)``, in blocks: with many features all points at once would not fit into memory."""
         n, size = len(given[0]), max(1, _BLOCK_CELLS // len(self.unit))
-        if ask is self:
-            self._require_rows(n)
-        parts = [ask(points(*(one[i : i + size] for one in given))) for i in range(0, max(n, 1), size)]
-        return np.concatenate(parts)
+        return np.concatenate([ask(*(one[i : i + size] for one in given)) for i in range(0, max(n, 1), size)])
 
-    def _require_rows(self, n: int) -> None:
+    def require_rows(self, n: int) -> None:
+        """Refuse more rows than are left, before points are made of them."""
         if n > self.rows_left:
             raise BudgetSpentError(f"{n:,} more model rows are not within the limit of a mode")
 
@@ -145,6 +147,13 @@ class Search:
         x = np.tile(self.scene.x0, (len(flat), 1))
         x[:, self.scene.free] += flat * self.unit
         return self.scene.space.project(x, self.scene.x0)
+
+
+def _change_one(here: Array, start: Array, feature: Array, to: Array) -> Array:
+    """Return points ``(n, m)``: those of ``here`` at ``start``, each with one ``feature`` set ``to`` a value."""
+    trial = here[start]
+    trial[np.arange(len(trial)), feature] = to
+    return trial
 
 
 def has_gained(before: Array, now: Array) -> Array:
@@ -203,7 +212,9 @@ def _slopes(search: Search, here: Array, potential: Array, may: Array) -> Array:
     h = np.where(here + _SLOPE > search.high, -_SLOPE, _SLOPE)[start, feature]
     to = here[start, feature] + h
     slope = np.zeros(here.shape)
-    value, cost = (search.ask_singly(ask, here, start, feature, to) for ask in (search, search.cost))
+    search.require_rows(len(start))
+    both = search.in_blocks(lambda *those: search.with_cost(_change_one(here, *those)), start, feature, to)
+    value, cost = both.T
     with np.errstate(invalid="ignore", over="ignore"):  # infinite here or there, or as good as that
         found = (value - cost - potential[start]) / h
     # what a sum of potential and cost leaves of itself by rounding is no slope
@@ -219,7 +230,10 @@ def _uphill(search: Search, here: Array, slope: Array) -> Array:
     cost, (start, feature) = search.cost(here)[:, None], np.indices(here.shape).reshape(2, -1)
 
     def aside(h: float) -> Array:
-        return search.ask_singly(search.cost, here, start, feature, here.ravel() + h).reshape(here.shape)
+        there = search.in_blocks(
+            lambda *those: search.cost(_change_one(here, *those)), start, feature, here.ravel() + h
+        )
+        return there.reshape(here.shape)
 
     to_right = slope + (aside(_COST_SLOPE) - cost) / _COST_SLOPE
     to_left = slope + (cost - aside(-_COST_SLOPE)) / _COST_SLOPE
@@ -292,10 +306,12 @@ def _try_moves(search: Search, here: Array, f: Array, to: Array) -> Array:
     moves[:, 1:] &= (to[:, 1:] != 0) & (to[:, 1:] != to[:, :-1])  # all of the way, and what rounding makes the same
     start, kind, feature = np.nonzero(moves)
     goal = to[start, kind, feature]
-    hopeful = search.ask_singly(search.cost, here, start, feature, goal) + search.floor < f[start]
+
+    def ask(start: Array, feature: Array, goal: Array) -> Array:
+        return search.where_hopeful(_change_one(here, start, feature, goal), f[start])[:, 0]
+
     value = np.full(to.shape, np.inf)
-    start, kind, feature, goal = start[hopeful], kind[hopeful], feature[hopeful], goal[hopeful]
-    value[start, kind, feature] = search.ask_singly(search, here, start, feature, goal)
+    value[start, kind, feature] = search.in_blocks(ask, start, feature, goal)
     return value
 
 
@@ -311,7 +327,8 @@ def _join_moves(search: Search, here: Array, f: Array, to: Array, least: Array) 
     value = np.full((s, m), np.inf)
     value[:, 0] = least.min(axis=1)
     several = np.nonzero((count > 0) & (count < better.sum(axis=1)[:, None]))
-    value[several] = search.ask_in_blocks(search, take_best, *several)
+    search.require_rows(len(several[0]))
+    value[several] = search.in_blocks(lambda *those: search(take_best(*those)), *several)
     pick = (np.arange(s), value.argmin(axis=1))
     won = value[pick] < f
     return np.where(won[:, None], take_best(*pick), here), np.where(won, value[pick], f)
@@ -330,13 +347,11 @@ def levels(search: Search, v: Array, f: Array, may: Array | None = None) -> tupl
         trial = np.repeat(v[active][:, None, :], len(options), axis=1)
         for i, (j, code) in enumerate(options):
             trial[:, i, j] = code
-        hopeful = (search.cost(trial) + search.floor < f[active][:, None]) & (trial != v[active][:, None, :]).any(
-            axis=2
-        )
+        moves = (trial != v[active][:, None, :]).any(axis=2)
         if may is not None:
-            hopeful &= may[active][:, [j for j, _ in options]]
-        value = np.full(hopeful.shape, np.inf)
-        value[hopeful] = search(trial[hopeful])
+            moves &= may[active][:, [j for j, _ in options]]
+        value = np.full(moves.shape, np.inf)
+        value[moves] = search.where_hopeful(trial[moves], f[active[np.nonzero(moves)[0]]])[:, 0]
         pick = value.argmin(axis=1)
         least = value[np.arange(len(active)), pick]
         won: Array = least < f[active]

@@ -64,10 +64,10 @@ class Limits(NamedTuple):
         return np.where(fixed, x0, low), np.where(fixed, x0, high)
 
 
-# Shares of a move of which the first that is admissible is taken; the last is the start itself. Chosen by hand: steps of
-# 5% lose at most that much of a move. So many points are checked at once: a check has a cost, however few they are.
+# Shares of a move of which the first that is admissible is taken; the last is the start itself. Chosen by hand: steps
+# of 5% lose at most that much of a move. So many points are checked at once: a check has a cost, however few they are.
 _SHARES_OF_MOVE = np.concatenate([np.linspace(0.95, 0.05, 19), [0.02, 0.0]])
-_MOST_CHECKED = 20_000
+_MOST_CHECKED = 2_000
 _LEVELS_STAY = 0.5  # share of a move down to which levels stay changed; a convention: half-way, the nearer end
 
 
