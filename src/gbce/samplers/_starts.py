@@ -48,7 +48,7 @@ class Starts:
     known: Points | None = field(init=False, default=None)
     plain: list[Points] = field(init=False, default_factory=list)
     _row: Points = field(init=False)
-    _end_of_walk: Points = field(init=False)
+    _end_of_walk: Points | None = field(init=False, default=None)
     _groups: list[Array] = field(init=False)
     _queue: Array = field(init=False)
     _each: int = field(init=False)
@@ -72,10 +72,12 @@ class Starts:
         searches = [self._search_from(some) for some in starts]
         return run_together(posterior, searches, rows)
 
-    def search(self, extra: Points) -> Sites:
+    def search(self, extra: Points | None = None) -> Sites:
         """Search from starts that no earlier search had, and from ``extra`` points if there are any."""
+        if self._end_of_walk is None:
+            self._end_of_walk = walk_out(self.posterior, self._row, self.memory)
         starts = self._begin()(self.posterior)
-        return self._search_from(Points.join([starts, extra]))(self.posterior)
+        return self._search_from(starts if extra is None else Points.join([starts, extra]))(self.posterior)
 
     def _begin(self) -> Callable[[GibbsPosterior], Points]:
         """Return what finds starts that no earlier search had: one model call."""
@@ -94,6 +96,7 @@ class Starts:
 
     def _search_from(self, starts: Points) -> Callable[[GibbsPosterior], Sites]:
         """Return a search from these starts and from where the walk ended."""
+        assert self._end_of_walk is not None
         rng, donors = fork(self.rng), np.concatenate(self._groups) if self._groups else None
         starts = Points.join([starts, self._end_of_walk])
         return lambda posterior: find_sites(posterior, rng, starts, self.memory, donors)

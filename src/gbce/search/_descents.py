@@ -38,7 +38,7 @@ _LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.005])[:, None]  # of a New
 # Of moves and of parts of the way to the row, so many sizes are tried in one call, each half of the one before.
 _SIZES = 0.5 ** np.arange(3)
 _SHRINK, _GROWTH = 0.5 * _SIZES[-1], 4.0  # of the largest where none gains, and of the one that does
-_COORDINATE_STEPS = 6  # at most: three times three halvings bring the first move below the last one
+_COORDINATE_STEPS = 8  # at most: three bring the first move below the last one, the others are for moves that gain
 _FIRST_MOVE, _LAST_MOVE = 0.5, 1e-3  # in units of the prior's spread; shorter moves are not worth a row (by hand)
 _LEAST_MOVE_GAIN = 1e-6  # of the objective: a move that gains less is none, and costs no further call
 _SHORTEST_MOVE = 0.5 * _LAST_MOVE  # a move that ends nearer than this to where it began is none
@@ -182,8 +182,10 @@ def newton(search: Search, v: Array, f: Array, may: Array | None = None) -> tupl
         new = active[~known[active]]
         if len(new):
             slope[new] = _slopes(search, v[new], f[new] - search.cost(v[new]), may[new])
-        if not search.sloped:  # piecewise constant: single features lead further
-            break
+        if not search.sloped:  # where the model is piecewise constant, single features lead further
+            active = active[(slope[active] != 0).any(axis=1)]
+            if len(active) == 0:
+                break
         here, now = v[active], slope[active]
         learns: Array = ~np.isnan(last[active, 0])
         curvature.learn(active, here - last[active], now - before[active], now, f[active] - search.cost(here))
