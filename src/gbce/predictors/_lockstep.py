@@ -13,6 +13,7 @@ import contextvars
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,13 +28,12 @@ T = TypeVar("T")
 Ask = Callable[[Array], Any]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Turn:
-    """How far one task is: what it asks, what it was told, and how it ended."""
+    """How far one task is: what it asks, where it waits for what it is told, and how it ended."""
 
-    go: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     question: tuple[Ask, Array] | None = None
-    answer: Any = None
+    told: SimpleQueue[Any] = field(default_factory=SimpleQueue)
     ended: bool = False
     result: Any = None
     error: BaseException | None = None
@@ -47,8 +47,8 @@ class Lockstep:
         self.n_calls = 0
         self.n_rows = 0
         self._stopped = False
-        self._back = threading.Semaphore(0)
         self._turns: list[_Turn] = []
+        self._paused: SimpleQueue[_Turn] = SimpleQueue()
         self._meters: dict[Ask, Meter] = {}
 
     def share(self, predictor: Predictor, number: int) -> Predictor:
@@ -76,7 +76,7 @@ class Lockstep:
         except BaseException:  # Ctrl-C: nobody goes on asking a model behind the user's back
             self._stopped = True
             for turn in self._turns:
-                turn.go.release()
+                turn.told.put(None)
             raise
         for turn in self._turns:
             if turn.error is not None:
@@ -87,9 +87,8 @@ class Lockstep:
         """Put the question of task ``number`` and wait for the answer."""
         turn = self._turns[number]
         turn.question = (function, x)
-        self._back.release()
-        self._wait(turn)
-        answer, turn.answer = turn.answer, None
+        self._paused.put(turn)
+        answer = self._wait(turn)
         if isinstance(answer, BaseException):
             raise answer
         return answer
@@ -102,45 +101,52 @@ class Lockstep:
             turn.error = error
         finally:
             turn.ended = True
-            self._back.release()
+            self._paused.put(turn)
 
-    def _wait(self, turn: _Turn) -> None:
-        turn.go.acquire()
+    def _wait(self, turn: _Turn) -> Any:
+        told = None if self._stopped else turn.told.get()
         if self._stopped:
             raise InterruptedError("stopped while waiting for an answer")
+        return told
 
     def _take_turns(self) -> None:
         """Let every task run until it asks or ends, answer all questions, and so on until all have ended."""
-        while running := [turn for turn in self._turns if not turn.ended]:
-            for turn in running:
-                turn.go.release()
-                self._back.acquire()
-            self._answer_all([turn for turn in running if not turn.ended])
+        answers: dict[_Turn, Any] = dict.fromkeys(self._turns)
+        while answers:
+            for turn, answer in answers.items():
+                turn.told.put(answer)
+                self._paused.get()
+            answers = self._answer_all([turn for turn in answers if not turn.ended])
 
-    def _answer_all(self, waiting: Sequence[_Turn]) -> None:
-        asked: dict[Ask, list[tuple[_Turn, Array]]] = {}
+    def _answer_all(self, waiting: Sequence[_Turn]) -> dict[_Turn, Any]:
+        """Return what each task is told, in their order."""
+        asked: dict[Ask, dict[_Turn, Array]] = {}
         for turn in waiting:
             assert turn.question is not None
             function, x = turn.question
-            asked.setdefault(function, []).append((turn, x))
+            asked.setdefault(function, {})[turn] = x
+        answers: dict[_Turn, Any] = {}
         for function, questions in asked.items():
-            self._answer(function, questions)
+            answers |= self._answer(function, questions)
+        return {turn: answers[turn] for turn in waiting}
 
-    def _answer(self, function: Ask, questions: Sequence[tuple[_Turn, Array]]) -> None:
+    def _answer(self, function: Ask, questions: dict[_Turn, Array]) -> dict[_Turn, Any]:
+        answers: dict[_Turn, Any] = {}
         try:
-            answer = self._in_batches(function, np.concatenate([x for _, x in questions]))
+            answer = self._in_batches(function, np.concatenate(list(questions.values())))
         except Exception:
             # one task's trouble is not the others': ask again one by one, and let each hear its own
-            for turn, x in questions:
+            for turn, x in questions.items():
                 try:
-                    turn.answer = self._in_batches(function, x)
+                    answers[turn] = self._in_batches(function, x)
                 except Exception as error:
-                    turn.answer = error
-            return
+                    answers[turn] = error
+            return answers
         start = 0
-        for turn, x in questions:
-            turn.answer = answer[start : start + len(x)]
+        for turn, x in questions.items():
+            answers[turn] = answer[start : start + len(x)]
             start += len(x)
+        return answers
 
     def _in_batches(self, function: Ask, x: Array) -> Array:
         parts: list[Array] = []
