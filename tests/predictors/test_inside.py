@@ -160,4 +160,6 @@ def test_categories_that_only_the_model_can_read_give_no_columns():
     frame = mixed()[["a", "size"]]
     model = lightgbm.LGBMRegressor(n_estimators=3, verbose=-1).fit(frame, (frame["size"] == "m") * 3.0 + Y)
     inside = look_inside(model, gbce.Space.infer(frame))
-    assert inside is None or pytest.raises(TypeError, inside.columns, gbce.Space.infer(frame).encode(frame))
+    if inside is not None:
+        with pytest.raises(TypeError):
+            inside.columns(gbce.Space.infer(frame).encode(frame))

@@ -5,7 +5,7 @@ from gbce.search._nearing import Around
 from gbce.search._nelder_mead import nelder_mead
 from gbce.search._polish import polish_mode
 from gbce.search._proofs import Proof, prove_unattainable
-from gbce.search._sites import Memory, Sites, find_sites, height_of, walk_out
+from gbce.search._sites import Memory, Sites, find_sites, height_of, rows_for_search, walk_out
 from gbce.search._sparsity import sparsity_path
 from gbce.search._steps import StepsFromRow
 from gbce.search._values import values_to_try
@@ -26,6 +26,7 @@ __all__ = [
     "nelder_mead",
     "polish_mode",
     "prove_unattainable",
+    "rows_for_search",
     "sparsity_path",
     "values_to_try",
     "walk",
