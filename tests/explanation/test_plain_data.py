@@ -1,7 +1,6 @@
 """Explanations and tables as plain data: strict JSON that says what the tables say, whatever the columns are."""
 
 import json
-from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
@@ -108,24 +107,11 @@ def test_an_infinite_loss_is_null():
     assert found["row"]["said"][0]["loss"] is None
 
 
-@dataclass(frozen=True, eq=False)
-class Answered(gbce.Explanation):
-    """An explanation with an answer that has plain data of its own."""
-
-    @property
-    def answer(self):
-        return self
-
-    def to_dict(self, **options):
-        return {"cost": np.float64(2.0), "when": pd.Timestamp("2024-01-01")}
-
-
 def test_an_answer_is_part_of_it():
-    from gbce.explanation._plain import as_dict
-
     explanation = explain()
-    answered = Answered(**{name: getattr(explanation, name) for name in gbce.Explanation.__dataclass_fields__})
-    assert as_dict(answered)["answer"] == {"cost": 2.0, "when": "2024-01-01T00:00:00"}
+    assert explanation.to_dict()["answer"]["sentence"] == explanation.answer.sentence
+    assert set(explanation.to_dict()["answer"]) == set(explanation.answer.to_dict())
+    assert explain(policy=None).to_dict()["answer"] is None
 
 
 def test_a_path_gets_the_file_and_keeps_the_old_one_where_it_fails(tmp_path):
@@ -163,4 +149,5 @@ def test_a_table_is_plain_with_rows_of_the_same_label_and_rows_that_failed(tmp_p
     assert [line["row"] for line in found["counterfactuals"]] == [["r", 1], 2, None]
     assert found["distribution"][1]["success_probability"] is None
     assert found["pointwise"][0]["rule"] == "MAP"
+    assert [line["sentence"] for line in found["answers"]] == table.answers["sentence"].tolist()
     assert len(found["changes"]) == len(table.changes())
