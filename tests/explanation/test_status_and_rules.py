@@ -89,7 +89,10 @@ def test_tables_of_many_rows_hold_plain_words():
     assert table.diagnostics["sampling"].tolist() == ["trustworthy"] * 2
     for name in ("status", "sampling"):
         assert {type(word) for word in table.diagnostics[name]} == {str}
-    assert table.summary().splitlines()[:2] == ["2 rows: 1 attainable, 1 already reached", "sampling: 2 trustworthy"]
+    first, answers, sampling = table.summary().splitlines()[:3]
+    assert first == "2 rows: 1 attainable, 1 already reached"
+    assert answers == "answers: 1 reliable, 1 nothing to change; columns to change in the median: 1"
+    assert sampling == "sampling: 2 trustworthy"
 
 
 def test_a_row_that_failed_has_the_word_for_it():

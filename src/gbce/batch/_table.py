@@ -238,10 +238,10 @@ class ExplanationTable:
             f"sampling: {trust or 'none'}",
             f"cost: {self.n_model_calls:,} model calls, {self.n_model_rows:,} rows",
         ]
-        kinds = self.answers["kind"][self.answers["kind"] != ""]
-        if len(kinds):
-            changed = self.answers.loc[kinds.index, "n_changes"].median()
-            listed = ", ".join(f"{n} {name}" for name, n in kinds.value_counts().items())
+        answered = self.answers[self.answers["kind"] != ""]
+        if len(answered):
+            changed = answered["n_changes"].median()
+            listed = ", ".join(self._count_words(answered["kind"]))
             text.insert(1, f"answers: {listed}; columns to change in the median: {changed:g}")
         if len(self.errors):
             text.append(self.error_sentence())

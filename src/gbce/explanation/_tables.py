@@ -21,8 +21,8 @@ def point_table(space: Space, x: Array, labels: Sequence[str]) -> pd.DataFrame:
 
 
 def choice_table(space: Space, choice: Choice, rule: Rule) -> pd.DataFrame:
-    """Return what a rule chose in the user's columns, without what only stands beside its answer."""
-    answers = [i for i, beside in enumerate(choice.beside) if not beside]
+    """Return what a rule chose in the user's columns, without a path over the number of changes beside its answer."""
+    answers = [i for i, beside in enumerate(choice.beside) if not (beside and rule.has_path)]
     labels = choice.labels(rule.label)
     return point_table(space, choice.x[answers], [labels[i] for i in answers])
 

@@ -100,13 +100,14 @@ def _choose_styles(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
             variants.append(family)
         which = variants.index(family)
         marker = marker if which == 0 else _VARIANTS[(which - 1) % len(_VARIANTS)]
-        styles.append({"color": colour, "marker": marker})
+        styles.append({"color": colour, "marker": "." if decision.beside else marker})
     return styles
 
 
 def _legend_entry(decision: Decision) -> str:
-    """Return the legend's entry, which the points of one set share."""
-    return decision.label if decision.rule is None else decision.rule.label
+    """Return the legend's entry: the points of one set share one, and so do those beside a rule's answer."""
+    label = decision.label if decision.rule is None else decision.rule.label
+    return f"{label}, alternatives" if decision.beside else label
 
 
 def literal_text(text: str) -> str:
