@@ -144,7 +144,8 @@ def test_several_rows_with_own_rules_are_kept_and_resumed(explainer, tmp_path):
     options = {"rules": rules, "seed": 0, "progress": False}
     whole = explainer.explain_many(DATA[:3], WISH, **options)
     assert not len(whole.errors)
-    assert set(whole.pointwise.index.get_level_values("rule")) >= {"Cheapest", "Trio", "Trio(named=False) 3", "Bare", "Halfway"}
+    shown = {"Cheapest", "Trio", "Trio(named=False) 3", "Bare", "Halfway"}
+    assert set(whole.pointwise.index.get_level_values("rule")) >= shown
     stored = explainer.explain_many(DATA[:3], WISH, store=tmp_path / "s", **options)
     (tmp_path / "s" / "row-000001.gbce").unlink()
     resumed = explainer.explain_many(DATA[:3], WISH, store=tmp_path / "s", **options)

@@ -25,8 +25,12 @@ _KEPT_SIZES = np.unique(np.geomspace(1, 1_000, 24).round().astype(int))  # numbe
 _ALL_SINGLY = 12  # changes that are each given back alone
 # Parts of the way from the row, or from what is not enough, to a value that reaches: at first mostly near to it, then
 # evenly. Of points with many changes, which are closed in on by slopes and all together, fewer.
-_FIRST, _NEXT = np.array([0.0, 0.5, 0.75, 0.88, 0.94, 0.97, 0.985, 0.995]), np.linspace(0.0, 1.0, 9)[1:-1]
-_FEW_FIRST, _FEW_NEXT = np.array([0.0, 0.5, 0.9]), np.array([0.3, 0.6])
+_PARTS = {  # by whether it is the first time, and whether they are to be few
+    (True, False): np.array([0.0, 0.5, 0.75, 0.88, 0.94, 0.97, 0.985, 0.995]),
+    (False, False): np.linspace(0.0, 1.0, 9)[1:-1],
+    (True, True): np.array([0.0, 0.5, 0.9]),
+    (False, True): np.array([0.3, 0.6]),
+}
 _MANY_CHANGES = 6
 _VALUES_EACH_WAY = 5  # that one more change is given, on each side of the row
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)  # multiples of it, without their whole parts, are spread evenly
@@ -269,10 +273,8 @@ class Around:
         """
         d, dense = len(self.x0), self.changed(x).sum(axis=1) > (1 if sloped else _MANY_CHANGES)
         parent, feature = np.nonzero(open_enough)
-        parts = [
-            (_FEW_FIRST if dense[i] and j < d else _FIRST) if low[i, j] == 0 else _FEW_NEXT if dense[i] and j < d else _NEXT
-            for i, j in zip(parent.tolist(), feature.tolist(), strict=True)
-        ]
+        first, few = low[parent, feature] == 0, dense[parent] & (feature < d)
+        parts = [_PARTS[one, other] for one, other in zip(first.tolist(), few.tolist(), strict=True)]
         times = [len(some) for some in parts]
         parent, feature = np.repeat(parent, times), np.repeat(feature, times)
         rest = np.concatenate([*parts, np.zeros(0)])
