@@ -110,16 +110,16 @@ def test_the_other_points_of_a_sparsity_path_are_not_drawn(rule, tmp_path):
             assert {colour for colour, _ in drawn(ax)[rule.label]} == {RED}
 
 
-def test_somebodys_own_points_beside_an_answer_are_not_drawn_either():
+def test_somebodys_own_points_beside_an_answer_are_alternatives_too():
     explanation = explained(Titled("Own [1]", n=3, names=("", "(b)", "with 3 changes")))
     assert [decision.label for decision in explanation.decisions] == [
         "Own [1]",
         "Own [1] (b)",
         "Own [1] with 3 changes",
     ]
-    assert list(drawn(explanation.plot.posterior())) == ["Own [1]"]
-    assert explanation.counterfactuals.index.tolist() == explanation.pointwise.index.tolist() == ["Own [1]"]
-    assert set(explanation.changes()["rule"]) == {"Own [1]"}
+    styles = _choose_styles(explanation.decisions)
+    assert [style["marker"] for style in styles] == ["o", ".", "."]
+    assert legend(explanation.plot.posterior())[-2:] == ["Own [1]", "Own [1], alternatives"]
 
 
 def test_a_loaded_picture_is_the_same(tmp_path):

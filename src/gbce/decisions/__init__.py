@@ -18,6 +18,7 @@ from gbce.decisions._direct import DirectOpt
 from gbce.decisions._mode import MAP
 from gbce.decisions._nearest import Nearest, nearest_sites
 from gbce.decisions._paper import paper_rules
+from gbce.decisions._reliable import Reliable, refit_shares
 from gbce.decisions._sets import DiverseSet, RandomDraw
 from gbce.draws import Scene
 
@@ -35,6 +36,7 @@ __all__ = [
     "ModelNeededError",
     "Nearest",
     "RandomDraw",
+    "Reliable",
     "Rule",
     "Scene",
     "answers_among",
@@ -45,6 +47,7 @@ __all__ = [
     "evaluate_points",
     "nearest_sites",
     "paper_rules",
+    "refit_shares",
     "require_rule",
     "require_rules",
     "stack_points",

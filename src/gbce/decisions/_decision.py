@@ -59,10 +59,17 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.x)
 
+    @property
+    def on_path(self) -> list[bool]:
+        """Which are on a path over the number of changes, beside its answer."""
+        return [
+            beside and rule is not None and rule.has_path for beside, rule in zip(self.beside, self.rules, strict=True)
+        ]
+
 
 def answers_among(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
-    """Return the decisions that are a rule's answer; those that only stand beside one are left out."""
-    return tuple(decision for decision in decisions if not decision.beside)
+    """Return the decisions that tables show: all but those on a path over the number of changes, beside its answer."""
+    return tuple(one for one in decisions if not (one.beside and one.rule is not None and one.rule.has_path))
 
 
 def stack_points(decisions: Sequence[Decision], d: int) -> Array:

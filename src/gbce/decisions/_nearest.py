@@ -89,6 +89,11 @@ class Nearest(Rule):
         Reaching(target, self.margin).require(self)
 
     @property
+    def has_path(self) -> bool:
+        """True: the cheapest points for each number of changes stand beside its answer."""
+        return True
+
+    @property
     def priced_by(self) -> str:
         """The distance that prices points: ties between numbers of changes go by the sum of changes."""
         return "l2" if self.distance == "l2" else "l1"

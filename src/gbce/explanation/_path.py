@@ -50,8 +50,8 @@ def path_table(space: Space, x0: Array, free: Array, decisions: Sequence[Decisio
 
 def _steps(decisions: Sequence[Decision]) -> list[Decision]:
     """Return the decisions of the first Nearest, or of the first rule that seeks the mode; none if there is neither."""
-    for has_path in (lambda rule: isinstance(rule, Nearest), lambda rule: rule.seeks_mode):
-        rule = next((one.rule for one in decisions if one.rule is not None and has_path(one.rule)), None)
+    for is_it in (lambda rule: isinstance(rule, Nearest), lambda rule: rule.has_path):
+        rule = next((one.rule for one in decisions if one.rule is not None and is_it(one.rule)), None)
         if rule is not None:
             return [one for one in decisions if one.rule is rule]
     return []
