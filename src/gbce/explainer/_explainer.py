@@ -1,6 +1,6 @@
 """The one call: from a fitted model and a row to an explanation. Assembly only; the mathematics lives elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -31,6 +31,7 @@ from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
 from gbce.explainer._answering import apply_policy, judge_answer
 from gbce.explainer._assumed import AssumedPrior, assume_prior
+from gbce.explainer._given import explain_given
 from gbce.explainer._notes import (
     budget_note,
     calibration_note,
@@ -41,13 +42,14 @@ from gbce.explainer._notes import (
 )
 from gbce.explainer._provenance import ADVICE, require_own
 from gbce.explainer._reach import seek_reach
-from gbce.explanation import Explanation, choice_table, require_explanation
+from gbce.explanation import Event, Explanation, choice_table, exclude_row, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
 from gbce.samplers import MANY_MODELS, SMC, sample_jointly
-from gbce.space import Space
+from gbce.space import Space, restate
 from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
+from gbce.targets import as_target
 
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
@@ -167,9 +169,9 @@ class Explainer:
     def explain(
         self,
         row: Any,
-        target: Target,
+        target: Target | Any,
         *,
-        rules: Sequence[Rule] | Rule | None = None,
+        rules: Sequence[Rule | str] | Rule | str | None = None,
         seed: Any = None,
         max_model_rows: int | None = None,
         time_budget: float | None = None,
@@ -180,9 +182,9 @@ class Explainer:
         ----------
         row : Series, mapping, one-row DataFrame or array of shape (d,)
             The row, x_b; a frame may be of any library, whatever the data are.
-        target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss
-            What is wanted of the model's output, y*.
-        rules : Rule or sequence of Rule, optional
+        target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss; or a class label of the model
+            What is wanted of the model's output, y*; ``"good"`` is short for ``Class("good")``.
+        rules : Rule or name of one, or a sequence of them, optional
             Which decisions to take; Nearest, ChanceConstrained, CVaR and MAP when left out.
         seed : int, Generator or SeedSequence, optional
             The same seed gives the same bits.
@@ -216,9 +218,9 @@ class Explainer:
     def explain_many(
         self,
         rows: Any,
-        target: Target,
+        target: Target | Any,
         *,
-        rules: Sequence[Rule] | Rule | None = None,
+        rules: Sequence[Rule | str] | Rule | str | None = None,
         seed: Any = None,
         n_jobs: int | None = None,
         progress: bool = True,
@@ -228,6 +230,7 @@ class Explainer:
         total_model_rows: int | None = None,
         total_time: float | None = None,
         on_error: Literal["record", "raise"] = "record",
+        keep_pool: bool = False,
     ) -> "ExplanationTable":
         """Explain many rows; rows share model calls, and a run that is killed can be resumed.
 
@@ -259,6 +262,10 @@ class Explainer:
             ``diagnostics`` with the status "failed" and its error, and a warning in the end, while the others go on;
             or the end of the run, with an error that names the row. Such a row is not kept in a ``store``, so that it
             is tried again. Rows that do not fit the table are refused before anything is asked.
+        keep_pool : bool
+            Whether the files of a store keep every evaluated point, see :meth:`gbce.Explanation.save`. Without them,
+            they are four to six times smaller, and tables, pictures, decisions and draws are the same. Rows that
+            are in a store already stay as they are.
 
         Returns
         -------
@@ -290,6 +297,7 @@ class Explainer:
             total_model_rows=total_model_rows,
             total_time=total_time,
             on_error=on_error,
+            keep_pool=keep_pool,
         )
 
     survival = explainer_survival
@@ -299,7 +307,7 @@ class Explainer:
     def decide(
         self,
         explanation: Explanation,
-        rule: Rule,
+        rule: Rule | str,
         *,
         max_model_rows: int | None = None,
         time_budget: float | None = None,
@@ -310,8 +318,8 @@ class Explainer:
         ----------
         explanation : Explanation
             Of this explainer.
-        rule : Rule
-            Such as ``gbce.CVaR(0.95)``.
+        rule : Rule or str
+            Such as ``gbce.CVaR(0.95)`` or ``"CVaR"``.
         max_model_rows, time_budget : optional
             What may be spent, as in :meth:`explain`.
 
@@ -325,7 +333,7 @@ class Explainer:
         BudgetSpentError
             If the budget does not allow what the rule asks the model.
         """
-        require_rule(rule)
+        rule = require_rule(rule)
         posterior = self.own_posterior(explanation, budget_of(max_model_rows, time_budget))
         choice = apply_rule(rule, explanation.query, explanation.draws, posterior)
         return choice_table(self.space, choice, rule)
@@ -366,18 +374,74 @@ class Explainer:
         decisions = evaluate_points(explanation.query, posterior, labels, x, self._neighbours)
         return replace(explanation, decisions=decisions).pointwise
 
+    def given(
+        self,
+        explanation: Explanation,
+        *,
+        keep: Iterable[str] | str = (),
+        at_least: Mapping[str, Any] | None = None,
+        at_most: Mapping[str, Any] | None = None,
+        between: Mapping[str, tuple[Any, Any]] | None = None,
+        exactly: Mapping[str, Any] | None = None,
+        seed: Any = None,
+        max_model_rows: int | None = None,
+        time_budget: float | None = None,
+    ) -> Explanation:
+        """Explain the row of an explanation again, given that columns stay or lie in a range.
+
+        It is the posterior of :meth:`gbce.Explanation.given`, which answers from the draws where they carry it; here
+        the models are asked anew. Row, target, rules and eta are those of the explanation.
+
+        Parameters
+        ----------
+        explanation : Explanation
+            Of this explainer.
+        keep, at_least, at_most, between, exactly : optional
+            What is to hold, as in :meth:`gbce.Explanation.given`.
+        seed : int, Generator or SeedSequence, optional
+            The explanation's own when left out.
+        max_model_rows, time_budget : optional
+            What may be spent, as in :meth:`explain`.
+
+        Returns
+        -------
+        Explanation
+            A new run. A rule whose point does not meet the conditions, because the row itself does not, is left out.
+
+        Raises
+        ------
+        ValueError
+            For conditions that nothing meets, and an explanation of other models.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(60, 2))
+        >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(2))
+        >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(1, scale=1), rules=[gbce.MAP()], seed=0)
+        >>> explainer.given(explanation, keep=["x1"]).counterfactuals["x1"].tolist()
+        [0.0]
+        """
+        event = Event(keep, at_least, at_most, between, exactly)
+        return explain_given(self, explanation, event, seed, budget_of(max_model_rows, time_budget))
+
     # --- the steps for one row, for the rooms that build on them -------------------------------------------
 
     def listed_rules(self, rules: Any) -> tuple[Rule, ...]:
         """Return rules as a tuple, the default ones for ``None``, or say what is wrong with them."""
         return require_rules(_DEFAULT_RULES if rules is None else rules, self.space)
 
-    def prepare(self, target: Target, budget: Budget) -> tuple[tuple[Predictor, ...], Target]:
+    def listed_target(self, target: Any) -> Target:
+        """Return a target as it is, and a class label as the wish for it; or say what is wrong with it."""
+        first = self.predictors[0]
+        return as_target(target, first.classes, first.name)
+
+    def prepare(self, target: Target | Any, budget: Budget) -> tuple[tuple[Predictor, ...], Target]:
         """Return predictors that count from zero and the target with its open numbers filled in.
 
         What this asks the models is asked once per explainer.
         """
-        _require_target(target)
+        target = self.listed_target(target)
         predictors = tuple(predictor.with_fresh_meter() for predictor in self.predictors)
         if target.reads_classes:
             predictors = self._reference.as_classifiers(predictors, budget)
@@ -395,7 +459,6 @@ class Explainer:
 
     def rows_to_prepare(self, target: Target) -> int:
         """Return how many model rows :meth:`prepare` and :meth:`ask_about_data` take, if nothing was asked before."""
-        _require_target(target)
         rows = self._reference.rows_to_compare(self.predictors) if target.reads_classes else 0
         if self._searches:
             rows += self._reference.rows_to_know(self.predictors, target.reads_classes)
@@ -420,6 +483,7 @@ class Explainer:
         draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
         if not isinstance(draws, Draws):
             raise TypeError(f"the sampler {type(self.sampler).__name__} must return Draws, not {draws!r:.80}")
+        draws = replace(draws, space=self.space)
         # eta is the one that was reached, or found
         posterior = replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1]), goal=None)
         query = replace(query, mixture=posterior.mixture)
@@ -471,10 +535,13 @@ class Explainer:
 
     def posterior_of(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
         """Return the posterior of an explanation under this explainer's models, which need not be its own."""
-        if explanation.space != self.space or len(explanation.models) != len(self.predictors):
+        query = explanation.query
+        same = len(explanation.models) == len(self.predictors) and query.space.names == self.space.names
+        space = restate(self.space, query.conditions, query.x0, spikes=query.sparse) if same else self.space
+        if not same or explanation.space != space:
             raise ValueError(f"the explanation was made with another space, or another number of models. {ADVICE}")
         predictors, target = self.prepare(explanation.target, budget)
-        prior = self.prior.at(self.space, explanation.x0)
+        prior = self.prior.at(space, explanation.x0)
         return GibbsPosterior(prior, predictors, target, explanation.mixture, budget=budget)
 
     @property
@@ -507,6 +574,7 @@ class Explainer:
             posterior = _with_landmarks(posterior, *known)
         zero = np.zeros((1, posterior.prior.dimension))
         row = Points(zero, x, *posterior.read(said), cost=posterior.prior.cost(x), log_correction=np.zeros(1))
+        row = exclude_row(row, self.space)
         return posterior, Query(
             space=self.space,
             target=posterior.target,
@@ -534,11 +602,6 @@ def _with_landmarks(posterior: GibbsPosterior, rows: Array, outputs: Sequence[Ou
     """Return a posterior that knows rows of the data ``(n, d)`` and what models said there."""
     said = posterior.read(outputs)
     return replace(posterior, landmarks=rows, landmark_loss=said.loss, landmark_said=said)
-
-
-def _require_target(target: Any) -> None:
-    if not isinstance(target, Target):
-        raise TypeError(f"target must be a gbce target such as gbce.AtLeast(10), not {target!r}")
 
 
 def _require_attribute(value: Any, attribute: str, what: str, example: str) -> None:

@@ -16,7 +16,7 @@ from gbce.space._times import ticks_of
 from gbce.space._tolerances import ROUNDING
 from gbce.space._units import Units, units_of
 
-__all__ = ["ColumnOptions", "Columns", "codec_of", "columns_of"]
+__all__ = ["ColumnOptions", "Columns", "codec_of", "columns_of", "encode_bound"]
 
 _BOUNDS = ("data", "none")  # what bounds may be in one word
 
@@ -312,24 +312,25 @@ def _bounds(name: str, kind: Kind, known: Array, codec: Any, options: ColumnOpti
     if options.all_bounds is not None:
         seen = options.all_bounds == "data" and len(known)
         return (float(known.min()), float(known.max())) if seen else (None, None)
-    low, high = (_encode_bound(name, kind, bound, codec) for bound in options.bounds[name])
+    low, high = (encode_bound(name, kind, bound, codec) for bound in options.bounds[name])
     if kind in ("ordinal", "datetime") and low is not None and high is not None and low > high:
         raise ValueError(f"bounds of {name!r}: {options.bounds[name][0]!r} lies above {options.bounds[name][1]!r}")
     return low, high
 
 
-def _encode_bound(name: str, kind: Kind, bound: Any, codec: Codec) -> Any:
+def encode_bound(name: str, kind: Kind, bound: Any, codec: Codec, what: str = "bounds of") -> Any:
+    """Return a bound that a user gave for a column as it is encoded; ``what`` it is begins the sentence if it fails."""
     if bound is None:
         return None
     if kind == "ordinal":
         if bound not in (codec.levels or ()):
-            raise ValueError(f"bounds of {name!r} must be levels out of {list(codec.levels or ())}, not {bound!r}")
+            raise ValueError(f"{what} {name!r} must be levels out of {list(codec.levels or ())}, not {bound!r}")
         return float((codec.levels or ()).index(bound))
     if kind == "datetime":
         try:
             moment = pd.Timestamp(bound)
         except (TypeError, ValueError):
-            raise ValueError(f"bounds of {name!r} must be moments, not {bound!r}") from None
+            raise ValueError(f"{what} {name!r} must be moments, not {bound!r}") from None
         zone = getattr(pd.api.types.pandas_dtype(codec.dtype), "tz", None)
         if zone is not None and moment.tzinfo is None:
             moment = moment.tz_localize(zone)
