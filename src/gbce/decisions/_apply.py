@@ -1,6 +1,6 @@
 """From rules to decisions: rules are checked and applied, every chosen point gets its figures, within the budget."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from gbce.decisions._decision import Candidates, Decision, decisions_without_noi
 from gbce.decisions._names import named_rule
 from gbce.draws import Draws, Scene
 from gbce.metrics import Neighbours, evaluate_figures, unknown_errors, unknown_figures
-from gbce.posterior import Evaluated, GibbsPosterior
+from gbce.posterior import Evaluated, GibbsPosterior, run_together
 from gbce.space import Space
 
 __all__ = [
@@ -23,6 +23,8 @@ __all__ = [
     "require_rule",
     "require_rules",
 ]
+
+_ROWS_OF_RULE = 60_000  # points: more than any rule of the package asks about with its own numbers
 
 
 def require_rule(rule: Any) -> Rule:
@@ -75,18 +77,30 @@ def apply_rules(
 ) -> tuple[list[tuple[Rule, Choice]], list[str]]:
     """Apply the rules of a query; one that the budget does not allow is left out, and a sentence says so.
 
-    So many ``further`` ones, which are applied later, get their share of the budget as well.
+    Rules do not need each other's answers, so they ask the models together. What is left of a scarce budget is shared
+    out evenly between the rules still to come, so many ``further`` ones that are applied later, and the figures in the
+    end.
     """
-    choices: list[tuple[Rule, Choice]] = []
-    notes: list[str] = []
-    for number, rule in enumerate(query.rules):
-        # what is left is shared out evenly between the rules still to come and the figures in the end
-        part = replace(posterior, budget=posterior.budget.share(1.0 / (len(query.rules) - number + further + 1)))
-        try:
-            choices.append((rule, apply_rule(rule, query, draws, part, earlier=choices)))
-        except BudgetSpentError:
-            notes.append(f"{rule.label} was left out: the budget does not allow what it would ask the model.")
-    return choices, notes + [choice.note for _, choice in choices if choice.note]
+
+    def task_of(rule: Rule) -> Callable[[GibbsPosterior], Choice | None]:
+        def choose(part: GibbsPosterior) -> Choice | None:
+            try:
+                return apply_rule(rule, query, draws, part)
+            except BudgetSpentError:
+                return None
+
+        return choose
+
+    share = len(query.rules) / (len(query.rules) + further) if query.rules else 1.0
+    within = replace(posterior, budget=posterior.budget.share(share))
+    made = run_together(within, [task_of(rule) for rule in query.rules], _ROWS_OF_RULE, evenly=True)
+    left_out = [
+        f"{rule.label} was left out: the budget does not allow what it would ask the model."
+        for rule, choice in zip(query.rules, made, strict=True)
+        if choice is None
+    ]
+    choices = [(rule, choice) for rule, choice in zip(query.rules, made, strict=True) if choice is not None]
+    return choices, left_out + [choice.note for _, choice in choices if choice.note]
 
 
 def apply_known_rules(query: Query, draws: Draws) -> tuple[list[Decision], list[str]]:
