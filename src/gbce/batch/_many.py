@@ -58,10 +58,11 @@ def explain_many(
     kept, calls, rows_asked = None, 0, 0
     if store is not None:
         asked = [predictor.with_fresh_meter() for predictor in explainer.predictors]
-        run = describe_run(explainer, asked, x, target, listed, max_model_rows, allowance.whole)
+        refits = [] if explainer.refits is None else [one.with_fresh_meter() for one in explainer.refits.predictors]
+        run = describe_run(explainer, asked, refits, x, target, listed, max_model_rows, allowance.whole)
         run["time_budget"] = time_budget
         kept = Store.open(store, run, seed)
-        calls, rows_asked = _count_asked(asked)
+        calls, rows_asked = _count_asked([*asked, *refits])
     number = seed_number(seed) if kept is None else kept.seed
     seeds = [seed_number(child) for child in np.random.SeedSequence(number).spawn(len(x))]
     records: dict[int, Record] = {}
@@ -147,23 +148,24 @@ def _explain_group(
     timed = Budget() if seconds is None else Budget(deadline=deadline_in(seconds))
     try:
         predictors, target = explainer.prepare(target, timed)
+        refits = explainer.prepare_refits(target, timed)
     except BudgetSpentError as error:  # the time was up before these rows had their turn
         if on_error == "raise":
             raise
         return {position: failure_of(error, explainer.space, seed, 0, 0) for position, _, _, seed in group}, 0, 0
-    step = Lockstep(min(predictor.batch_rows for predictor in predictors))
+    step = Lockstep(min(predictor.batch_rows for predictor in (*predictors, *refits)))
 
     def task(position: int, label: Any, row: Array, seed: int) -> Callable[[int], tuple[int, Record]]:
         def explain(number: int) -> tuple[int, Record]:
-            shared = tuple(step.share(predictor, number) for predictor in predictors)
+            shared, again = (tuple(step.share(one, number) for one in models) for models in (predictors, refits))
             try:
                 explanation = explainer.explain_encoded(
-                    row, shared, target, rules, seed, Budget(max_rows, timed.deadline)
+                    row, shared, target, rules, seed, Budget(max_rows, timed.deadline), again
                 )
             except Exception as error:
                 if on_error == "raise":
                     raise _name_row_in(error, label) from error
-                return position, failure_of(error, explainer.space, seed, *_count_asked(shared))
+                return position, failure_of(error, explainer.space, seed, *_count_asked((*shared, *again)))
             if store is not None:
                 store.save(position, explanation)
             return position, record_of(explanation)

@@ -106,6 +106,7 @@ def rows_to_describe(explainer: Explainer) -> int:
 def describe_run(
     explainer: Explainer,
     predictors: Sequence[Predictor],
+    refits: Sequence[Predictor],
     x: Array,
     target: Target,
     rules: Sequence[Rule],
@@ -133,6 +134,8 @@ def describe_run(
         "models": list(models),
         "mixture": content(explainer.mixture, probe),
         "eta": content(explainer.eta_rule, probe),
+        "policy": content(explainer.policy, probe),
+        "refits": [_describe_model(predictor, rows, budget)[0] for predictor in refits],
         "joint": explainer.jointly,
         "max_model_rows": max_model_rows,
     }

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from gbce._validation import show
-from gbce.explanation import Explanation, Status, point_table
+from gbce.explanation import Answer, Explanation, Share, Status, point_table
 from gbce.metrics import unknown_errors, unknown_figures
 from gbce.space import Space
 
@@ -17,6 +17,12 @@ __all__ = ["ExplanationTable", "Record", "failure_of", "record_of", "stack_recor
 _DIAGNOSTICS = (
     "ess", "pareto_k", "n_distinct", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows", "verdict",
 )  # fmt: skip
+_NAN = float("nan")
+_UNKNOWN = Share(_NAN, _NAN, _NAN, 0)
+_NO_ANSWER = {
+    "kind": "", "changes": "", "n_changes": 0, "cost": _NAN, "output": _NAN, "reached": False, "reliability": _NAN,
+    "reliability_low": _NAN, "reliability_high": _NAN, "survival": _NAN, "sentence": "",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +34,7 @@ class Record:
     distribution: pd.Series
     importance: pd.DataFrame
     diagnostics: dict[str, Any]
+    answer: dict[str, Any]
 
 
 def record_of(explanation: Explanation) -> Record:
@@ -38,8 +45,33 @@ def record_of(explanation: Explanation) -> Record:
     }
     kept |= {"notes": " ".join(explanation.notes), "seed": explanation.seed, "error": ""}
     return Record(
-        explanation.counterfactuals, explanation.pointwise, explanation.distribution, explanation.importance, kept
+        explanation.counterfactuals,
+        explanation.pointwise,
+        explanation.distribution,
+        explanation.importance,
+        kept,
+        _describe_answer(explanation.answer),
     )
+
+
+def _describe_answer(answer: Answer | None) -> dict[str, Any]:
+    """Return an answer as one line of a table; a row without one has an empty line."""
+    if answer is None:
+        return dict(_NO_ANSWER)
+    held, refits = (share or _UNKNOWN for share in (answer.reliability, answer.survival))
+    return {
+        "kind": str(answer.kind),
+        "changes": answer.changes_in_words,
+        "n_changes": answer.n_changes,
+        "cost": answer.cost,
+        "output": float(answer.decision.outputs[0]),
+        "reached": answer.reached,
+        "reliability": held.share,
+        "reliability_low": held.low,
+        "reliability_high": held.high,
+        "survival": refits.share,
+        "sentence": answer.sentence,
+    }
 
 
 def failure_of(error: Exception, space: Space, seed: int, n_calls: int, n_rows: int) -> Record:
@@ -58,6 +90,7 @@ def failure_of(error: Exception, space: Space, seed: int, n_calls: int, n_rows: 
         pd.Series(dtype=float),
         pd.DataFrame(np.nan, index=features, columns=["change", "se", "prior", "ratio"]),
         kept,
+        dict(_NO_ANSWER),
     )
 
 
@@ -79,6 +112,10 @@ class ExplanationTable:
         "failed".
     n_model_calls, n_model_rows : int
         What it really cost: rows that were explained together share calls.
+    answers : DataFrame
+        By row the answer to hand over: ``kind``, what ``changes`` in words, how many columns, ``cost``, ``output``,
+        ``reached``, ``reliability`` with its interval, ``survival`` over refits, and the whole ``sentence``. A row
+        that could not be explained has an empty line.
 
     Examples
     --------
@@ -97,6 +134,7 @@ class ExplanationTable:
     diagnostics: pd.DataFrame
     n_model_calls: int
     n_model_rows: int
+    answers: pd.DataFrame
 
     def __len__(self) -> int:
         return len(self.diagnostics)
@@ -129,6 +167,11 @@ class ExplanationTable:
             f"verdicts: {trust or 'none'}",
             f"cost: {self.n_model_calls:,} model calls, {self.n_model_rows:,} rows",
         ]
+        kinds = self.answers["kind"][self.answers["kind"] != ""]
+        if len(kinds):
+            changed = self.answers.loc[kinds.index, "n_changes"].median()
+            listed = ", ".join(f"{n} {name}" for name, n in kinds.value_counts().items())
+            text.insert(1, f"answers: {listed}; columns to change in the median: {changed:g}")
         if len(self.errors):
             text.append(self.error_sentence())
         if len(self.pointwise):
@@ -154,6 +197,7 @@ def stack_records(records: Sequence[Record], labels: Sequence[Any], n_calls: int
         diagnostics=pd.DataFrame([record.diagnostics for record in records], index=keys),
         n_model_calls=n_calls,
         n_model_rows=n_rows,
+        answers=pd.DataFrame([record.answer for record in records], index=keys),
     )
 
 

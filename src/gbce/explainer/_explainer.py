@@ -11,13 +11,14 @@ import pandas as pd
 
 from gbce._numerics import SAMPLING, seed_number, stream
 from gbce._validation import is_count
-from gbce.base import Array, Prior, Query, Rule, Sampler, Target
+from gbce.base import Array, Outputs, Prior, Query, Rule, Sampler, Target
 from gbce.budget import Budget, budget_of
 from gbce.decisions import (
     MAP,
     ChanceConstrained,
     CVaR,
-    Mean,
+    Nearest,
+    Reliable,
     apply_rule,
     apply_rules,
     evaluate_choices,
@@ -28,6 +29,7 @@ from gbce.decisions import (
 from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
+from gbce.explainer._answering import apply_policy, judge_answer
 from gbce.explainer._given import explain_given
 from gbce.explainer._notes import (
     budget_note,
@@ -39,21 +41,22 @@ from gbce.explainer._notes import (
 )
 from gbce.explainer._provenance import ADVICE, require_own
 from gbce.explainer._reach import seek_reach
-from gbce.explanation import Event, Explanation, exclude_row, point_table, require_explanation
+from gbce.explanation import Event, Explanation, choice_table, exclude_row, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
 from gbce.priors import Gaussian
 from gbce.samplers import MANY_MODELS, SMC, sample_jointly
 from gbce.space import Space, restate
-from gbce.stress import KnownModels, explainer_survival, frontier, sensitivity
+from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
 
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
 
 __all__ = ["Explainer"]
 
-_DEFAULT_RULES: tuple[Rule, ...] = (MAP(), Mean(), CVaR(), ChanceConstrained())
+_DEFAULT_RULES: tuple[Rule, ...] = (Nearest(), ChanceConstrained(), CVaR(), MAP())
+_DEFAULT_POLICY = Reliable()
 _SAMPLING_SHARE = 0.5  # of a budget, if there are rules; chosen by hand, and the rest is for them and their figures
 
 
@@ -85,6 +88,12 @@ class Explainer:
         Settings of the figures: execution noise, neighbours, tail.
     batch_rows : int, optional
         Largest number of rows in one model call.
+    refits : list of models or ModelPosterior, optional
+        The same model fitted again, to other samples or with other seeds: ``explanation.answer`` is then sought among
+        points that these accept as well, and says how many do.
+    policy : Rule, optional
+        What chooses ``explanation.answer``: :class:`gbce.Reliable` unless told otherwise, any rule, or ``None`` if no
+        answer is to be sought.
     joint : bool, optional
         Whether points carry the index of a model and only that one is asked about them, which makes a mixture of many
         models (``combine="any"``, a number as eta) cost about as much as one. From twenty models on when left out.
@@ -116,6 +125,8 @@ class Explainer:
         combine: Combine = "any",
         evaluation: Evaluation | None = None,
         batch_rows: int | None = None,
+        refits: Any = None,
+        policy: Rule | None = _DEFAULT_POLICY,
         joint: bool | None = None,
     ) -> None:
         if isinstance(model, ModelPosterior) and weights is None:
@@ -144,6 +155,8 @@ class Explainer:
         self._neighbours = Neighbours.of(self.data, self.space)
         self._reference = Reference.of(self.data, self.space)
         self.other_models = KnownModels(self.space, self.data)
+        self.refits = None if refits is None else OtherModels.of(refits, self.space, self.data, "refits")
+        self.policy = None if policy is None else require_rules(policy, self.space)[0]
         self._model_error: dict[str, Any] | None = None
         can = combine == "any" and self.eta_rule is None and len(models) > 1
         if joint and not can:
@@ -169,7 +182,7 @@ class Explainer:
         target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss
             What is wanted of the model's output, y*.
         rules : Rule or sequence of Rule, optional
-            Which decisions to take; MAP, Mean, CVaR and ChanceConstrained when left out.
+            Which decisions to take; Nearest, ChanceConstrained, CVaR and MAP when left out.
         seed : int, Generator or SeedSequence, optional
             The same seed gives the same bits.
         max_model_rows : int, optional
@@ -196,7 +209,8 @@ class Explainer:
         predictors, target = self.prepare(target, budget)
         self.prior.at(self.space, x0)  # a prior that cannot be placed is refused before models are asked
         self.ask_about_data(predictors, budget)
-        return self.explain_encoded(x0, predictors, target, listed, seed_number(seed), budget)
+        refits = self.prepare_refits(target, budget)
+        return self.explain_encoded(x0, predictors, target, listed, seed_number(seed), budget, refits)
 
     def explain_many(
         self,
@@ -313,7 +327,7 @@ class Explainer:
         require_rule(rule)
         posterior = self.own_posterior(explanation, budget_of(max_model_rows, time_budget))
         choice = apply_rule(rule, explanation.query, explanation.draws, posterior)
-        return point_table(self.space, choice.x, choice.labels(rule.label))
+        return choice_table(self.space, choice, rule)
 
     def assess(
         self,
@@ -420,6 +434,10 @@ class Explainer:
         spread = self._reference.output_spread(predictors[0], budget) if target.needs_spread else 1.0
         return predictors, target.resolve(spread)
 
+    def prepare_refits(self, target: Target, budget: Budget) -> tuple[Predictor, ...]:
+        """Return the predictors of refitted models, if there are any, that count from zero."""
+        return () if self.refits is None else self.refits.prepare(target, budget)
+
     def ask_about_data(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
         """Ask models about some rows of the data, once per explainer: those that meet a target show where to search."""
         if self._searches:
@@ -441,9 +459,12 @@ class Explainer:
         rules: tuple[Rule, ...],
         seed: int,
         budget: Budget,
+        refits: tuple[Predictor, ...] = (),
     ) -> Explanation:
-        """Explain a row ``(d,)`` as it is encoded; predictors and target are those of :meth:`prepare`."""
+        """Explain a row ``(d,)`` as it is encoded; predictors, refits and target are those of :meth:`prepare`."""
         posterior, query = self._evaluate_row(self._posterior(x0, predictors, target, budget), x0, rules, seed)
+        for rule in rules:
+            rule.check_target(query.target)
         rng, share = stream(seed, SAMPLING), _SAMPLING_SHARE if rules else 1.0
         allowed = replace(posterior, budget=budget.share(share))
         draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
@@ -454,8 +475,16 @@ class Explainer:
         query = replace(query, mixture=posterior.mixture)
         if not query.row.reached[0, 0]:
             draws = seek_reach(posterior, draws, self.data)
-        choices, rule_notes = apply_rules(query, draws, posterior)
-        decisions = evaluate_choices(query, posterior, choices, self._neighbours)
+        policy = self.policy if rules else None
+        again = None if self.refits is None else replace_models(posterior, refits, self.refits.weights)
+        choices, rule_notes = apply_rules(query, draws, posterior, further=0 if policy is None else 1)
+        handed = [] if policy is None else [(policy, apply_policy(policy, query, draws, posterior, again, choices))]
+        decisions = evaluate_choices(query, posterior, [*choices, *handed], self._neighbours)
+        answer = None
+        for rule, choice in handed if decisions else []:  # judged together with the others, shown apart from them
+            *others, last = decisions
+            decisions = tuple(others)
+            answer = judge_answer(query, posterior, again, draws, rule, choice.note, last)
         draws = doubt_draws(query, posterior, draws, decisions)
         status, note = judge_status(query, draws.known, decisions)
         calibration = self._calibration(draws)
@@ -476,16 +505,18 @@ class Explainer:
             status=status,
             status_note=note,
             notes=tuple(sentence for sentence in notes if sentence),
-            n_model_calls=posterior.n_calls,
-            n_model_rows=posterior.n_rows,
+            n_model_calls=posterior.n_calls + (0 if again is None else again.n_calls),
+            n_model_rows=posterior.n_rows + (0 if again is None else again.n_rows),
             calibration=calibration,
+            answer=answer,
         )
 
     def own_posterior(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
         """Return the posterior that an explanation was drawn from; refuse an explanation of other models."""
         posterior = self.posterior_of(require_explanation(explanation), budget)
         require_own(explanation, posterior)
-        return posterior
+        known = self._reference.known(posterior.predictors)
+        return posterior if known is None else _with_landmarks(posterior, *known)
 
     def posterior_of(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
         """Return the posterior of an explanation under this explainer's models, which need not be its own."""
@@ -525,7 +556,7 @@ class Explainer:
         posterior = replace(posterior, target=posterior.target.bind(said[0]))
         known = self._reference.known(posterior.predictors) if self._searches else None
         if known is not None:
-            posterior = replace(posterior, landmarks=known[0], landmark_loss=posterior.read(known[1]).loss)
+            posterior = _with_landmarks(posterior, *known)
         zero = np.zeros((1, posterior.prior.dimension))
         row = Points(zero, x, *posterior.read(said), cost=posterior.prior.cost(x), log_correction=np.zeros(1))
         row = exclude_row(row, self.space)
@@ -550,6 +581,12 @@ class Explainer:
         if isinstance(self.eta_rule, ModelError):
             return Calibration(self.eta_rule.label, errors=self._model_error or {})
         return Calibration(self.eta_rule.label, met=bool(draws.info.goal_met))
+
+
+def _with_landmarks(posterior: GibbsPosterior, rows: Array, outputs: Sequence[Outputs]) -> GibbsPosterior:
+    """Return a posterior that knows rows of the data ``(n, d)`` and what models said there."""
+    said = posterior.read(outputs)
+    return replace(posterior, landmarks=rows, landmark_loss=said.loss, landmark_said=said)
 
 
 def _require_target(target: Any) -> None:

@@ -9,7 +9,7 @@ from gbce._numerics import seed_number
 from gbce.budget import Budget
 from gbce.decisions import apply_known_rules
 from gbce.explainer._notes import judge_status
-from gbce.explanation import Event, Explanation, meets, require_explanation, with_conditions
+from gbce.explanation import Event, Explanation, answer_given, meets, require_explanation, with_conditions
 from gbce.space import Condition, Space
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def explain_given(
     used = explanation.seed if seed is None else seed_number(seed)
     again.prior.at(query.space, query.x0)  # a prior that cannot be placed is refused before models are asked
     again.ask_about_data(posterior.predictors, budget)
-    found = again.explain_encoded(query.x0, posterior.predictors, posterior.target, before.rules, used, budget)
+    refits = again.prepare_refits(posterior.target, budget)
+    found = again.explain_encoded(query.x0, posterior.predictors, posterior.target, before.rules, used, budget, refits)
     found = replace(found, query=replace(found.query, conditions=query.conditions))
     said = " and ".join(found.conditions)
     note = f"Asked anew given that {said}, at eta = {query.mixture.eta:g} as before."
@@ -85,4 +86,5 @@ def _drop_outside(found: Explanation, conditions: Sequence[Condition]) -> Explan
         status=status,
         status_note=sentence,
         notes=tuple(filter(None, notes)),
+        answer=None if found.answer is None else answer_given(found.answer, query, draws, conditions),
     )

@@ -12,13 +12,24 @@ import pandas as pd
 from gbce._numerics import ENOUGH_ESS, REWEIGHTING, stream
 from gbce._validation import printable
 from gbce.base import Array, Query, Rule, Target
-from gbce.decisions import Decision, apply_known_rules, apply_rule, require_rule, stack_points
+from gbce.decisions import Decision, answers_among, apply_known_rules, apply_rule, require_rule, stack_points
 from gbce.draws import Draws, Points
 from gbce.eta import Calibration, EtaRule, ModelError, as_etas, solve_eta
 from gbce.explanation._alternatives import Alternatives, alternatives
+from gbce.explanation._answer import Answer
 from gbce.explanation._given import Event, condition
+from gbce.explanation._path import path_table
 from gbce.explanation._status import Status
-from gbce.explanation._tables import changes, draws_frontier, intervals, point_table, quantiles, rule_index, shares
+from gbce.explanation._tables import (
+    changes,
+    choice_table,
+    draws_frontier,
+    intervals,
+    point_table,
+    quantiles,
+    rule_index,
+    shares,
+)
 from gbce.metrics import (
     Diagnosis,
     Disagreement,
@@ -68,6 +79,8 @@ class Explanation:
         What it cost.
     calibration : Calibration, optional
         How eta was found, where a rule found it.
+    answer : Answer, optional
+        The one decision to hand over, by the explainer's policy; ``None`` where no decision was asked for.
 
     Examples
     --------
@@ -90,6 +103,7 @@ class Explanation:
     n_model_calls: int
     n_model_rows: int
     calibration: Calibration | None = None
+    answer: Answer | None = None
 
     # --- what was asked -------------------------------------------------------------------------------------
 
@@ -158,8 +172,8 @@ class Explanation:
     @cached_property
     def counterfactuals(self) -> pd.DataFrame:
         """One line per decision in the user's columns and dtypes, with the rule as the index."""
-        x = stack_points(self.decisions, len(self.space))
-        return point_table(self.space, x, [decision.label for decision in self.decisions])
+        decided = answers_among(self.decisions)
+        return point_table(self.space, stack_points(decided, len(self.space)), [one.label for one in decided])
 
     def changes(self) -> pd.DataFrame:
         """Only what changes, tidy: one line per rule and changed feature, with ``from``, ``to`` and ``change``.
@@ -167,7 +181,19 @@ class Explanation:
         Values are as the table has them; ``change`` is a difference of numbers, or of positions of an ordinal's levels,
         and NaN where there is none.
         """
-        return changes(self.space, self.x0, self.decisions)
+        return changes(self.space, self.x0, answers_among(self.decisions))
+
+    @cached_property
+    def sparsity_path(self) -> pd.DataFrame:
+        """The best answer for each number of changed features: Nearest's if it is among the rules, else MAP's.
+
+        One line per number of changes, ``changes``: ``rule``, ``cost`` (the sum of changes in units of each feature's
+        scale; for ``Nearest(distance="l2")`` their Euclidean distance), ``distance`` (always Euclidean), ``loss``,
+        ``output`` and ``reached`` of the first model, then the row in the user's columns. Nearest has a line only
+        where one more change makes it cheaper; MAP has one for each number under a :class:`gbce.Sparse` prior, and
+        one in all under any other.
+        """
+        return path_table(self.space, self.x0, self.free, self.decisions)
 
     @cached_property
     def pointwise(self) -> pd.DataFrame:
@@ -178,7 +204,7 @@ class Explanation:
         brackets. ``distance`` (D_pt) is Euclidean in units of each feature's scale; ``robustness`` (Rb) and
         ``plausibility`` (Plu) as in the paper; ``objective`` is what MAP minimises.
         """
-        decided = self.decisions
+        decided = answers_among(self.decisions)
         loss = np.array([decision.loss for decision in decided]).reshape(-1, len(self.models))
         x = stack_points(decided, len(self.space))
         cost = np.array([decision.cost for decision in decided])
@@ -490,7 +516,7 @@ class Explanation:
         A rule that must ask the model (CVaR, ChanceConstrained, DirectOpt) needs ``explainer.decide`` instead.
         """
         choice = apply_rule(require_rule(rule), self.query, self.draws)
-        return point_table(self.space, choice.x, choice.labels(rule.label))
+        return choice_table(self.space, choice, rule)
 
     # --- for people -----------------------------------------------------------------------------------------
     # The outer rooms (plots, report, files) are imported when asked for, so that this room does not depend on them.
@@ -504,7 +530,7 @@ class Explanation:
     def __repr__(self) -> str:
         return (
             f"<Explanation: {printable(self.target.describe())}, {self.status}, {len(self.draws)} draws, "
-            f"{len(self.decisions)} decisions; print(explanation.summary()) shows it>"
+            f"{len(answers_among(self.decisions))} decisions; print(explanation.summary()) shows it>"
         )
 
     def _repr_html_(self) -> str:

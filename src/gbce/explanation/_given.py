@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gbce._numerics import ENOUGH_ESS, REWEIGHTING, stream
+from gbce._numerics import ENOUGH_ESS, REWEIGHTING, first_of_least, stream
 from gbce._validation import show
 from gbce.base import Array, Query
 from gbce.decisions import Decision, apply_known_rules
 from gbce.draws import Draws, Points
+from gbce.explanation._answer import Answer
 from gbce.explanation._status import Status
 from gbce.explanation._words import join_words
-from gbce.metrics import unknown_figures
+from gbce.metrics import costs, unknown_figures
 from gbce.space import Condition, Space, read_conditions, restate
 
 if TYPE_CHECKING:
     from gbce.explanation._explanation import Explanation
 
-__all__ = ["Event", "condition", "exclude_row", "meets", "with_conditions"]
+__all__ = ["Event", "answer_given", "condition", "exclude_row", "meets", "with_conditions"]
+
+_KNOWN = "among known points"  # what an answer that no policy chose goes by
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ def condition(explanation: "Explanation", event: Event) -> "Explanation":
         status_note=sentence,
         notes=tuple(filter(None, notes)),
         calibration=None,  # eta was found for the posterior as a whole
+        answer=None if explanation.answer is None else answer_given(explanation.answer, query, draws, asked),
     )
 
 
@@ -106,6 +110,24 @@ def exclude_row(row: Points, space: Space) -> Points:
         return row
     never = np.full(1, np.inf)
     return replace(row, reached=np.zeros_like(row.reached), cost=never, log_correction=never)
+
+
+def answer_given(answer: Answer, query: Query, draws: Draws, conditions: Sequence[Condition]) -> Answer:
+    """Return an answer under conditions: the same if it meets them, else the cheapest known point that reaches.
+
+    Where none does, it is the one of least loss. How often a known point holds under noise was not asked.
+    """
+    if all(one.holds(query.space, answer.decision.x[None, :])[0] for one in conditions):
+        return replace(answer, query=query)
+    known = draws.known.take(np.isfinite(draws.known.log_correction))
+    cost, misses = costs(query.space, known.x, query.x0, "l1"), ~known.reached[:, 0]
+    i = first_of_least(1.0 * misses, np.where(misses, known.loss[:, 0], 0.0), cost)
+    decision = Decision(
+        "answer", known.x[i], known.outputs[i], known.loss[i], known.reached[i], float(known.cost[i])
+    )  # fmt: skip
+    what = "the known point of least loss" if misses[i] else "the cheapest known point that reaches the target"
+    said = join_words([one.text for one in conditions])
+    return Answer(query, decision, _KNOWN, f"{what}, given that {said}", float(cost[i]))
 
 
 def meets(conditions: Sequence[Condition], explanation: "Explanation", x: Array) -> Array:

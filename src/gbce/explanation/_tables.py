@@ -6,18 +6,25 @@ import numpy as np
 import pandas as pd
 
 from gbce._numerics import weighted_quantile
-from gbce.base import Array
+from gbce.base import Array, Choice, Rule
 from gbce.decisions import Decision
 from gbce.draws import Draws, Points
 from gbce.metrics import costs, frontier_table, pareto_front, positions_at_levels
 from gbce.space import Space
 
-__all__ = ["changes", "draws_frontier", "intervals", "point_table", "quantiles", "rule_index", "shares"]
+__all__ = ["changes", "choice_table", "draws_frontier", "intervals", "point_table", "quantiles", "rule_index", "shares"]
 
 
 def point_table(space: Space, x: Array, labels: Sequence[str]) -> pd.DataFrame:
     """Return points ``(k, d)`` in the user's columns and dtypes, one line each, under the names of their rules."""
     return space.frame(x).set_axis(rule_index(labels))
+
+
+def choice_table(space: Space, choice: Choice, rule: Rule) -> pd.DataFrame:
+    """Return what a rule chose in the user's columns, without what only stands beside its answer."""
+    answers = [i for i, beside in enumerate(choice.beside) if not beside]
+    labels = choice.labels(rule.label)
+    return point_table(space, choice.x[answers], [labels[i] for i in answers])
 
 
 def rule_index(labels: Iterable[str]) -> pd.Index:

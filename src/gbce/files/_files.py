@@ -10,7 +10,7 @@ from gbce._validation import is_number
 from gbce.base import Array, Query, Rule
 from gbce.draws import Draws, Points
 from gbce.eta import Calibration
-from gbce.explanation import Decision, Explanation, Status
+from gbce.explanation import Answer, Decision, Explanation, Share, Status
 from gbce.files._archive import Archive, FileError, TooLargeError, write_archive
 from gbce.files._classes import read_info, read_rule, read_target, write_object
 from gbce.files._durable import whole_file
@@ -21,7 +21,8 @@ from gbce.space import Condition, space_fields, space_of
 
 __all__ = ["FileError", "load", "save"]
 
-FORMAT = 6  # a file with another number is refused
+FORMAT = 7  # of the files that are written
+_READ = (6, FORMAT)  # formats that are read: the one before has no answer; a file with another number is refused
 _POINT_ARRAYS = tuple(f.name for f in fields(Points))
 _DECISION_ARRAYS = ("x", "outputs", "loss", "reached", "cost", "beside")
 _DRAW_ARRAYS = ("pool_weights", "index", "weights", "prior_change", "log_base_weights")
@@ -33,6 +34,7 @@ _NEEDED = (
     "decisions.errors",
     "mixture.weights",
 )
+_ANSWER_FIELDS, _SHARES = ("policy", "reason", "cost", "promised"), ("reliability", "survival")
 _POSSIBLE = ("draws.groups", *(f"seen.{name}" for name in _POINT_ARRAYS))
 
 
@@ -97,8 +99,10 @@ def load(path: str | Path, *, max_bytes: int | None = None) -> Explanation:
         except Exception as error:
             raise FileError(f"{path} is not an explanation written by gbce: {error}") from error
         found = archive.manifest.get("format")
-        if found != FORMAT:
-            raise FileError(f"{path} has format {found!r}; this version of gbce reads format {FORMAT}")
+        if found not in _READ:
+            raise FileError(
+                f"{path} has format {found!r}; this version of gbce reads formats {_READ[0]} to {_READ[-1]}"
+            )
         try:
             arrays = archive.arrays(_NEEDED, _POSSIBLE)
             explanation = _rebuild(archive.manifest, arrays)
@@ -117,7 +121,7 @@ def _arrays(explanation: Explanation) -> dict[str, Array]:
         arrays["draws.groups"] = draws.groups
     if draws.seen is not None:
         arrays |= {f"seen.{name}": getattr(draws.seen, name) for name in _POINT_ARRAYS}
-    decisions = explanation.decisions
+    decisions = _kept_decisions(explanation)
     for name in _DECISION_ARRAYS:
         arrays[f"decisions.{name}"] = np.array([getattr(decision, name) for decision in decisions])
     for name in ("figures", "errors"):
@@ -152,6 +156,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         },
         "sampler": write_object(draws.info),
         "decisions": _decision_texts(explanation),
+        "answer": _write_answer(explanation.answer),
         "status": str(explanation.status),
         "status_note": explanation.status_note,
         "notes": explanation.notes,
@@ -169,9 +174,29 @@ def _read_combine(written: Any) -> Combine:
     return Entropic(written["t"]) if isinstance(written, dict) else written
 
 
+def _kept_decisions(explanation: Explanation) -> tuple[Decision, ...]:
+    """Return the decisions, and the answer's, if there is one, after them."""
+    return explanation.decisions + (() if explanation.answer is None else (explanation.answer.decision,))
+
+
+def _write_answer(answer: Answer | None) -> dict[str, Any] | None:
+    """Return what an answer has beside its decision."""
+    if answer is None:
+        return None
+    shares = {name: getattr(answer, name) for name in _SHARES}
+    return {name: getattr(answer, name) for name in _ANSWER_FIELDS} | {
+        name: None if share is None else list(share) for name, share in shares.items()
+    }
+
+
+def _read_answer(written: dict[str, Any], query: Query, decision: Decision) -> Answer:
+    held: dict[str, Any] = {name: None if written[name] is None else Share(*written[name]) for name in _SHARES}
+    return Answer(query=query, decision=decision, **{name: written[name] for name in _ANSWER_FIELDS} | held)
+
+
 def _decision_texts(explanation: Explanation) -> dict[str, Any]:
     """Return what is not a number: labels, which of the rules chose each decision, names of figures."""
-    decisions = explanation.decisions
+    decisions = _kept_decisions(explanation)
     position = {id(rule): i for i, rule in enumerate(explanation.rules)}
     return {
         "labels": [decision.label for decision in decisions],
@@ -210,10 +235,15 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         sparse=bool(manifest["sparse"]),
         conditions=tuple(map(Condition.from_json, manifest.get("conditions", ()))),  # none in earlier files
     )
+    decisions = _read_decisions(manifest["decisions"], query.rules, arrays)
+    answer, handed = None, manifest.get("answer")
+    if handed is not None:
+        decisions, answer = decisions[:-1], _read_answer(handed, query, decisions[-1])
     return Explanation(
         query=query,
         draws=draws,
-        decisions=_read_decisions(manifest["decisions"], query.rules, arrays),
+        decisions=decisions,
+        answer=answer,
         status=Status(manifest["status"]),
         status_note=manifest["status_note"],
         notes=tuple(manifest["notes"]),

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from gbce._validation import is_number
+from gbce._validation import is_count, is_number
 from gbce.base import Array
 from gbce.draws import Draws, Points, SamplerInfo
-from gbce.explanation import Decision, Explanation
+from gbce.explanation import Answer, Decision, Explanation
 from gbce.space import Space
 
 __all__ = ["require_sound"]
@@ -33,6 +33,8 @@ def require_sound(explanation: Explanation) -> None:
     _require_conditions(explanation)
     for decision in explanation.decisions:
         _require_decision(decision, explanation.space, k)
+    if explanation.answer is not None:
+        _require_answer(explanation.answer, explanation.space, k)
     _require("mixture.weights", explanation.mixture.weights, (k,), "f", _sum_to_one)
     explanation.space.frame(explanation.row.x)  # levels and dtypes make a table
 
@@ -143,6 +145,19 @@ def _require_conditions(explanation: Explanation) -> None:
             raise ValueError(f"a condition names the column {condition.name!r:.80}, which is not there")
         if not condition.holds(explanation.space, counted).all():
             raise ValueError(f"points of the pool do not meet the condition {condition.text!r:.80}")
+
+
+def _require_answer(answer: Answer, space: Space, k: int) -> None:
+    _require_decision(answer.decision, space, k)
+    if not (isinstance(answer.policy, str) and isinstance(answer.reason, str) and is_number(answer.cost)):
+        raise ValueError("what is said about the answer is of another kind")
+    for name, share in (("reliability", answer.reliability), ("survival", answer.survival)):
+        if share is not None and not (
+            all(is_number(number) and 0 <= number <= 1 for number in share[:3]) and is_count(share.n)
+        ):
+            raise ValueError(f"the answer's {name} is {share!r:.80}")
+    if answer.promised is not None and not (is_number(answer.promised) and 0 <= answer.promised <= 1):
+        raise ValueError(f"the answer promises {answer.promised!r:.80}")
 
 
 def _require_texts(explanation: Explanation) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from gbce._numerics import weighted_quantile
 from gbce.base import Array
-from gbce.decisions import stack_points
+from gbce.decisions import answers_among, stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
 from gbce.plots._style import DRAWS, PRIOR, finish_axes, literal_text, mark_decisions, new_axes, put_legend_outside
@@ -83,7 +83,7 @@ def plot_changes(
         now = value_text(space.features[j], space.codecs[j], explanation.x0[j])
         odds = f", changes: {high * space.scale[j]:.0%}" if space.features[j].unordered else ""
         labels.append(literal_text(f"{_shorten(kept[y])}  (now {_shorten(now)}{odds})"))
-    decisions = explanation.decisions
+    decisions = answers_among(explanation.decisions)
     rise = np.linspace(-_MARK_RISE, _MARK_RISE, len(decisions)) if len(decisions) > 1 else np.zeros(len(decisions))
     changes = _signed_changes(explanation, stack_points(decisions, len(space)))[:, columns]
     places = [(change, np.arange(len(columns)) + up) for change, up in zip(changes, rise, strict=True)]

@@ -22,6 +22,7 @@ UNSEEN = "#c0562f"
 
 # rules of the paper keep its colours: MAP red, Mean green, CVaR purple, DirectOpt a black star
 _MARKS: dict[str, tuple[str, str]] = {
+    "Nearest": ("#006d77", "H"),
     "MAP": ("#d62728", "o"),
     "Mean": ("#2ca02c", "s"),
     "CVaR": ("#8e44ad", "D"),

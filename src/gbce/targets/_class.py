@@ -104,6 +104,25 @@ class Class(Target):
             f"Class: {outputs.model} never saw the label {self.label!r}; its classes are {list(outputs.classes)}.{hint}"
         )
 
+    def say(self, output: float, reached: bool) -> str:
+        """Return what a model says about a row: its decision, or the probability that was asked about.
+
+        Examples
+        --------
+        >>> Class("good").say(0.561, True)
+        "says 'good' (probability 0.56)"
+        """
+        own = self.probability == _OWN_DECISION
+        if reached and own:
+            return f"says {self.label!r} (probability {_digits(output)})"
+        wish = "" if own else f" (wanted: {self._wanted()})"
+        return f"gives {self.label!r} a probability of {_digits(output)}{wish}"
+
+    def _wanted(self) -> str:
+        if isinstance(self.probability, tuple):
+            return f"between {self.probability[0]:g} and {self.probability[1]:g}"
+        return f"{self.probability:g} or more"
+
     def describe(self) -> str:
         """Return the wish as a few words."""
         if isinstance(self.probability, tuple):
@@ -111,6 +130,11 @@ class Class(Target):
             return f"class {self.label!r} with probability between {low:g} and {high:g}"
         sure = "" if self.probability == _OWN_DECISION else f" with probability {self.probability:g} or more"
         return f"class {self.label!r}{sure}"
+
+
+def _digits(p: float) -> str:
+    """Return a probability in two digits, or in as many as tell it from one half, zero and one."""
+    return next((text for n in (2, 3, 4) if float(text := f"{p:.{n}f}") not in (0.0, _OWN_DECISION, 1.0)), f"{p:.4g}")
 
 
 def _as_range(pair: Any) -> tuple[float, float]:
