@@ -36,7 +36,9 @@ def test_linear_model_gets_the_cheapest_point_that_keeps_the_promise(probability
     best = (3.0 + ndtri(probability) * NOISE * np.linalg.norm(SLOPES)) / SLOPES[0]  # all of it in the steepest column
     assert holds_with(x) >= probability
     assert best <= answer.cost <= 1.12 * best
-    assert answer.kind == "reliable" and answer.n_changes == 1 and answer.promised == probability
+    assert answer.kind == "reliable"
+    assert answer.n_changes == 1
+    assert answer.promised == probability
     error = np.sqrt(holds_with(x) * (1 - holds_with(x)) / answer.reliability.n)
     assert abs(answer.reliability.share - holds_with(x)) < 4 * error + 1e-12
 
@@ -49,7 +51,9 @@ def test_promises_are_kept_over_rows_and_seeds():
 def test_a_window_narrower_than_the_noise_gives_the_nearest_and_says_so():
     explanation = explain(target=gbce.Range(3.0, 3.02, scale=1.0))
     answer = explanation.answer
-    assert answer.reached and answer.kind == "reaches" and answer.reliability.high < 0.5
+    assert answer.reached
+    assert answer.kind == "reaches"
+    assert answer.reliability.high < 0.5
     assert "no point was found that keeps reaching" in answer.reason
     assert "only" in answer.sentence
     np.testing.assert_array_equal(answer.decision.x, explanation.decisions[0].x)
@@ -57,14 +61,17 @@ def test_a_window_narrower_than_the_noise_gives_the_nearest_and_says_so():
 
 def test_without_a_point_that_reaches_it_is_the_best_seen():
     answer = explain(model=lambda x: np.tanh(linear(x)), target=gbce.AtLeast(2.0, scale=1.0)).answer
-    assert not answer.reached and answer.kind == "best seen"
+    assert not answer.reached
+    assert answer.kind == "best seen"
     assert answer.sentence.startswith("No point was found that reaches the target (at least 2). Best seen: ")
     assert answer.decision.outputs[0] > 0.95  # the most that there is, but for the prior's reach
 
 
 def test_a_row_that_reaches_stays_as_it_is():
     answer = explain(row=(2.0, 0.0, 0.0)).answer
-    assert answer.kind == "nothing to change" and answer.n_changes == 0 and answer.cost == 0
+    assert answer.kind == "nothing to change"
+    assert answer.n_changes == 0
+    assert answer.cost == 0
     assert answer.sentence.startswith("Nothing has to change: the model already predicts 6 (wanted: at least 3).")
 
 
@@ -75,9 +82,12 @@ def refits_without_first_column(n):
 
 def test_refits_lead_to_a_point_that_they_accept():
     alone, among = explain().answer, explain(refits=refits_without_first_column(24)).answer
-    assert np.flatnonzero(alone.decision.x).tolist() == [0] and alone.survival is None
+    assert np.flatnonzero(alone.decision.x).tolist() == [0]
+    assert alone.survival is None
     assert among.decision.x[1] > 2.0  # what all of them count
-    assert among.kind == "reliable" and among.survival.n == 24 and among.survival.share >= 0.9
+    assert among.kind == "reliable"
+    assert among.survival.n == 24
+    assert among.survival.share >= 0.9
     assert "Of 24 refitted models, under such errors, " in among.sentence
     assert among.cost > alone.cost
 
@@ -85,7 +95,8 @@ def test_refits_lead_to_a_point_that_they_accept():
 def test_of_few_refits_all_must_accept():
     few = [linear, linear, lambda x: linear(x) - 0.8]
     answer = explain(refits=few).answer
-    assert answer.survival.share > 0.99 and answer.decision.x @ SLOPES > 3.8
+    assert answer.survival.share > 0.99
+    assert answer.decision.x @ SLOPES > 3.8
 
 
 def test_numbers_are_ones_that_a_person_would_say():
@@ -95,7 +106,8 @@ def test_numbers_are_ones_that_a_person_would_say():
 
 def test_any_rule_is_a_policy_and_none_is_one_too():
     explanation = explain(policy=gbce.MAP())
-    assert explanation.answer.policy == "MAP" and explanation.answer.promised is None
+    assert explanation.answer.policy == "MAP"
+    assert explanation.answer.promised is None
     assert explanation.answer.kind in ("reaches", "best seen")
     again = explain(policy=gbce.Nearest())
     np.testing.assert_array_equal(again.answer.decision.x, again.decisions[0].x)

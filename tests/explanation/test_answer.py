@@ -50,7 +50,8 @@ def explanation():
 
 def test_the_answer_is_valid_by_the_models_own_word(explanation):
     answer = explanation.answer
-    assert Bank().predict(answer.row).tolist() == ["good"] and answer.reached
+    assert Bank().predict(answer.row).tolist() == ["good"]
+    assert answer.reached
     assert answer.row.dtypes.to_dict() == table().dtypes.to_dict()
     assert answer.n_changes == len(answer.changes) <= 2
 
@@ -63,7 +64,8 @@ def test_the_sentence_says_what_changes_what_the_model_says_and_how_often_it_hol
     assert f": the model then says 'good' (probability {p:.2f}). " in answer.sentence
     share = answer.reliability.share
     assert answer.sentence.endswith(f"this holds in {int(100 * share + 1e-9)} of 100 cases.")
-    assert str(answer) == answer.sentence and answer.sentence in repr(answer)
+    assert str(answer) == answer.sentence
+    assert answer.sentence in repr(answer)
 
 
 def test_summary_and_notebook_open_with_it(explanation):
@@ -76,20 +78,24 @@ def test_summary_and_notebook_open_with_it(explanation):
 
 def test_changes_table_has_what_changes_and_nothing_else(explanation):
     changes = explanation.answer.changes
-    assert list(changes.columns) == ["now", "then"] and changes.loc["credit amount", "now"] == 6000
+    assert list(changes.columns) == ["now", "then"]
+    assert changes.loc["credit amount", "now"] == 6000
     assert "owner" not in changes.index
 
 
 def test_plain_data_is_json(explanation):
     plain = json.loads(json.dumps(explanation.answer.to_dict(), allow_nan=False))
-    assert plain["sentence"] == explanation.answer.sentence and plain["kind"] == "reliable"
+    assert plain["sentence"] == explanation.answer.sentence
+    assert plain["kind"] == "reliable"
     assert plain["changes"]["credit amount"]["now"] == "6,000"
-    assert set(plain["reliability"]) == {"share", "low", "high", "n"} and plain["survival"] is None
+    assert set(plain["reliability"]) == {"share", "low", "high", "n"}
+    assert plain["survival"] is None
 
 
 def test_a_file_keeps_it(explanation, tmp_path):
     again = gbce.load(explanation.save(tmp_path / "row.gbce")).answer
-    assert again.sentence == explanation.answer.sentence and again.kind == explanation.answer.kind
+    assert again.sentence == explanation.answer.sentence
+    assert again.kind == explanation.answer.kind
     assert again.to_dict() == explanation.answer.to_dict()
     np.testing.assert_array_equal(again.decision.x, explanation.answer.decision.x)
     assert again.decision.figures == explanation.answer.decision.figures
@@ -100,7 +106,8 @@ def test_an_explanation_without_an_answer_is_kept_too(tmp_path):
     explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, policy=None, sampler=SMALL)
     explanation = explainer.explain(data[0], gbce.AtLeast(2), rules=[gbce.Mean()], seed=0)
     assert gbce.load(explanation.save(tmp_path / "row.gbce")).answer is None
-    assert "why this" not in explanation.summary() and "class='answer'" not in explanation._repr_html_()
+    assert "why this" not in explanation.summary()
+    assert "class='answer'" not in explanation._repr_html_()
 
 
 def test_tables_of_many_rows_have_every_answer(tmp_path):
@@ -111,7 +118,8 @@ def test_tables_of_many_rows_have_every_answer(tmp_path):
     many = explainer.explain_many(rows, gbce.Class("good"), store=tmp_path / "store", **options)
     resumed = explainer.explain_many(rows, gbce.Class("good"), store=tmp_path / "store", **options)
     pd.testing.assert_frame_equal(many.answers, resumed.answers)
-    assert many.answers.index.tolist() == rows.index.tolist() and many.answers["reached"].all()
+    assert many.answers.index.tolist() == rows.index.tolist()
+    assert many.answers["reached"].all()
     one = explainer.explain(
         rows.iloc[0], gbce.Class("good"), rules=[gbce.Nearest()], seed=int(many.diagnostics["seed"].iloc[0])
     )

@@ -391,6 +391,18 @@ def test_files_summaries_and_pictures(answered, tmp_path):
         assert again.plot.posterior() is not None
 
 
+def test_a_file_without_the_pool_answers_no_question_but_can_be_asked_anew(answered, tmp_path):
+    explainer, explanation = answered
+    small = gbce.load(explanation.given(at_most={"x1": 1.0}).save(tmp_path / "small.gbce", pool=False))
+    assert small.conditions == ("x1 is at most 1",)
+    for ask, name in ((lambda: small.given(keep=["x2"]), "given"), (small.alternatives, "alternatives")):
+        with pytest.raises(ValueError, match=name):
+            ask()
+    anew = explainer.given(small, keep=["x2"])
+    assert (anew.draws.x[:, 1] == -0.1).all()
+    assert (anew.draws.x[:, 0] <= 1.0).all()
+
+
 def rewritten(path, change):
     with zipfile.ZipFile(path) as file:
         parts = {name: file.read(name) for name in file.namelist()}

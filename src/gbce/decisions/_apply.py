@@ -8,6 +8,7 @@ from gbce._numerics import DECIDING, stream
 from gbce.base import Array, Choice, Query, Rule
 from gbce.budget import BudgetSpentError
 from gbce.decisions._decision import Candidates, Decision, decisions_without_noise, stack_choices
+from gbce.decisions._names import named_rule
 from gbce.draws import Draws, Scene
 from gbce.metrics import Neighbours, evaluate_figures, unknown_errors, unknown_figures
 from gbce.posterior import Evaluated, GibbsPosterior
@@ -25,17 +26,21 @@ __all__ = [
 
 
 def require_rule(rule: Any) -> Rule:
-    """Return ``rule`` if it is one, or say what was expected."""
+    """Return ``rule`` if it is one, the built-in one if it is a name, or say what was expected."""
+    if isinstance(rule, str):
+        return named_rule(rule)
     if not isinstance(rule, Rule):
         raise TypeError(f"a rule must be an object such as gbce.MAP(), not {rule!r}")
     return rule
 
 
 def require_rules(rules: Any, space: Space) -> tuple[Rule, ...]:
-    """Return one rule or several as a tuple; refuse what is no rule, is listed twice or does not fit the space."""
+    """Return one rule or several as a tuple, names among them or not.
+
+    What is no rule, is listed twice or does not fit the space is refused.
+    """
     listed = tuple(rules) if isinstance(rules, Iterable) and not isinstance(rules, str) else (rules,)
-    for rule in listed:
-        require_rule(rule)
+    listed = tuple(require_rule(rule) for rule in listed)
     labels = [rule.label for rule in listed]
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:

@@ -49,6 +49,7 @@ from gbce.priors import Gaussian
 from gbce.samplers import MANY_MODELS, SMC, sample_jointly
 from gbce.space import Space, restate
 from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
+from gbce.targets import as_target
 
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
@@ -166,9 +167,9 @@ class Explainer:
     def explain(
         self,
         row: Any,
-        target: Target,
+        target: Target | Any,
         *,
-        rules: Sequence[Rule] | Rule | None = None,
+        rules: Sequence[Rule | str] | Rule | str | None = None,
         seed: Any = None,
         max_model_rows: int | None = None,
         time_budget: float | None = None,
@@ -179,9 +180,9 @@ class Explainer:
         ----------
         row : Series, mapping, one-row DataFrame or array of shape (d,)
             The row, x_b; a frame may be of any library, whatever the data are.
-        target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss
-            What is wanted of the model's output, y*.
-        rules : Rule or sequence of Rule, optional
+        target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss; or a class label of the model
+            What is wanted of the model's output, y*; ``"good"`` is short for ``Class("good")``.
+        rules : Rule or name of one, or a sequence of them, optional
             Which decisions to take; Nearest, ChanceConstrained, CVaR and MAP when left out.
         seed : int, Generator or SeedSequence, optional
             The same seed gives the same bits.
@@ -215,9 +216,9 @@ class Explainer:
     def explain_many(
         self,
         rows: Any,
-        target: Target,
+        target: Target | Any,
         *,
-        rules: Sequence[Rule] | Rule | None = None,
+        rules: Sequence[Rule | str] | Rule | str | None = None,
         seed: Any = None,
         n_jobs: int | None = None,
         progress: bool = True,
@@ -227,6 +228,7 @@ class Explainer:
         total_model_rows: int | None = None,
         total_time: float | None = None,
         on_error: Literal["record", "raise"] = "record",
+        keep_pool: bool = False,
     ) -> "ExplanationTable":
         """Explain many rows; rows share model calls, and a run that is killed can be resumed.
 
@@ -258,6 +260,10 @@ class Explainer:
             ``diagnostics`` with the status "failed" and its error, and a warning in the end, while the others go on;
             or the end of the run, with an error that names the row. Such a row is not kept in a ``store``, so that it
             is tried again. Rows that do not fit the table are refused before anything is asked.
+        keep_pool : bool
+            Whether the files of a store keep every evaluated point, see :meth:`gbce.Explanation.save`. Without them,
+            they are four to six times smaller, and tables, pictures, decisions and draws are the same. Rows that
+            are in a store already stay as they are.
 
         Returns
         -------
@@ -289,6 +295,7 @@ class Explainer:
             total_model_rows=total_model_rows,
             total_time=total_time,
             on_error=on_error,
+            keep_pool=keep_pool,
         )
 
     survival = explainer_survival
@@ -298,7 +305,7 @@ class Explainer:
     def decide(
         self,
         explanation: Explanation,
-        rule: Rule,
+        rule: Rule | str,
         *,
         max_model_rows: int | None = None,
         time_budget: float | None = None,
@@ -309,8 +316,8 @@ class Explainer:
         ----------
         explanation : Explanation
             Of this explainer.
-        rule : Rule
-            Such as ``gbce.CVaR(0.95)``.
+        rule : Rule or str
+            Such as ``gbce.CVaR(0.95)`` or ``"CVaR"``.
         max_model_rows, time_budget : optional
             What may be spent, as in :meth:`explain`.
 
@@ -324,7 +331,7 @@ class Explainer:
         BudgetSpentError
             If the budget does not allow what the rule asks the model.
         """
-        require_rule(rule)
+        rule = require_rule(rule)
         posterior = self.own_posterior(explanation, budget_of(max_model_rows, time_budget))
         choice = apply_rule(rule, explanation.query, explanation.draws, posterior)
         return choice_table(self.space, choice, rule)
@@ -422,12 +429,17 @@ class Explainer:
         """Return rules as a tuple, the default ones for ``None``, or say what is wrong with them."""
         return require_rules(_DEFAULT_RULES if rules is None else rules, self.space)
 
-    def prepare(self, target: Target, budget: Budget) -> tuple[tuple[Predictor, ...], Target]:
+    def listed_target(self, target: Any) -> Target:
+        """Return a target as it is, and a class label as the wish for it; or say what is wrong with it."""
+        first = self.predictors[0]
+        return as_target(target, first.classes, first.name)
+
+    def prepare(self, target: Target | Any, budget: Budget) -> tuple[tuple[Predictor, ...], Target]:
         """Return predictors that count from zero and the target with its open numbers filled in.
 
         What this asks the models is asked once per explainer.
         """
-        _require_target(target)
+        target = self.listed_target(target)
         predictors = tuple(predictor.with_fresh_meter() for predictor in self.predictors)
         if target.reads_classes:
             predictors = self._reference.as_classifiers(predictors, budget)
@@ -445,7 +457,6 @@ class Explainer:
 
     def rows_to_prepare(self, target: Target) -> int:
         """Return how many model rows :meth:`prepare` and :meth:`ask_about_data` take, if nothing was asked before."""
-        _require_target(target)
         rows = self._reference.rows_to_compare(self.predictors) if target.reads_classes else 0
         if self._searches:
             rows += self._reference.rows_to_know(self.predictors, target.reads_classes)
@@ -470,6 +481,7 @@ class Explainer:
         draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
         if not isinstance(draws, Draws):
             raise TypeError(f"the sampler {type(self.sampler).__name__} must return Draws, not {draws!r:.80}")
+        draws = replace(draws, space=self.space)
         # eta is the one that was reached, or found
         posterior = replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1]), goal=None)
         query = replace(query, mixture=posterior.mixture)
@@ -587,11 +599,6 @@ def _with_landmarks(posterior: GibbsPosterior, rows: Array, outputs: Sequence[Ou
     """Return a posterior that knows rows of the data ``(n, d)`` and what models said there."""
     said = posterior.read(outputs)
     return replace(posterior, landmarks=rows, landmark_loss=said.loss, landmark_said=said)
-
-
-def _require_target(target: Any) -> None:
-    if not isinstance(target, Target):
-        raise TypeError(f"target must be a gbce target such as gbce.AtLeast(10), not {target!r}")
 
 
 def _require_attribute(value: Any, attribute: str, what: str, example: str) -> None:

@@ -92,6 +92,7 @@ def alternatives(explanation: "Explanation", k: int) -> Alternatives:
     if not is_count(k):
         raise ValueError(f"alternatives: k must be a whole number of at least 1, not {k!r}")
     draws = explanation.draws
+    draws.require_pool("alternatives(k)")
     if draws.ess < ENOUGH_ESS:
         raise ValueError(
             f"the draws cannot carry alternatives: there are {draws.ess:.0f} effective ones, and {ENOUGH_ESS:.0f} are "

@@ -61,6 +61,7 @@ def condition(explanation: "Explanation", event: Event) -> "Explanation":
     """Return the posterior given an event, from the draws; see :meth:`gbce.Explanation.given`."""
     before = explanation.query
     asked = event.read(before)
+    explanation.draws.require_pool("given(...)")
     inside = meets(asked, explanation, explanation.draws.pool.x)
     if not explanation.draws.pool_weights[inside].any():
         raise ValueError(f"{_why_none(asked, before)} To ask the models again, type {event.call}")

@@ -30,12 +30,12 @@ class Section(NamedTuple):
 
 
 def headline(explanation: Explanation) -> list[tuple[str, str]]:
-    """Return the facts that follow the answer, and the notes."""
+    """Return the facts that follow the answer, how far to trust the sampling before all, and the notes."""
     outputs = zip(explanation.row.outputs[0], explanation.models, strict=True)
     scale = explanation.target.loss_unit
     unit = "" if scale is None else f"; an error of {short(scale)} costs one unit of loss"
     facts = [
-        ("verdict", explanation.diagnostics["verdict"]),
+        ("sampling", explanation.diagnostics["sampling_note"]),
         ("target", explanation.target.describe() + unit),
         ("status", str(explanation.status)),
         ("row", "output " + ", ".join(f"{format_number(value)} ({model})" for value, model in outputs)),
