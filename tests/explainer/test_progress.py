@@ -1,9 +1,12 @@
 """The bar of a single explanation: on a terminal, not in a pipe, without a trace, and without an effect."""
 
+import fcntl
 import os
 import pty
+import struct
 import subprocess
 import sys
+import termios
 import threading
 from pathlib import Path
 
@@ -38,6 +41,7 @@ print("done")
 def run_on_a_terminal(script):
     """Run a script whose errors go to a terminal; return what it showed there."""
     ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))  # a new one has no columns at all
     shown = []
 
     def read():
@@ -52,7 +56,7 @@ def run_on_a_terminal(script):
 
     reader = threading.Thread(target=read)
     reader.start()
-    environment = os.environ | {"PYTHONPATH": str(Path(gbce.__file__).parents[1]), "COLUMNS": "100"}
+    environment = os.environ | {"PYTHONPATH": str(Path(gbce.__file__).parents[1])}
     done = subprocess.run(
         [sys.executable, "-c", script], stderr=theirs, stdout=subprocess.PIPE, env=environment, text=True, check=True
     )
@@ -69,7 +73,7 @@ def run_in_a_pipe(script):
 
 
 def test_a_terminal_shows_the_stages_and_is_left_clean():
-    out, shown = run_on_a_terminal(SCRIPT.format(delay=1e-6, fails=False, pause=0.05, progress="'auto'"))
+    out, shown = run_on_a_terminal(SCRIPT.format(delay=1e-6, fails=False, pause=0.01, progress="'auto'"))
     assert out == "done\n"
     assert "model rows in" in shown
     assert any(stage in shown for stage in ("sampling", "searching", "deciding"))
@@ -85,6 +89,7 @@ def test_what_is_quick_shows_nothing_on_a_terminal():
 def test_a_terminal_is_left_clean_when_a_model_fails():
     out, shown = run_on_a_terminal(SCRIPT.format(delay=1e-6, fails=True, pause=0, progress="True"))
     assert out == "failed\ndone\n"
+    assert "model rows in" in shown
     assert shown.split("\r")[-1].strip() == ""
 
 
