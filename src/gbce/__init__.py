@@ -21,7 +21,10 @@ if TYPE_CHECKING:
         GeometricMedian,
         Mean,
         Medoid,
+        Nearest,
         RandomDraw,
+        Reliable,
+        paper_rules,
     )
     from gbce.ensembles import (
         BayesianBootstrap,
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     )
     from gbce.eta import ExpectedLoss, ModelError, SuccessProbability, noise_scale
     from gbce.explainer import Explainer
-    from gbce.explanation import Explanation
+    from gbce.explanation import Answer, Explanation
     from gbce.files import FileError, load
     from gbce.metrics import Evaluation
     from gbce.posterior import Entropic, weights_from_risk
@@ -54,12 +57,13 @@ _ROOMS = {
     "base": "ModelNeededError",
     "batch": "ExplanationTable group_changes group_costs",
     "budget": "BudgetSpentError",
-    "decisions": "CVaR ChanceConstrained DirectOpt DiverseSet GeometricMedian MAP Mean Medoid RandomDraw",
+    "decisions": "CVaR ChanceConstrained DirectOpt DiverseSet GeometricMedian MAP Mean Medoid Nearest "
+    "RandomDraw Reliable paper_rules",
     "ensembles": "BayesianBootstrap CoefficientPosterior LaplaceApproximation ModelPosterior PACBayes Rashomon "
     "cross_val_risk model_posterior",
     "eta": "ExpectedLoss ModelError SuccessProbability noise_scale",
     "explainer": "Explainer",
-    "explanation": "Explanation",
+    "explanation": "Answer Explanation",
     "files": "FileError load",
     "metrics": "Evaluation",
     "posterior": "Entropic weights_from_risk",
@@ -77,6 +81,7 @@ _MODULES = (*_ROOMS, "draws", "plots", "report", "stress")  # as in gbce.metrics
 __all__ = [
     "MAP",
     "SMC",
+    "Answer",
     "AtLeast",
     "AtMost",
     "BayesianBootstrap",
@@ -112,6 +117,7 @@ __all__ = [
     "ModelPosterior",
     "Multi",
     "NearData",
+    "Nearest",
     "Nested",
     "PACBayes",
     "PredictionError",
@@ -119,6 +125,7 @@ __all__ = [
     "RandomDraw",
     "Range",
     "Rashomon",
+    "Reliable",
     "Remote",
     "Space",
     "Sparse",
@@ -131,6 +138,7 @@ __all__ = [
     "load",
     "model_posterior",
     "noise_scale",
+    "paper_rules",
     "weights_from_risk",
 ]
 

@@ -29,7 +29,7 @@ from gbce.metrics import (
     positions_at_levels,
     require_noise,
 )
-from gbce.posterior import GibbsPosterior
+from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.search import Shelf, StepsFromRow, walk
 from gbce.stress._other_models import posterior_under, replace_models
 
@@ -49,6 +49,7 @@ _MAX_CONFIRMED = 200  # candidates that are looked at again under fresh noise
 _CONFIRMED_WITHIN_ROWS = 100  # points that a budget of rows must have room to confirm: n_confirm shrinks for them
 _CONFIRMED_WITHIN_TIME = 32  # the same where time is short: fewer points, but these are known better
 _WALK_COPIES = 16  # under noise, of each point of the walk
+_MOST_FRONTS = 10  # that are shown to the model, one after the other, as long as it refuses points of theirs
 # reliabilities that the walk heads for when none are asked for, denser near 1; "next" never says 1
 _WALK_LEVELS = np.array([0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])
 _UNCONFIRMED = (
@@ -77,8 +78,12 @@ def frontier(
 ) -> pd.DataFrame:
     """Return the cheapest point for every reliability, under execution noise and other models.
 
+    It differs from :meth:`gbce.Explanation.frontier` in that it asks models, about noisy copies and points beyond the
+    draws too; that one only reads what was evaluated, needs no model and knows no noise.
+
     Points are the draws, the decisions and, with ``refine``, what a walk from the row finds: step by step it makes the
-    change that gains most for its cost, and then gives up what is not needed.
+    change that gains most for its cost, and then gives up what is not needed. Under noise or other models every one of
+    them is a point that this explainer's first model, the one in use, accepts as it stands.
 
     Parameters
     ----------
@@ -87,8 +92,7 @@ def frontier(
     noise : number, sequence, mapping or function, optional
         Execution noise, see :class:`gbce.Evaluation`; none when left out.
     models, weights : optional
-        Whose verdicts count, such as refits; this explainer's own when left out. A point must then also succeed
-        under this explainer's first model, the one in use.
+        Whose verdicts count, such as refits; this explainer's own when left out.
     unseen : estimator, callable, or list of them, optional
         Models that take no part in the search, as a check on what it found.
     reliability : {"share", "next"}
@@ -109,7 +113,9 @@ def frontier(
     -------
     DataFrame
         As :meth:`gbce.Explanation.frontier`; reliability is over models and copies, ``se`` its error over copies.
-        With ``unseen`` also the share of these that accept each point, NaN where the budget left nothing for them.
+        Under noise or other models also the first model's ``output`` for each point as it stands, and that it has
+        ``reached`` the target there. With ``unseen`` also the share of these that accept each point, NaN where the
+        budget left nothing for them.
 
     Raises
     ------
@@ -134,7 +140,7 @@ def frontier(
     first = explainer.posterior_of(explanation, budget).predictors[:1]
     search = FrontierSearch(
         explanation, posterior, explainer.data,
-        own=None if models is None else replace_models(posterior, first, np.ones(1)),
+        own=None if models is None and noise is None else replace_models(posterior, first, np.ones(1)),
         unseen=None if unseen is None else posterior_under(explainer, explanation, unseen, whole),
         noise=noise, reliability=reliability, distance=distance, levels=levels,
         n_perturb=n_perturb, n_confirm=n_confirm, max_candidates=max_candidates, refine=refine,
@@ -299,14 +305,11 @@ class FrontierSearch:
 
     def _tabulate(self, x: Array, judged: _Judgements) -> pd.DataFrame:
         """Return the front among points as a table."""
-        front = pareto_front(judged.reliability, self._cost(x))
-        front = front[positions_at_levels(judged.reliability[front], self.levels)]
-        if self.own is not None and len(front):  # what counts is what the model in use decides, not its scores
-            untimed = self.posterior.budget.without_deadline()  # a handful of rows, which are the answer itself
-            own = replace(self.own, budget=untimed)
-            front = front[own.evaluate(x[front], use_predict=True).reached[:, 0]]
+        front, own = self._find_front(x, judged.reliability)
         x = x[front]
         figures = {"distance": self._cost(x), "se": judged.se[front]}
+        if own is not None:
+            figures |= {"output": own.outputs[:, 0], "reached": own.reached[:, 0]}
         if self.unseen is not None:
             figures["unseen"] = np.full(len(x), np.nan)
             if len(x):
@@ -314,6 +317,26 @@ class FrontierSearch:
                     said = self.unseen.evaluate(x, use_predict=True)
                     figures["unseen"] = said.reached @ self.unseen.mixture.weights
         return frontier_table(self.explanation.space, x, judged.reliability[front], figures)
+
+    def _find_front(self, x: Array, reliability: Array) -> tuple[Array, Evaluated | None]:
+        """Return positions of the front among points ``(n, d)``, and what the model in use decides about them.
+
+        What counts is its decision, not its scores: a point that it refuses makes room for others.
+        """
+        cost, left = self._cost(x), np.arange(len(x))
+        untimed = self.posterior.budget.without_deadline()  # a handful of rows, which are the answer itself
+        for _ in range(_MOST_FRONTS):
+            front = left[pareto_front(reliability[left], cost[left])]
+            front = front[positions_at_levels(reliability[front], self.levels)]
+            if self.own is None or len(front) == 0:
+                none = np.zeros((0, 1))
+                return front, None if self.own is None else Evaluated(none, none, none.astype(bool))
+            said = replace(self.own, budget=untimed).evaluate(x[front], use_predict=True)
+            good = said.reached[:, 0]
+            if good.all():
+                break
+            left = np.setdiff1d(left, front[~good])
+        return front[good], Evaluated(*(values[good] for values in said))
 
     def _list_candidates(self, rng: np.random.Generator) -> Array:
         """Return the row, distinct draws picked at random by weight, and the decisions ``(n, d)``."""
