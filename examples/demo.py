@@ -35,10 +35,7 @@ def main() -> None:
     row = X.iloc[9]
     now = float(model.predict(X.iloc[[9]])[0])
 
-    space = gbce.Space.infer(
-        X, immutable=["age", "sex"], bounds={name: (X[name].min(), X[name].max()) for name in X.columns}
-    )
-    explainer = gbce.Explainer(model, X, space=space)
+    explainer = gbce.Explainer(model, X, space=gbce.Space.infer(X, immutable=["age", "sex"], bounds="data"))
     explanation = explainer.explain(row, gbce.AtMost(round(2 / 3 * now)), seed=0)
     print(explanation.summary())
 

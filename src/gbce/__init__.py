@@ -21,7 +21,10 @@ if TYPE_CHECKING:
         GeometricMedian,
         Mean,
         Medoid,
+        Nearest,
         RandomDraw,
+        Reliable,
+        paper_rules,
     )
     from gbce.ensembles import (
         BayesianBootstrap,
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     )
     from gbce.eta import ExpectedLoss, ModelError, SuccessProbability, noise_scale
     from gbce.explainer import Explainer
-    from gbce.explanation import Explanation
+    from gbce.explanation import Answer, Explanation
     from gbce.files import FileError, load
     from gbce.metrics import Evaluation
     from gbce.posterior import Entropic, weights_from_risk
@@ -53,12 +56,13 @@ _ROOMS = {
     "base": "ModelNeededError",
     "batch": "ExplanationTable group_changes group_costs",
     "budget": "BudgetSpentError",
-    "decisions": "CVaR ChanceConstrained DirectOpt DiverseSet GeometricMedian MAP Mean Medoid RandomDraw",
+    "decisions": "CVaR ChanceConstrained DirectOpt DiverseSet GeometricMedian MAP Mean Medoid Nearest "
+    "RandomDraw Reliable paper_rules",
     "ensembles": "BayesianBootstrap CoefficientPosterior LaplaceApproximation ModelPosterior PACBayes Rashomon "
     "cross_val_risk model_posterior",
     "eta": "ExpectedLoss ModelError SuccessProbability noise_scale",
     "explainer": "Explainer",
-    "explanation": "Explanation",
+    "explanation": "Answer Explanation",
     "files": "FileError load",
     "metrics": "Evaluation",
     "posterior": "Entropic weights_from_risk",
@@ -75,6 +79,7 @@ _MODULES = (*_ROOMS, "draws", "plots", "report", "search", "stress")  # as in gb
 __all__ = [
     "MAP",
     "SMC",
+    "Answer",
     "AtLeast",
     "AtMost",
     "BayesianBootstrap",
@@ -110,12 +115,14 @@ __all__ = [
     "ModelPosterior",
     "Multi",
     "NearData",
+    "Nearest",
     "Nested",
     "PACBayes",
     "PredictionError",
     "RandomDraw",
     "Range",
     "Rashomon",
+    "Reliable",
     "Remote",
     "Space",
     "Sparse",
@@ -128,6 +135,7 @@ __all__ = [
     "load",
     "model_posterior",
     "noise_scale",
+    "paper_rules",
     "weights_from_risk",
 ]
 

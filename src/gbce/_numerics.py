@@ -15,6 +15,7 @@ from gbce._validation import is_count
 from gbce.base import Array
 
 __all__ = [
+    "ANSWERING",
     "DECIDING",
     "ENOUGH_ESS",
     "HUGE",
@@ -184,7 +185,13 @@ def first_of_least(values: Array, *tie_breakers: Array) -> int:
     return int(np.lexsort((*reversed(tie_breakers), values))[0])
 
 
-SAMPLING, DECIDING, JUDGING, REWEIGHTING = 0, 1, 2, 3  # purposes of streams; a seed means other bits if they change
+SAMPLING, DECIDING, JUDGING, REWEIGHTING, ANSWERING = (
+    0,
+    1,
+    2,
+    3,
+    4,
+)  # purposes of streams; a seed means other bits if they change
 
 
 def seed_number(seed: Any) -> int:

@@ -82,6 +82,10 @@ class Target(ABC):
         """
         raise TypeError(f"{type(self).__name__} cannot be read off one number per model")
 
+    def say(self, output: float, reached: bool) -> str:
+        """Return what a model says about a row, as a sentence goes on after "the model then"."""
+        return f"{'reaches' if reached else 'misses'} the target ({self.describe()})"
+
     @property
     def readable(self) -> bool:
         """Whether :meth:`read` can be called; a target that lost its code in a file cannot."""
@@ -248,6 +252,7 @@ class Rule(ABC):
     """Base of all decision rules: frozen dataclasses with their options inside."""
 
     asks_model: ClassVar[bool] = False  # whether it cannot choose without asking the model
+    reads_earlier: ClassVar[bool] = False  # whether it looks at what rules listed before it chose, ``scene.earlier``
 
     @abstractmethod
     def choose(self, scene: "Scene") -> Choice:
@@ -256,9 +261,17 @@ class Rule(ABC):
     def check_space(self, space: "Space") -> None:  # noqa: B027 (most rules have nothing to check)
         """Refuse options that do not fit the space, before anything is drawn; by default all do."""
 
+    def check_target(self, target: Target) -> None:  # noqa: B027 (most rules have nothing to check)
+        """Refuse options that do not fit the target, its numbers filled in, before anything is drawn."""
+
     @property
     def seeks_mode(self) -> bool:
         """Whether its answer is meant to be the most probable point."""
+        return False
+
+    @property
+    def has_path(self) -> bool:
+        """Whether points beside its answer are a path over the number of changes, which has a table of its own."""
         return False
 
     @property

@@ -44,8 +44,8 @@ def test_tables_have_the_shapes_of_the_contract(diabetes, explanation):
     assert explanation.distribution["success_probability_se"] > 0
     assert explanation.distribution["stability_se"] > 0
     assert explanation.distribution["tail_se"] >= 0  # zero where the quantile sits in a lump of equal losses
-    wanted = {"ess", "pareto_k", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows", "rungs", "verdict",
-              "notes"}  # fmt: skip
+    wanted = {"ess", "pareto_k", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows", "rungs",
+              "sampling", "sampling_note", "notes"}  # fmt: skip
     assert wanted <= set(explanation.diagnostics)
     draws = explanation.draws
     assert draws.x.shape == (500, 10)
@@ -58,6 +58,9 @@ def test_figures_are_those_of_the_model(diabetes, explanation):
     X, model = diabetes
     f = model.predict(explanation.counterfactuals)
     np.testing.assert_allclose(explanation.pointwise["output"], f)
+    counted = explanation.changes().groupby("rule").size()
+    assert explanation.pointwise["changed"].to_dict() == counted.to_dict()
+    assert explanation.pointwise["changed"].max() <= 8  # two of the ten columns are immutable
     scale = explanation.target.scale
     assert scale == pytest.approx(0.1 * model.predict(X).std())
     np.testing.assert_allclose(explanation.pointwise["loss"], np.square(np.maximum(f - 120, 0) / scale))
@@ -178,17 +181,19 @@ def test_too_few_effective_draws_are_said_with_what_to_do():
     explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(2), eta=2000.0, sampler=SMALL)
     explanation = explainer.explain([0.0, 0.0], gbce.Value(4.0, scale=1, tolerance=0.1), rules=[], seed=0)
     assert explanation.diagnostics["ess"] < 100
-    verdict = explanation.diagnostics["verdict"]
-    assert verdict.startswith("not sampled")
-    assert "n_candidates" in verdict
-    assert explanation.summary().startswith("verdict  not sampled")
+    sentence = explanation.diagnostics["sampling_note"]
+    assert sentence.startswith("not sampled")
+    assert "n_candidates" in sentence
+    assert explanation.summary().startswith("sampling  not sampled")
 
 
 def test_good_draws_are_called_trustworthy(explanation):
-    assert explanation.diagnostics["verdict"].startswith(("trustworthy", "use with care"))
+    assert explanation.diagnostics["sampling_note"].startswith(("trustworthy", "use with care"))
     easy = gbce.Explainer(lambda x: x.sum(axis=1), np.random.default_rng(0).normal(size=(100, 2)))
     assert (
-        easy.explain([0.0, 0.0], gbce.AtLeast(0.5), rules=[], seed=0).diagnostics["verdict"].startswith("trustworthy")
+        easy.explain([0.0, 0.0], gbce.AtLeast(0.5), rules=[], seed=0)
+        .diagnostics["sampling_note"]
+        .startswith("trustworthy")
     )
 
 

@@ -11,13 +11,14 @@ import pandas as pd
 
 from gbce._numerics import SAMPLING, seed_number, stream
 from gbce._validation import is_count
-from gbce.base import Array, Prior, Query, Rule, Sampler, Target
+from gbce.base import Array, Outputs, Prior, Query, Rule, Sampler, Target
 from gbce.budget import Budget, budget_of
 from gbce.decisions import (
     MAP,
     ChanceConstrained,
     CVaR,
-    Mean,
+    Nearest,
+    Reliable,
     apply_rule,
     apply_rules,
     evaluate_choices,
@@ -28,6 +29,7 @@ from gbce.decisions import (
 from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
+from gbce.explainer._answering import apply_policy, judge_answer
 from gbce.explainer._notes import (
     budget_note,
     calibration_note,
@@ -38,21 +40,23 @@ from gbce.explainer._notes import (
 )
 from gbce.explainer._provenance import ADVICE, require_own
 from gbce.explainer._reach import seek_reach
-from gbce.explanation import Explanation, point_table, require_explanation
+from gbce.explanation import Explanation, choice_table, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
 from gbce.priors import Gaussian
 from gbce.samplers import MANY_MODELS, SMC, sample_jointly
 from gbce.space import Space
-from gbce.stress import KnownModels, explainer_survival, frontier, sensitivity
+from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
+from gbce.targets import as_target
 
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
 
 __all__ = ["Explainer"]
 
-_DEFAULT_RULES: tuple[Rule, ...] = (MAP(), Mean(), CVaR(), ChanceConstrained())
+_DEFAULT_RULES: tuple[Rule, ...] = (Nearest(), ChanceConstrained(), CVaR(), MAP())
+_DEFAULT_POLICY = Reliable()
 _SAMPLING_SHARE = 0.5  # of a budget, if there are rules; chosen by hand, and the rest is for them and their figures
 
 
@@ -84,6 +88,12 @@ class Explainer:
         Settings of the figures: execution noise, neighbours, tail.
     batch_rows : int, optional
         Largest number of rows in one model call.
+    refits : list of models or ModelPosterior, optional
+        The same model fitted again, to other samples or with other seeds: ``explanation.answer`` is then sought among
+        points that these accept as well, and says how many do.
+    policy : Rule, optional
+        What chooses ``explanation.answer``: :class:`gbce.Reliable` unless told otherwise, any rule, or ``None`` if no
+        answer is to be sought.
     joint : bool, optional
         Whether points carry the index of a model and only that one is asked about them, which makes a mixture of many
         models (``combine="any"``, a number as eta) cost about as much as one. From twenty models on when left out.
@@ -115,6 +125,8 @@ class Explainer:
         combine: Combine = "any",
         evaluation: Evaluation | None = None,
         batch_rows: int | None = None,
+        refits: Any = None,
+        policy: Rule | None = _DEFAULT_POLICY,
         joint: bool | None = None,
     ) -> None:
         if isinstance(model, ModelPosterior) and weights is None:
@@ -143,6 +155,8 @@ class Explainer:
         self._neighbours = Neighbours.of(self.data, self.space)
         self._reference = Reference.of(self.data, self.space)
         self.other_models = KnownModels(self.space, self.data)
+        self.refits = None if refits is None else OtherModels.of(refits, self.space, self.data, "refits")
+        self.policy = None if policy is None else require_rules(policy, self.space)[0]
         self._model_error: dict[str, Any] | None = None
         can = combine == "any" and self.eta_rule is None and len(models) > 1
         if joint and not can:
@@ -152,9 +166,9 @@ class Explainer:
     def explain(
         self,
         row: Any,
-        target: Target,
+        target: Target | Any,
         *,
-        rules: Sequence[Rule] | Rule | None = None,
+        rules: Sequence[Rule | str] | Rule | str | None = None,
         seed: Any = None,
         max_model_rows: int | None = None,
         time_budget: float | None = None,
@@ -165,10 +179,10 @@ class Explainer:
         ----------
         row : Series, mapping, one-row DataFrame or array of shape (d,)
             The row, x_b; a frame may be of any library, whatever the data are.
-        target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss
-            What is wanted of the model's output, y*.
-        rules : Rule or sequence of Rule, optional
-            Which decisions to take; MAP, Mean, CVaR and ChanceConstrained when left out.
+        target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss; or a class label of the model
+            What is wanted of the model's output, y*; ``"good"`` is short for ``Class("good")``.
+        rules : Rule or name of one, or a sequence of them, optional
+            Which decisions to take; Nearest, ChanceConstrained, CVaR and MAP when left out.
         seed : int, Generator or SeedSequence, optional
             The same seed gives the same bits.
         max_model_rows : int, optional
@@ -195,14 +209,15 @@ class Explainer:
         predictors, target = self.prepare(target, budget)
         self.prior.at(self.space, x0)  # a prior that cannot be placed is refused before models are asked
         self.ask_about_data(predictors, budget)
-        return self.explain_encoded(x0, predictors, target, listed, seed_number(seed), budget)
+        refits = self.prepare_refits(target, budget)
+        return self.explain_encoded(x0, predictors, target, listed, seed_number(seed), budget, refits)
 
     def explain_many(
         self,
         rows: Any,
-        target: Target,
+        target: Target | Any,
         *,
-        rules: Sequence[Rule] | Rule | None = None,
+        rules: Sequence[Rule | str] | Rule | str | None = None,
         seed: Any = None,
         n_jobs: int | None = None,
         progress: bool = True,
@@ -212,6 +227,7 @@ class Explainer:
         total_model_rows: int | None = None,
         total_time: float | None = None,
         on_error: Literal["record", "raise"] = "record",
+        keep_pool: bool = False,
     ) -> "ExplanationTable":
         """Explain many rows; rows share model calls, and a run that is killed can be resumed.
 
@@ -243,6 +259,10 @@ class Explainer:
             ``diagnostics`` with the status "failed" and its error, and a warning in the end, while the others go on;
             or the end of the run, with an error that names the row. Such a row is not kept in a ``store``, so that it
             is tried again. Rows that do not fit the table are refused before anything is asked.
+        keep_pool : bool
+            Whether the files of a store keep every evaluated point, see :meth:`gbce.Explanation.save`. Without them,
+            they are four to six times smaller, and tables, pictures, decisions and draws are the same. Rows that
+            are in a store already stay as they are.
 
         Returns
         -------
@@ -274,6 +294,7 @@ class Explainer:
             total_model_rows=total_model_rows,
             total_time=total_time,
             on_error=on_error,
+            keep_pool=keep_pool,
         )
 
     survival = explainer_survival
@@ -283,7 +304,7 @@ class Explainer:
     def decide(
         self,
         explanation: Explanation,
-        rule: Rule,
+        rule: Rule | str,
         *,
         max_model_rows: int | None = None,
         time_budget: float | None = None,
@@ -294,8 +315,8 @@ class Explainer:
         ----------
         explanation : Explanation
             Of this explainer.
-        rule : Rule
-            Such as ``gbce.CVaR(0.95)``.
+        rule : Rule or str
+            Such as ``gbce.CVaR(0.95)`` or ``"CVaR"``.
         max_model_rows, time_budget : optional
             What may be spent, as in :meth:`explain`.
 
@@ -309,10 +330,10 @@ class Explainer:
         BudgetSpentError
             If the budget does not allow what the rule asks the model.
         """
-        require_rule(rule)
+        rule = require_rule(rule)
         posterior = self.own_posterior(explanation, budget_of(max_model_rows, time_budget))
         choice = apply_rule(rule, explanation.query, explanation.draws, posterior)
-        return point_table(self.space, choice.x, choice.labels(rule.label))
+        return choice_table(self.space, choice, rule)
 
     def assess(
         self,
@@ -356,17 +377,26 @@ class Explainer:
         """Return rules as a tuple, the default ones for ``None``, or say what is wrong with them."""
         return require_rules(_DEFAULT_RULES if rules is None else rules, self.space)
 
-    def prepare(self, target: Target, budget: Budget) -> tuple[tuple[Predictor, ...], Target]:
+    def listed_target(self, target: Any) -> Target:
+        """Return a target as it is, and a class label as the wish for it; or say what is wrong with it."""
+        first = self.predictors[0]
+        return as_target(target, first.classes, first.name)
+
+    def prepare(self, target: Target | Any, budget: Budget) -> tuple[tuple[Predictor, ...], Target]:
         """Return predictors that count from zero and the target with its open numbers filled in.
 
         What this asks the models is asked once per explainer.
         """
-        _require_target(target)
+        target = self.listed_target(target)
         predictors = tuple(predictor.with_fresh_meter() for predictor in self.predictors)
         if target.reads_classes:
             predictors = self._reference.as_classifiers(predictors, budget)
         spread = self._reference.output_spread(predictors[0], budget) if target.needs_spread else 1.0
         return predictors, target.resolve(spread)
+
+    def prepare_refits(self, target: Target, budget: Budget) -> tuple[Predictor, ...]:
+        """Return the predictors of refitted models, if there are any, that count from zero."""
+        return () if self.refits is None else self.refits.prepare(target, budget)
 
     def ask_about_data(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
         """Ask models about some rows of the data, once per explainer: those that meet a target show where to search."""
@@ -375,7 +405,6 @@ class Explainer:
 
     def rows_to_prepare(self, target: Target) -> int:
         """Return how many model rows :meth:`prepare` and :meth:`ask_about_data` take, if nothing was asked before."""
-        _require_target(target)
         rows = self._reference.rows_to_compare(self.predictors) if target.reads_classes else 0
         if self._searches:
             rows += self._reference.rows_to_know(self.predictors, target.reads_classes)
@@ -389,21 +418,33 @@ class Explainer:
         rules: tuple[Rule, ...],
         seed: int,
         budget: Budget,
+        refits: tuple[Predictor, ...] = (),
     ) -> Explanation:
-        """Explain a row ``(d,)`` as it is encoded; predictors and target are those of :meth:`prepare`."""
+        """Explain a row ``(d,)`` as it is encoded; predictors, refits and target are those of :meth:`prepare`."""
         posterior, query = self._evaluate_row(self._posterior(x0, predictors, target, budget), x0, rules, seed)
+        for rule in rules:
+            rule.check_target(query.target)
         rng, share = stream(seed, SAMPLING), _SAMPLING_SHARE if rules else 1.0
         allowed = replace(posterior, budget=budget.share(share))
         draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
         if not isinstance(draws, Draws):
             raise TypeError(f"the sampler {type(self.sampler).__name__} must return Draws, not {draws!r:.80}")
+        draws = replace(draws, space=self.space)
         # eta is the one that was reached, or found
         posterior = replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1]), goal=None)
         query = replace(query, mixture=posterior.mixture)
         if not query.row.reached[0, 0]:
             draws = seek_reach(posterior, draws, self.data)
-        choices, rule_notes = apply_rules(query, draws, posterior)
-        decisions = evaluate_choices(query, posterior, choices, self._neighbours)
+        policy = self.policy if rules else None
+        again = None if self.refits is None else replace_models(posterior, refits, self.refits.weights)
+        choices, rule_notes = apply_rules(query, draws, posterior, further=0 if policy is None else 1)
+        handed = [] if policy is None else [(policy, apply_policy(policy, query, draws, posterior, again, choices))]
+        decisions = evaluate_choices(query, posterior, [*choices, *handed], self._neighbours)
+        answer = None
+        for rule, choice in handed if decisions else []:  # judged together with the others, shown apart from them
+            *others, last = decisions
+            decisions = tuple(others)
+            answer = judge_answer(query, posterior, again, draws, rule, choice.note, last)
         draws = doubt_draws(query, posterior, draws, decisions)
         status, note = judge_status(query, draws.known, decisions)
         calibration = self._calibration(draws)
@@ -424,16 +465,18 @@ class Explainer:
             status=status,
             status_note=note,
             notes=tuple(sentence for sentence in notes if sentence),
-            n_model_calls=posterior.n_calls,
-            n_model_rows=posterior.n_rows,
+            n_model_calls=posterior.n_calls + (0 if again is None else again.n_calls),
+            n_model_rows=posterior.n_rows + (0 if again is None else again.n_rows),
             calibration=calibration,
+            answer=answer,
         )
 
     def own_posterior(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
         """Return the posterior that an explanation was drawn from; refuse an explanation of other models."""
         posterior = self.posterior_of(require_explanation(explanation), budget)
         require_own(explanation, posterior)
-        return posterior
+        known = self._reference.known(posterior.predictors)
+        return posterior if known is None else _with_landmarks(posterior, *known)
 
     def posterior_of(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
         """Return the posterior of an explanation under this explainer's models, which need not be its own."""
@@ -470,7 +513,7 @@ class Explainer:
         posterior = replace(posterior, target=posterior.target.bind(said[0]))
         known = self._reference.known(posterior.predictors) if self._searches else None
         if known is not None:
-            posterior = replace(posterior, landmarks=known[0], landmark_loss=posterior.read(known[1]).loss)
+            posterior = _with_landmarks(posterior, *known)
         zero = np.zeros((1, posterior.prior.dimension))
         row = Points(zero, x, *posterior.read(said), cost=posterior.prior.cost(x), log_correction=np.zeros(1))
         return posterior, Query(
@@ -496,9 +539,10 @@ class Explainer:
         return Calibration(self.eta_rule.label, met=bool(draws.info.goal_met))
 
 
-def _require_target(target: Any) -> None:
-    if not isinstance(target, Target):
-        raise TypeError(f"target must be a gbce target such as gbce.AtLeast(10), not {target!r}")
+def _with_landmarks(posterior: GibbsPosterior, rows: Array, outputs: Sequence[Outputs]) -> GibbsPosterior:
+    """Return a posterior that knows rows of the data ``(n, d)`` and what models said there."""
+    said = posterior.read(outputs)
+    return replace(posterior, landmarks=rows, landmark_loss=said.loss, landmark_said=said)
 
 
 def _require_attribute(value: Any, attribute: str, what: str, example: str) -> None:

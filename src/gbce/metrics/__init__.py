@@ -30,6 +30,7 @@ from gbce.metrics._pointwise import (
     unknown_errors,
     unknown_figures,
 )
+from gbce.metrics._pool import let_pool_go, prior_moves, prior_shares, signed_changes
 from gbce.metrics._predictive import FEWEST_MODELS, next_model_probability
 from gbce.metrics._survival import survival_table
 
@@ -62,14 +63,18 @@ __all__ = [
     "figures",
     "frontier_table",
     "importance",
+    "let_pool_go",
     "most_moved",
     "near_front",
     "next_model_probability",
     "offsets",
     "pareto_front",
     "positions_at_levels",
+    "prior_moves",
+    "prior_shares",
     "require_noise",
     "robustness",
+    "signed_changes",
     "stability",
     "success_probability",
     "survival",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from gbce.decisions import stack_points
+from gbce.decisions import answers_among, stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import PRINTED_Z_95, costs
 from gbce.plots._style import (
@@ -98,7 +98,7 @@ def plot_frontier(
             )
             labelled = True
     if own:
-        decisions = explanation.decisions
+        decisions = answers_among(explanation.decisions)
         cost = costs(space, stack_points(decisions, len(space)), x0, distance)
         places = [(c, float(decision.reached @ weights)) for c, decision in zip(cost, decisions, strict=True)]
         mark_decisions(ax, decisions, places, size=60, star=150, edge=1.0)

@@ -51,6 +51,8 @@ class GibbsPosterior:
         Known rows, such as training data, near which the posterior may have modes that are far from the row.
     landmark_loss : array of shape (n, K), optional
         Their losses, where models were asked about them before.
+    landmark_said : Evaluated, optional
+        All that models said about them: outputs, losses and verdicts.
     budget : Budget
         What may be spent.
     """
@@ -62,6 +64,7 @@ class GibbsPosterior:
     goal: EtaGoal | None = None
     landmarks: Array | None = None
     landmark_loss: Array | None = None
+    landmark_said: Evaluated | None = None
     budget: Budget = field(default_factory=Budget)
 
     @property

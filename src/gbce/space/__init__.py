@@ -7,6 +7,7 @@ from gbce.space._computed import Computed
 from gbce.space._constraints import Constraint
 from gbce.space._feature import Feature
 from gbce.space._places import Centre, Places
+from gbce.space._plain import plain_records, plain_value
 from gbce.space._row_codec import unmasked
 from gbce.space._space import Space
 from gbce.space._stored import space_fields, space_of
@@ -22,6 +23,8 @@ __all__ = [
     "Places",
     "Space",
     "deviations",
+    "plain_records",
+    "plain_value",
     "read_value",
     "require_writable",
     "space_fields",

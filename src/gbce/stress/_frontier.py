@@ -77,6 +77,9 @@ def frontier(
 ) -> pd.DataFrame:
     """Return the cheapest point for every reliability, under execution noise and other models.
 
+    It differs from :meth:`gbce.Explanation.frontier` in that it asks models, about noisy copies and points beyond the
+    draws too; that one only reads what was evaluated, needs no model and knows no noise.
+
     Points are the draws, the decisions and, with ``refine``, what a walk from the row finds: step by step it makes the
     change that gains most for its cost, and then gives up what is not needed.
 
