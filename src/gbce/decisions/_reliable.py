@@ -76,6 +76,7 @@ class Reliable(Rule):
     """
 
     asks_model: ClassVar[bool] = True
+    reads_earlier: ClassVar[bool] = True
 
     probability: float = 0.9
     distance: Literal["l1", "l2"] = "l1"
