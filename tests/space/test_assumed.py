@@ -279,3 +279,19 @@ def test_the_note_is_short_whatever_the_number_of_columns():
     assert note.count(". ") + note.endswith(".") <= 3
     assert len(note) < 600
     assert "and 38 more" in note
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([0.0, 2.0, np.nan, 5.0, 1.0], "integer"),  # whole numbers with a gap, which pandas turned into floats
+        ([0.0, 2.0, 3.0, 5.0, 1.0], "real"),  # floats as they were meant
+        ([0.5, 2.0, np.nan, 5.0, 1.0], "real"),
+    ],
+)
+def test_floats_are_whole_numbers_only_where_a_gap_made_them_floats(values, kind):
+    frame = pd.DataFrame({"dependents": values * 4, "income": np.linspace(1.5, 3.7, 20)})
+    space = gbce.Space.infer(frame)
+    assert space.features[0].kind == kind
+    assert space.frame(space.encode(frame)).dtypes.tolist() == frame.dtypes.tolist()
+    assert gbce.Space.infer(frame, kinds={"dependents": "real"}).features[0].kind == "real"

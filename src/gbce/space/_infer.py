@@ -178,6 +178,12 @@ def _span(name: str, kind: Kind, x: Array, options: ColumnOptions) -> Span | Non
     return Span(0.0 if kind == "integer" and len(known) and known.min() >= 0 else None)
 
 
+def _counts_with_gaps(column: pd.Series) -> bool:
+    """Whether floats are whole numbers that became floats because some are missing."""
+    known = column.dropna()
+    return 0 < len(known) < len(column) and bool((known == known.round()).all()) and known.nunique() > 1
+
+
 def _is_constant(x: Array) -> bool:
     """Whether a column of numbers or codes ``(n,)`` holds one value only, up to rounding, beside missing ones."""
     low, high = 0.5 * np.nanmin(x), 0.5 * np.nanmax(x)  # half of each: their difference is a number
@@ -200,7 +206,7 @@ def _kind(column: pd.Series, name: str, options: ColumnOptions) -> Kind:
         flags = set(column.dropna().unique().tolist()) <= {0, 1}
         return "boolean" if flags and name not in options.bounds else "integer"
     if dtype.kind == "f":
-        return "real"
+        return "integer" if options.table and _counts_with_gaps(column) else "real"
     if dtype.kind in "cmV" or isinstance(dtype, (pd.PeriodDtype, pd.IntervalDtype)):
         raise ValueError(
             f"data: column {name!r} of {dtype} holds neither numbers nor texts, levels or times: convert it, e.g. a "
