@@ -406,7 +406,7 @@ def test_a_decision_may_reach_what_no_candidate_does():
     target = gbce.Value(7.0, scale=1, tolerance=0.01)
     explanation = explainer.explain([0.0, 0.0], target, rules=[gbce.MAP(polish=False), gbce.DirectOpt()], seed=0)
     assert explanation.status == "attainable"
-    assert explanation.notes[0] == "None of 3,000 candidates reaches the target (7 ± 0.01), but DirectOpt does."
+    assert explanation.notes[0] == "None of 3,000 evaluated points reaches the target (7 ± 0.01), but DirectOpt does."
     without = explainer.explain([0.0, 0.0], target, rules=[], seed=0)
     assert without.status == "not attained"
     assert f"best seen is {without.draws.pool.outputs.max():.4g}, against 0 now" in without.notes[0]
