@@ -1,7 +1,5 @@
 """Many rows: the answers of single rows, fewer model calls, the same bits in parallel, and nothing lost."""
 
-import threading
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +7,6 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import gbce
-from gbce.predictors import Lockstep
 
 X, Y = load_diabetes(return_X_y=True, as_frame=True)
 FOREST = RandomForestRegressor(20, min_samples_leaf=5, random_state=0).fit(X, Y)
@@ -264,37 +261,6 @@ def test_a_row_that_failed_is_tried_again(tmp_path):
     again = many(HEAVY, model=mended, store=tmp_path / "run")
     same(again, many(HEAVY, model=mended))
     assert len(list((tmp_path / "run").glob("row-*.gbce"))) == 5
-
-
-def test_an_interrupted_run_stops_asking(monkeypatch):
-    asked, begun, go_on, ended = [], threading.Event(), threading.Event(), threading.Event()
-
-    def model(rows):
-        asked.append(len(rows))
-        return rows[:, 0]
-
-    def late(number):
-        begun.set()
-        go_on.wait(10)
-        try:
-            step.ask(number, model, np.ones((1, 1)))
-        finally:
-            ended.set()
-
-    step = Lockstep(100)
-    join = threading.Thread.join
-
-    def interrupted(thread, *args):
-        begun.wait(10)
-        monkeypatch.setattr(threading.Thread, "join", join)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(threading.Thread, "join", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        step.run([late])
-    go_on.set()
-    assert ended.wait(10)
-    assert asked == []
 
 
 # --- what a table says of itself --------------------------------------------------------------------------------------

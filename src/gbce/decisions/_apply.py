@@ -1,6 +1,6 @@
 """From rules to decisions: rules are checked and applied, every chosen point gets its figures, within the budget."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from gbce.decisions._decision import Candidates, Decision, decisions_without_noi
 from gbce.decisions._names import named_rule
 from gbce.draws import Draws, Scene
 from gbce.metrics import Neighbours, evaluate_figures, unknown_errors, unknown_figures
-from gbce.posterior import Evaluated, GibbsPosterior
+from gbce.posterior import Evaluated, GibbsPosterior, run_together
 from gbce.space import Space
 
 __all__ = [
@@ -23,6 +23,8 @@ __all__ = [
     "require_rule",
     "require_rules",
 ]
+
+_ROWS_OF_RULE = 60_000  # points: more than any rule of the package asks about with its own numbers
 
 
 def require_rule(rule: Any) -> Rule:
@@ -75,18 +77,34 @@ def apply_rules(
 ) -> tuple[list[tuple[Rule, Choice]], list[str]]:
     """Apply the rules of a query; one that the budget does not allow is left out, and a sentence says so.
 
-    So many ``further`` ones, which are applied later, get their share of the budget as well.
+    Those that do not look at what others chose ask the models together. What is left of a scarce budget is shared out
+    evenly between the rules still to come, so many ``further`` ones that are applied later, and the figures in the end.
     """
-    choices: list[tuple[Rule, Choice]] = []
-    notes: list[str] = []
-    for number, rule in enumerate(query.rules):
-        # what is left is shared out evenly between the rules still to come and the figures in the end
-        part = replace(posterior, budget=posterior.budget.share(1.0 / (len(query.rules) - number + further + 1)))
-        try:
-            choices.append((rule, apply_rule(rule, query, draws, part, earlier=choices)))
-        except BudgetSpentError:
-            notes.append(f"{rule.label} was left out: the budget does not allow what it would ask the model.")
-    return choices, notes + [choice.note for _, choice in choices if choice.note]
+    rules, n = query.rules, len(query.rules)
+    made: dict[int, Choice | None] = {}  # by the places of the rules
+
+    def task_of(place: int) -> Callable[[GibbsPosterior], Choice | None]:
+        earlier = [(rules[i], choice) for i, choice in sorted(made.items()) if i < place and choice is not None]
+
+        def choose(part: GibbsPosterior) -> Choice | None:
+            try:
+                return apply_rule(rules[place], query, draws, part, earlier=earlier)
+            except BudgetSpentError:
+                return None
+
+        return choose
+
+    alone = [i for i in range(n) if not rules[i].reads_earlier]
+    for some in (alone, *([i] for i in range(n) if rules[i].reads_earlier)):
+        later = n - len(made) - len(some) + further + 1
+        made |= zip(some, run_together(posterior, [*map(task_of, some)], _ROWS_OF_RULE, later=later), strict=True)
+    found = [(rules[i], choice) for i, choice in sorted(made.items()) if choice is not None]
+    left_out = [
+        f"{rule.label} was left out: the budget does not allow what it would ask the model."
+        for i, rule in enumerate(rules)
+        if made[i] is None
+    ]
+    return found, left_out + [choice.note for _, choice in found if choice.note]
 
 
 def apply_known_rules(query: Query, draws: Draws) -> tuple[list[Decision], list[str]]:

@@ -380,6 +380,11 @@ class Draws:
         return np.sqrt(both) * _student_factor(freedom * more)
 
 
+def _without_latent(points: Points) -> Points:
+    """Return points without their places in the latent space, half of what a file takes."""
+    return replace(points, z=np.zeros_like(points.z))
+
+
 def _same_runs(groups: Array, where: Array) -> Array:
     """Return the runs ``(n,)`` of the points at ``where``, with a number of runs that is still read off the largest.
 
@@ -391,11 +396,6 @@ def _same_runs(groups: Array, where: Array) -> Array:
         return np.unique(kept, return_inverse=True)[1]
     most = int(kept.max())
     return np.where(kept == most, last, kept) if most < last else kept
-
-
-def _without_latent(points: Points) -> Points:
-    """Return points without their places in the latent space, half of what a file takes."""
-    return replace(points, z=np.zeros_like(points.z))
 
 
 def _evidence_error(weights: Array, prior_weights: Array, groups: Array | None, evidence_inflation: float) -> float:

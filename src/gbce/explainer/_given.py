@@ -74,7 +74,7 @@ def _drop_outside(found: Explanation, conditions: Sequence[Condition]) -> Explan
     again, _ = apply_known_rules(replace(query, rules=rules), draws)
     again = [one for one in again if one.label in lost and meets(conditions, found, one.x[None, :])[0]]
     decisions = sorted([*kept, *again], key=lambda one: [d.label for d in found.decisions].index(one.label))
-    status, sentence = judge_status(query, draws.known, decisions)
+    status, sentence = judge_status(query, draws.known, decisions, found.proof)
     notes = [sentence, *(note for note in found.notes if note != found.status_note)]
     gone = [label for label in lost if label not in [one.label for one in again]]
     if gone:

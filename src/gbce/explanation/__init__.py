@@ -2,7 +2,7 @@
 
 from gbce.decisions import Decision
 from gbce.explanation._alternatives import Alternatives
-from gbce.explanation._answer import Answer, AnswerKind, Share
+from gbce.explanation._answer import Answer, AnswerKind, Share, cheapest_known
 from gbce.explanation._explanation import Explanation, require_explanation
 from gbce.explanation._given import Event, answer_given, exclude_row, meets, with_conditions
 from gbce.explanation._status import Status
@@ -19,6 +19,7 @@ __all__ = [
     "Share",
     "Status",
     "answer_given",
+    "cheapest_known",
     "choice_table",
     "exclude_row",
     "meets",

@@ -44,6 +44,7 @@ from gbce.metrics import (
     unknown_figures,
 )
 from gbce.posterior import Combine, Mixture, as_weights
+from gbce.search import Proof
 from gbce.space import Space
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ class Explanation:
         How eta was found, where a rule found it.
     answer : Answer, optional
         The one decision to hand over, by the explainer's policy; ``None`` where no decision was asked for.
+    proof : Proof, optional
+        That the target cannot be reached within the bounds, where the model allows one: then ``status`` is
+        ``"not attained"``. Without it, that status only says what a search has seen.
 
     Examples
     --------
@@ -104,6 +108,7 @@ class Explanation:
     n_model_rows: int
     calibration: Calibration | None = None
     answer: Answer | None = None
+    proof: Proof | None = None
 
     # --- what was asked -------------------------------------------------------------------------------------
 

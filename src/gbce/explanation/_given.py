@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gbce._numerics import ENOUGH_ESS, REWEIGHTING, first_of_least, stream
+from gbce._numerics import ENOUGH_ESS, REWEIGHTING, stream
 from gbce._validation import show
 from gbce.base import Array, Query
 from gbce.decisions import Decision, apply_known_rules
 from gbce.draws import Draws, Points
-from gbce.explanation._answer import Answer
+from gbce.explanation._answer import Answer, cheapest_known
 from gbce.explanation._status import Status
 from gbce.explanation._words import join_words
 from gbce.metrics import costs, unknown_figures
@@ -120,15 +120,11 @@ def answer_given(answer: Answer, query: Query, draws: Draws, conditions: Sequenc
     """
     if all(one.holds(query.space, answer.decision.x[None, :])[0] for one in conditions):
         return replace(answer, query=query)
-    known = draws.known.take(np.isfinite(draws.known.log_correction))
-    cost, misses = costs(query.space, known.x, query.x0, "l1"), ~known.reached[:, 0]
-    i = first_of_least(1.0 * misses, np.where(misses, known.loss[:, 0], 0.0), cost)
-    decision = Decision(
-        "answer", known.x[i], known.outputs[i], known.loss[i], known.reached[i], float(known.cost[i])
-    )  # fmt: skip
-    what = "the known point of least loss" if misses[i] else "the cheapest known point that reaches the target"
+    known, what = cheapest_known(query, draws)
+    decision = Decision("answer", known.x[0], known.outputs[0], known.loss[0], known.reached[0], float(known.cost[0]))
     said = join_words([one.text for one in conditions])
-    return Answer(query, decision, _KNOWN, f"{what}, given that {said}", float(cost[i]))
+    cost = float(costs(query.space, known.x, query.x0, "l1")[0])
+    return Answer(query, decision, _KNOWN, f"{what}, given that {said}", cost)
 
 
 def meets(conditions: Sequence[Condition], explanation: "Explanation", x: Array) -> Array:

@@ -17,6 +17,7 @@ from gbce.files._durable import whole_file
 from gbce.files._soundness import require_sound
 from gbce.metrics import Evaluation, let_pool_go
 from gbce.posterior import Combine, Entropic, Mixture
+from gbce.search import Proof
 from gbce.space import Condition, Space, space_fields, space_of
 
 __all__ = ["FileError", "load", "save"]
@@ -192,6 +193,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         "n_model_calls": explanation.n_model_calls,
         "n_model_rows": explanation.n_model_rows,
         "calibration": None if explanation.calibration is None else asdict(explanation.calibration),
+        "proof": None if explanation.proof is None else asdict(explanation.proof),
     }
 
 
@@ -325,6 +327,7 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         n_model_calls=manifest["n_model_calls"],
         n_model_rows=manifest["n_model_rows"],
         calibration=None if manifest["calibration"] is None else Calibration(**manifest["calibration"]),
+        proof=None if manifest.get("proof") is None else Proof(**manifest["proof"]),  # earlier files have none
     )
 
 
