@@ -53,6 +53,7 @@ def by_default(case: Case) -> Answers:
         explanation = explainer.explain(row, case.target, seed=seed)
         rows = int(explanation.diagnostics["n_model_rows"])
         found = explanation.answer
+        assert found is not None  # there is a policy
         return {
             "gbce answer": Given(found.row, rows, found.kind),
             "gbce Nearest": Given(nearest_of(explanation), rows),
