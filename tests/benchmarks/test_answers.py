@@ -169,7 +169,8 @@ def test_promises_are_measured_again(monkeypatch):
 
 def test_calibration_tells_promises_that_are_not_kept():
     some = {"kind": "reliable", "promised": 0.9, "low": 0.9, "high": 0.95}
-    lines = pd.DataFrame([{"stated": 0.92, "realised": 0.93} | some, {"stated": 0.94, "realised": 0.85} | some])
+    found = [(0.92, 0.93), (0.94, 0.89), (0.94, 0.85), (0.92, 0.93)]
+    lines = pd.DataFrame([{"stated": stated, "realised": realised} | some for stated, realised in found])
     last = [cell.strip() for cell in promise.calibration(lines).splitlines()[-1].split("|")]
-    assert last[1:5] == ["said to be reliable", "2", "0.930", "0.890"]
-    assert last[6:9] == ["50%", "50.0%", "50.0%"]
+    assert last[1:5] == ["said to be reliable", "4", "0.930", "0.900"]
+    assert last[6:9] == ["50%", "50.0%", "25.0%"]
