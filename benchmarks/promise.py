@@ -172,8 +172,7 @@ def calibration(lines: pd.DataFrame, prefix: str = "") -> str:
     known = known.dropna(subset=["_stated", "_realised"])
     bins: list[tuple[str, pd.DataFrame]] = []
     for low, high in pairwise(EDGES):
-        last = high == EDGES[-1]
-        inside = (known["_stated"] >= low) & ((known["_stated"] <= high) if last else (known["_stated"] < high))
+        inside = (known["_stated"] >= low) & ((known["_stated"] < high) | (high == EDGES[-1]))
         bins.append((f"{low:g} to {high:g}", known[inside]))
     kept = known[known["kind"] == "reliable"]
     bins += [("all", known), ("said to be reliable", kept)]
