@@ -1,7 +1,5 @@
 """Whatever is wrong with a table, its space or its conditions is said in a sentence, before a model is asked."""
 
-import time
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -206,17 +204,17 @@ def test_numbers_that_are_levels_are_no_contradiction():
 
 
 def test_a_condition_that_only_the_row_meets_is_found_out_soon():
-    own = ROW["pay"].iloc[0]
+    own, asked = ROW["pay"].iloc[0], []
 
     def only_the_row(frame):
+        asked.append(len(frame))
         return frame["pay"] == own
 
-    start = time.monotonic()
     with pytest.raises(
         ValueError, match=r"only 0 of [\d,]+ candidates around the row meet the constraints; 'only_the_row'"
     ):
         explain(constraints=[only_the_row, "age >= 0"])
-    assert time.monotonic() - start < 60
+    assert sum(asked) < 1_000_000  # half of that in a run; a search that does not give up has no such bound
 
 
 BAD_FUNCTIONS = {
