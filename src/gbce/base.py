@@ -256,6 +256,7 @@ class Rule(ABC):
     """Base of all decision rules: frozen dataclasses with their options inside."""
 
     asks_model: ClassVar[bool] = False  # whether it cannot choose without asking the model
+    reads_earlier: ClassVar[bool] = False  # whether it looks at what rules listed before it chose, ``scene.earlier``
 
     @abstractmethod
     def choose(self, scene: "Scene") -> Choice:

@@ -171,7 +171,7 @@ def test_not_attained_names_the_best(diabetes):
     explanation = gbce.Explainer(model, X, sampler=SMALL).explain(X.iloc[0], gbce.AtLeast(1000), seed=0)
     assert explanation.status == "not attained"
     best = max(explanation.draws.pool.outputs.max(), explanation.pointwise["output"].max())
-    assert f"best attainable is {best:.4g}" in explanation.notes[0]
+    assert f"best seen is {best:.4g}" in explanation.notes[0]
     assert explanation.distribution["success_probability"] == 0
     assert explanation.distribution["success_probability_se"] > 0
     assert not explanation.pointwise["reached"].any()
@@ -409,7 +409,7 @@ def test_a_decision_may_reach_what_no_candidate_does():
     assert explanation.notes[0] == "None of 3,000 candidates reaches the target (7 ± 0.01), but DirectOpt does."
     without = explainer.explain([0.0, 0.0], target, rules=[], seed=0)
     assert without.status == "not attained"
-    assert f"best attainable is {without.draws.pool.outputs.max():.4g}, against 0 now" in without.notes[0]
+    assert f"best seen is {without.draws.pool.outputs.max():.4g}, against 0 now" in without.notes[0]
 
 
 # --- files ------------------------------------------------------------------------------------------------------

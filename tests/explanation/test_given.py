@@ -330,10 +330,33 @@ def test_what_cannot_be_attained_under_a_condition_is_said():
         assert "None of" in found.status_note
 
 
+def test_the_answer_is_one_that_meets_the_conditions():
+    explainer = make(prior=gbce.Sparse(change=0.4))
+    explanation = explainer.explain(X0, gbce.AtLeast(1.5, scale=1), rules=[gbce.Nearest()], seed=0)
+    first = explanation.answer
+    moved = "x1" if first.decision.x[0] != X0[0] else "x2"
+    same = explanation.given(at_least={moved: float(first.decision.x[int(moved == "x2")]) - 0.8}).answer
+    assert same.sentence == first.sentence  # the cheapest of all is the cheapest of some
+    assert same.reliability == first.reliability
+    given = explanation.given(keep=[moved])
+    known = given.draws.known
+    cost = np.abs(known.x - X0).sum(axis=1)[known.reached[:, 0]].min()
+    assert given.answer.cost == pytest.approx(cost)
+    assert given.answer.reached
+    assert given.answer.reliability is None
+    assert f"given that {moved} stays at" in given.answer.because
+    assert given.answer.sentence in given.summary()
+    anew = explainer.given(explanation, keep=[moved])
+    assert moved not in anew.answer.changes.index
+    assert anew.answer.kind == "reliable"
+    assert anew.answer.reliability.share >= 0.85
+    assert anew.pointwise.loc["Nearest", "reached"]
+
+
 @pytest.mark.parametrize("prior", [gbce.Gaussian(), gbce.Sparse(change=0.4)])
 def test_a_row_that_reaches_the_target_but_breaks_the_condition_is_no_answer(prior):
     explainer = make(prior=prior)
-    rules = [gbce.MAP(), gbce.DirectOpt(n_starts=3, max_iterations=50)]
+    rules = [gbce.MAP(), gbce.Nearest(), gbce.DirectOpt(n_starts=3, max_iterations=50)]
     explanation = explainer.explain(X0, gbce.AtLeast(-1, scale=1), rules=rules, seed=0)
     assert explanation.status is Status.ALREADY_REACHED
     assert explanation.given(at_most={"x1": 0.3}).status is Status.ALREADY_REACHED
@@ -342,7 +365,10 @@ def test_a_row_that_reaches_the_target_but_breaks_the_condition_is_no_answer(pri
     for found in (given, anew):
         assert found.status is Status.ATTAINABLE
         assert (found.counterfactuals["x1"] >= 0.7).all()
-        assert "MAP" in found.counterfactuals.index
+        assert {"MAP", "Nearest"} <= set(found.counterfactuals.index)
+        assert found.counterfactuals.loc["Nearest", "x1"] < 0.75
+        assert found.answer.decision.x[0] >= 0.7
+        assert found.answer.reached
     assert anew.draws.seen is None or (anew.draws.seen.x[:, 0] >= 0.7).all()
 
 
@@ -363,6 +389,18 @@ def test_files_summaries_and_pictures(answered, tmp_path):
         assert "x1" in again.summary()
         assert again.plot.changes() is not None
         assert again.plot.posterior() is not None
+
+
+def test_a_file_without_the_pool_answers_no_question_but_can_be_asked_anew(answered, tmp_path):
+    explainer, explanation = answered
+    small = gbce.load(explanation.given(at_most={"x1": 1.0}).save(tmp_path / "small.gbce", pool=False))
+    assert small.conditions == ("x1 is at most 1",)
+    for ask, name in ((lambda: small.given(keep=["x2"]), "given"), (small.alternatives, "alternatives")):
+        with pytest.raises(ValueError, match=name):
+            ask()
+    anew = explainer.given(small, keep=["x2"])
+    assert (anew.draws.x[:, 1] == -0.1).all()
+    assert (anew.draws.x[:, 0] <= 1.0).all()
 
 
 def rewritten(path, change):

@@ -93,5 +93,5 @@ def test_taking_turns_evenly_what_one_leaves_the_next_may_spend(posterior, sizes
         part.evaluate(np.zeros((part.budget.rows_left, 2)))
         return rows_left(part)
 
-    assert run_together(limited, [rows_left, spend_nothing_or_all, rows_left], 100, evenly=True) == [30, 0, 40]
+    assert run_together(limited, [rows_left, spend_nothing_or_all, rows_left], 100, later=1) == [30, 0, 40]
     assert sizes == [40]

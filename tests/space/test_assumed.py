@@ -115,6 +115,15 @@ def test_a_row_outside_of_what_was_assumed_fits_and_stretches_it():
     assert (low[space.position["rate"]], low[space.position["trades"]]) == (1.0, 99.0)
 
 
+def test_conditions_on_a_row_outside_of_what_was_assumed():
+    book = BOOK[["balance", "rate"]]
+    explainer = gbce.Explainer(lambda f: f["rate"] - 1e-4 * f["balance"], book, prior=gbce.Gaussian())
+    row = book.iloc[[0]].assign(balance=9_000.0, rate=2)
+    explanation = explainer.explain(row, gbce.AtLeast(2.5), rules=[gbce.MAP()], seed=0)
+    again = explainer.given(explanation, at_least={"balance": 8_000.0})
+    assert again.draws.frame()["balance"].between(8_000.0, 9_000.0).all()
+
+
 def test_a_constant_column_that_may_move_has_room():
     space = gbce.Space.infer(BOOK, scale={"country": 10.0})
     assert bounds_of(space, "country") == (0.0, None)

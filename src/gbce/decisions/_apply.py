@@ -77,30 +77,34 @@ def apply_rules(
 ) -> tuple[list[tuple[Rule, Choice]], list[str]]:
     """Apply the rules of a query; one that the budget does not allow is left out, and a sentence says so.
 
-    Rules do not need each other's answers, so they ask the models together. What is left of a scarce budget is shared
-    out evenly between the rules still to come, so many ``further`` ones that are applied later, and the figures in the
-    end.
+    Those that do not look at what others chose ask the models together. What is left of a scarce budget is shared out
+    evenly between the rules still to come, so many ``further`` ones that are applied later, and the figures in the end.
     """
+    rules, n = query.rules, len(query.rules)
+    made: dict[int, Choice | None] = {}  # by the places of the rules
 
-    def task_of(rule: Rule) -> Callable[[GibbsPosterior], Choice | None]:
+    def task_of(place: int) -> Callable[[GibbsPosterior], Choice | None]:
+        earlier = [(rules[i], choice) for i, choice in sorted(made.items()) if i < place and choice is not None]
+
         def choose(part: GibbsPosterior) -> Choice | None:
             try:
-                return apply_rule(rule, query, draws, part)
+                return apply_rule(rules[place], query, draws, part, earlier=earlier)
             except BudgetSpentError:
                 return None
 
         return choose
 
-    share = len(query.rules) / (len(query.rules) + further) if query.rules else 1.0
-    within = replace(posterior, budget=posterior.budget.share(share))
-    made = run_together(within, [task_of(rule) for rule in query.rules], _ROWS_OF_RULE, evenly=True)
+    alone = [i for i in range(n) if not rules[i].reads_earlier]
+    for some in (alone, *([i] for i in range(n) if rules[i].reads_earlier)):
+        later = n - len(made) - len(some) + further + 1
+        made |= zip(some, run_together(posterior, [*map(task_of, some)], _ROWS_OF_RULE, later=later), strict=True)
+    found = [(rules[i], choice) for i, choice in sorted(made.items()) if choice is not None]
     left_out = [
         f"{rule.label} was left out: the budget does not allow what it would ask the model."
-        for rule, choice in zip(query.rules, made, strict=True)
-        if choice is None
+        for i, rule in enumerate(rules)
+        if made[i] is None
     ]
-    choices = [(rule, choice) for rule, choice in zip(query.rules, made, strict=True) if choice is not None]
-    return choices, left_out + [choice.note for _, choice in choices if choice.note]
+    return found, left_out + [choice.note for _, choice in found if choice.note]
 
 
 def apply_known_rules(query: Query, draws: Draws) -> tuple[list[Decision], list[str]]:

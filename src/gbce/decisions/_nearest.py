@@ -154,7 +154,8 @@ class Nearest(Rule):
             f"{self.label}: no point that was looked at reaches the target ({scene.query.target.describe()}){under}; "
             "this is the best seen, the point of least loss."
         )
-        points = Points.join([scene.row, scene.draws.known.take(known.allowed)])
+        row = scene.row.take(np.isfinite(scene.row.cost))  # not one that breaks the conditions of a follow-up question
+        points = Points.join([row, scene.draws.known.take(known.allowed)])
         at = first_of_least(points.loss[:, 0], costs(scene.space, points.x, scene.x0, self.priced_by))
         if seen is not None and seen.loss < points.loss[at, 0]:
             return Choice(seen.x[None, :], note=note)
@@ -199,7 +200,7 @@ class _Known:
         where = allowed[_judge_points(reaching, points).reached[allowed]]
         rows, others = _landmarks(scene, reaching, most)
         return cls(
-            row_reaches=bool(_judge_points(reaching, scene.row).reached[0]),
+            row_reaches=bool(np.isfinite(scene.row.cost[0]) and _judge_points(reaching, scene.row).reached[0]),
             allowed=allowed,
             where=where,
             cost=costs(space, points.x[where], x0, rule.priced_by),

@@ -76,6 +76,7 @@ class Reliable(Rule):
     """
 
     asks_model: ClassVar[bool] = True
+    reads_earlier: ClassVar[bool] = True
 
     probability: float = 0.9
     distance: Literal["l1", "l2"] = "l1"
@@ -185,7 +186,7 @@ class Reliable(Rule):
         space, x0 = scene.space, scene.x0
         known = scene.draws.known
         found = np.vstack([nearest, *(choice.x for _, choice in scene.earlier)])
-        made = [found, _round_away(space, x0, np.vstack([found, _go_further(space, x0, nearest)]))]
+        made = [nearest, _round_away(space, x0, np.vstack([found, _go_further(space, x0, nearest)]))]
         x = self._sort(scene, np.vstack(made))[:most]
         evaluated = self._sort(scene, _round_away(space, x0, known.x[known.reached[:, 0]]))
         cheap = min(int(_CHEAPEST * (most - len(x))), len(evaluated))

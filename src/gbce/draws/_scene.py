@@ -34,7 +34,7 @@ class Scene:
     refits : GibbsPosterior, optional
         The same question under refitted models, where the explainer was given some.
     earlier : tuple of pairs of Rule and Choice
-        What other rules chose before.
+        What other rules chose before, for a rule that ``reads_earlier``.
     """
 
     query: Query

@@ -96,7 +96,7 @@ class Explainer:
     refits : list of models or ModelPosterior, optional
         The same model fitted again, to other samples or with other seeds: ``explanation.answer`` is then sought among
         points that these accept as well, and says how many do.
-    policy : Rule, optional
+    policy : Rule or name of one, optional
         What chooses ``explanation.answer``: :class:`gbce.Reliable` unless told otherwise, any rule, or ``None`` if no
         answer is to be sought.
     joint : bool, optional
@@ -131,7 +131,7 @@ class Explainer:
         evaluation: Evaluation | None = None,
         batch_rows: int | None = None,
         refits: Any = None,
-        policy: Rule | None = _DEFAULT_POLICY,
+        policy: Rule | str | None = _DEFAULT_POLICY,
         joint: bool | None = None,
     ) -> None:
         if isinstance(model, ModelPosterior) and weights is None:

@@ -9,7 +9,7 @@ from gbce._numerics import seed_number
 from gbce.budget import Budget
 from gbce.decisions import apply_known_rules
 from gbce.explainer._notes import judge_status
-from gbce.explanation import Event, Explanation, meets, require_explanation, with_conditions
+from gbce.explanation import Event, Explanation, answer_given, meets, require_explanation, with_conditions
 from gbce.space import Condition, Space
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def explain_given(
     again.ask_about_data(posterior.predictors, budget)
     refits = again.prepare_refits(posterior.target, budget)
     found = again.explain_encoded(query.x0, posterior.predictors, posterior.target, before.rules, used, budget, refits)
-    whole = replace(found.query, conditions=query.conditions)
-    found = replace(found, query=whole, answer=None if found.answer is None else replace(found.answer, query=whole))
+    found = replace(found, query=replace(found.query, conditions=query.conditions))
     said = " and ".join(found.conditions)
     note = f"Asked anew given that {said}, at eta = {query.mixture.eta:g} as before."
     found = _drop_outside(found, query.conditions)
@@ -75,21 +74,17 @@ def _drop_outside(found: Explanation, conditions: Sequence[Condition]) -> Explan
     again, _ = apply_known_rules(replace(query, rules=rules), draws)
     again = [one for one in again if one.label in lost and meets(conditions, found, one.x[None, :])[0]]
     decisions = sorted([*kept, *again], key=lambda one: [d.label for d in found.decisions].index(one.label))
-    status, sentence = judge_status(query, draws.known, decisions)
+    status, sentence = judge_status(query, draws.known, decisions, found.proof)
     notes = [sentence, *(note for note in found.notes if note != found.status_note)]
     gone = [label for label in lost if label not in [one.label for one in again]]
-    answer = found.answer
-    if answer is not None and not meets(conditions, found, answer.decision.x[None, :])[0]:
-        answer = None
-        notes.append("No answer was found that meets the conditions.")
     if gone:
         notes.append(f"{', '.join(gone)} found no point that meets the conditions, and is left out.")
     return replace(
         found,
         draws=draws,
         decisions=tuple(decisions),
-        answer=answer,
         status=status,
         status_note=sentence,
         notes=tuple(filter(None, notes)),
+        answer=None if found.answer is None else answer_given(found.answer, query, draws, conditions),
     )

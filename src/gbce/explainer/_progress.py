@@ -48,7 +48,7 @@ class _Bar:
         )
 
     def begin(self, stage: str) -> None:
-        self._bar.set_description(stage, refresh=False)
+        self._bar.set_description_str(stage, refresh=False)
 
     def spend(self, rows: int) -> None:
         self._bar.update(rows)

@@ -11,7 +11,7 @@ __all__ = ["ROWS_TIMES", "sampling_budget", "unreached_note"]
 
 # Times the rows of a usual explanation with the sampler's options that are spent while no point reaches the target.
 # Measured without a limit: 250,000 to 1.6 million rows for one row of a school table whose forest cannot say what is
-# asked. Ten leaves room for what is hard to find: a first point that reaches its target comes long before.
+# asked. Ten is generous, by hand, for what is hard to find.
 ROWS_TIMES = 10
 
 

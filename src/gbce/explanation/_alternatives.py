@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 
 from gbce._numerics import DECIDING, ENOUGH_ESS, TINY, effective_sample_size, first_of_least, stream
-from gbce._validation import is_count
+from gbce._validation import is_count, printable
 from gbce.base import Array
 from gbce.decisions import stack_points
 from gbce.draws import Draws
-from gbce.explanation._words import number_text, say_changes
+from gbce.explanation._words import say_changes
 from gbce.metrics import PRINTED_Z_95, costs, find_modes, most_moved
 from gbce.space import Space
 
@@ -35,7 +35,6 @@ _CERTAIN = 3.0  # standard errors by which it must be: of hundreds of moves one 
 _CLEAR = 0.9  # probability with which a point that stands for a strategy belongs to it, not in between; by hand
 _MOST_LEAVES = 64  # strategies that are told apart, listed or not; by hand
 _MOST_NUMBERS = 30  # columns whose modes are sought: those that move least as the prior lets them; by hand
-_DIGITS = 3  # of an output in a sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +92,7 @@ def alternatives(explanation: "Explanation", k: int) -> Alternatives:
     if not is_count(k):
         raise ValueError(f"alternatives: k must be a whole number of at least 1, not {k!r}")
     draws = explanation.draws
+    draws.require_pool("alternatives(k)")
     if draws.ess < ENOUGH_ESS:
         raise ValueError(
             f"the draws cannot carry alternatives: there are {draws.ess:.0f} effective ones, and {ENOUGH_ESS:.0f} are "
@@ -181,9 +181,8 @@ def _table(explanation: "Explanation", known: _Known, shown: list[_Strategy]) ->
 
 def _sentence(explanation: "Explanation", known: _Known, one: _Strategy) -> str:
     said = say_changes(explanation.space, explanation.x0, known.x[one.point]) or "leave the row as it is"
-    output = number_text(one.output, _DIGITS)
-    end = "" if one.reached else f", short of the target ({explanation.target.describe()})"
-    return f"{said[0].upper()}{said[1:]}: the output is then {output}{end}."
+    model = "the model" if len(explanation.models) == 1 else printable(explanation.models[0])
+    return f"{said[0].upper()}{said[1:]}: {model} then {printable(explanation.target.say(one.output, one.reached))}."
 
 
 def _share(mass: float, error: float) -> str:

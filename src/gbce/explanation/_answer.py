@@ -227,7 +227,7 @@ class Answer:
 
 def cheapest_known(query: Query, draws: Draws) -> tuple[Points, str]:
     """Return the cheapest evaluated point that reaches the target, or the best seen, as one point, and which it is."""
-    known = draws.known
+    known = draws.known.take(np.isfinite(draws.known.log_correction))
     misses = (~known.reached[:, 0]).astype(float)
     cost = costs(query.space, known.x, query.x0, "l1")
     best = np.array([first_of_least(misses, np.where(misses > 0, known.loss[:, 0], 0.0), cost)])

@@ -21,7 +21,9 @@ from gbce.space import Condition, Space, read_conditions, restate
 if TYPE_CHECKING:
     from gbce.explanation._explanation import Explanation
 
-__all__ = ["Event", "condition", "exclude_row", "meets", "with_conditions"]
+__all__ = ["Event", "answer_given", "condition", "exclude_row", "meets", "with_conditions"]
+
+_KNOWN = "among known points"  # what an answer that no policy chose goes by
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ def condition(explanation: "Explanation", event: Event) -> "Explanation":
     """Return the posterior given an event, from the draws; see :meth:`gbce.Explanation.given`."""
     before = explanation.query
     asked = event.read(before)
+    explanation.draws.require_pool("given(...)")
     inside = meets(asked, explanation, explanation.draws.pool.x)
     if not explanation.draws.pool_weights[inside].any():
         raise ValueError(f"{_why_none(asked, before)} To ask the models again, type {event.call}")
@@ -86,26 +89,7 @@ def condition(explanation: "Explanation", event: Event) -> "Explanation":
         status_note=sentence,
         notes=tuple(filter(None, notes)),
         calibration=None,  # eta was found for the posterior as a whole
-        answer=_answer_again(explanation, asked, query, draws),
-    )
-
-
-def _answer_again(explanation: "Explanation", asked: Sequence[Condition], query: Query, draws: Draws) -> Answer | None:
-    """Return the answer if it meets the conditions, which none that is cheaper can, or the best of known points."""
-    before = explanation.answer
-    if before is None or meets(asked, explanation, before.decision.x[None, :])[0]:
-        return None if before is None else replace(before, query=query)
-    points, what = cheapest_known(query, draws)
-    decision = Decision(
-        "answer", points.x[0], points.outputs[0], points.loss[0], points.reached[0], float(points.cost[0])
-    )
-    return Answer(
-        query,
-        decision,
-        before.policy,
-        f"of the points in which that holds, {what}; the models were not asked again",
-        cost=float(costs(query.space, points.x, query.x0, "l1")[0]),
-        promised=before.promised,
+        answer=None if explanation.answer is None else answer_given(explanation.answer, query, draws, asked),
     )
 
 
@@ -127,6 +111,20 @@ def exclude_row(row: Points, space: Space) -> Points:
         return row
     never = np.full(1, np.inf)
     return replace(row, reached=np.zeros_like(row.reached), cost=never, log_correction=never)
+
+
+def answer_given(answer: Answer, query: Query, draws: Draws, conditions: Sequence[Condition]) -> Answer:
+    """Return an answer under conditions: the same if it meets them, else the cheapest known point that reaches.
+
+    Where none does, it is the one of least loss. How often a known point holds under noise was not asked.
+    """
+    if all(one.holds(query.space, answer.decision.x[None, :])[0] for one in conditions):
+        return replace(answer, query=query)
+    known, what = cheapest_known(query, draws)
+    decision = Decision("answer", known.x[0], known.outputs[0], known.loss[0], known.reached[0], float(known.cost[0]))
+    said = join_words([one.text for one in conditions])
+    cost = float(costs(query.space, known.x, query.x0, "l1")[0])
+    return Answer(query, decision, _KNOWN, f"{what}, given that {said}", cost)
 
 
 def meets(conditions: Sequence[Condition], explanation: "Explanation", x: Array) -> Array:

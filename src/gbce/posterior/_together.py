@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def run_together(
-    posterior: GibbsPosterior, tasks: Sequence[Callable[[GibbsPosterior], T]], rows: int, *, evenly: bool = False
+    posterior: GibbsPosterior, tasks: Sequence[Callable[[GibbsPosterior], T]], rows: int, *, later: int | None = None
 ) -> list[T]:
     """Run tasks in step, so that what they ask the models at the same time is asked in one call.
 
@@ -28,8 +28,8 @@ def run_together(
         Each asks only the posterior that it is given, and shares no generator with another.
     rows : int
         Points that one of them may want to ask about.
-    evenly : bool
-        Whether tasks that take turns get an even share of what is left each, where one more share is for later.
+    later : int, optional
+        With it, tasks that take turns get an even share of what is left each, where so many more shares are for later.
 
     Returns
     -------
@@ -37,13 +37,14 @@ def run_together(
         What the tasks return, in their order.
     """
     n, budget = len(tasks), posterior.budget
-    if n > 1 and budget.deadline is None and posterior.affords((n + 1) * rows) == (n + 1) * rows:
+    shares = n + (1 if later is None else later)
+    if n > 1 and budget.deadline is None and posterior.affords(shares * rows) == shares * rows:
         step = Lockstep(min(predictor.batch_rows for predictor in posterior.predictors))
-        parts = [replace(posterior, budget=budget.share(1.0 / (n + 1))) for _ in tasks]
+        parts = [replace(posterior, budget=budget.share(1.0 / shares)) for _ in tasks]
         return step.run([_task_in(step, task, part) for task, part in zip(tasks, parts, strict=True)])
     found = []
     for number, task in enumerate(tasks):
-        share = budget.share(1.0 / (n - number + 1)) if evenly else budget
+        share = budget if later is None else budget.share(1.0 / (n - number + later))
         found.append(task(replace(posterior, budget=share)))
     return found
 

@@ -50,18 +50,14 @@ def restate(space: "Space", conditions: Sequence[Condition], x0: Array, *, spike
         if condition.kept and not space.is_computed[j]:
             changed = replace(feature, mutable=False)
         elif plain and inside and not spikes:
-            low, high = condition.ends
-            low, high = max(low, _end(feature.low, -math.inf)), min(high, _end(feature.high, math.inf))
+            least, most = replace(feature, direction="any").range_from(x0[j])
+            low, high = max(condition.ends[0], least), min(condition.ends[1], most)
             changed = replace(feature, low=_open(low), high=_open(high))
         else:
             space = replace(space, constraints=(*space.constraints, condition))
             continue
         space = replace(space, features=(*space.features[:j], changed, *space.features[j + 1 :]))
     return space
-
-
-def _end(bound: float | None, otherwise: float) -> float:
-    return otherwise if bound is None else bound
 
 
 def _open(bound: float) -> float | None:
@@ -219,7 +215,7 @@ def _require_room(space: "Space", x0: Array, j: int, condition: Condition) -> No
     """Refuse a condition that no draw around the row can meet."""
     feature, codec, now = space.features[j], space.codecs[j], x0[j]
     if space.is_computed[j]:
-        low, high = _end(feature.low, -math.inf), _end(feature.high, math.inf)
+        low, high = replace(feature, direction="any").range_from(now)
     else:
         low, high = (float(end[j]) for end in space.limits(x0))
     if condition.missing:

@@ -49,7 +49,6 @@ _MAX_CONFIRMED = 200  # candidates that are looked at again under fresh noise
 _CONFIRMED_WITHIN_ROWS = 100  # points that a budget of rows must have room to confirm: n_confirm shrinks for them
 _CONFIRMED_WITHIN_TIME = 32  # the same where time is short: fewer points, but these are known better
 _WALK_COPIES = 16  # under noise, of each point of the walk
-_MOST_FRONTS = 10  # that are shown to the model, one after the other, as long as it refuses points of theirs
 # reliabilities that the walk heads for when none are asked for, denser near 1; "next" never says 1
 _WALK_LEVELS = np.array([0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])
 _UNCONFIRMED = (
@@ -319,23 +318,17 @@ class FrontierSearch:
         return frontier_table(self.explanation.space, x, judged.reliability[front], figures)
 
     def _find_front(self, x: Array, reliability: Array) -> tuple[Array, Evaluated | None]:
-        """Return positions of the front among points ``(n, d)``, and what the model in use decides about them.
-
-        What counts is its decision, not its scores: a point that it refuses makes room for others.
-        """
-        cost, left = self._cost(x), np.arange(len(x))
+        """Return positions of the front among points ``(n, d)``, and what the model in use says about them."""
+        front = pareto_front(reliability, self._cost(x))
+        front = front[positions_at_levels(reliability[front], self.levels)]
+        if self.own is None:
+            return front, None
+        if len(front) == 0:
+            none = np.zeros((0, 1))
+            return front, Evaluated(none, none, none.astype(bool))
         untimed = self.posterior.budget.without_deadline()  # a handful of rows, which are the answer itself
-        for _ in range(_MOST_FRONTS):
-            front = left[pareto_front(reliability[left], cost[left])]
-            front = front[positions_at_levels(reliability[front], self.levels)]
-            if self.own is None or len(front) == 0:
-                none = np.zeros((0, 1))
-                return front, None if self.own is None else Evaluated(none, none, none.astype(bool))
-            said = replace(self.own, budget=untimed).evaluate(x[front], use_predict=True)
-            good = said.reached[:, 0]
-            if good.all():
-                break
-            left = np.setdiff1d(left, front[~good])
+        said = replace(self.own, budget=untimed).evaluate(x[front], use_predict=True)
+        good = said.reached[:, 0]  # what counts is what it decides, not its scores
         return front[good], Evaluated(*(values[good] for values in said))
 
     def _list_candidates(self, rng: np.random.Generator) -> Array:
