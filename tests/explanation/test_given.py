@@ -205,7 +205,7 @@ def of_levels():
     space = gbce.Space.infer(
         FRAME, bounds={"rooms": (1, 6), "since": (pd.Timestamp("2024-01-01"), pd.Timestamp("2024-01-08"))}
     )
-    explainer = gbce.Explainer(score, FRAME, space=space, sampler=gbce.Importance(40_000, 4_000))
+    explainer = gbce.Explainer(score, FRAME, space=space, prior=gbce.Gaussian(), sampler=gbce.Importance(40_000, 4_000))
     return explainer, explainer.explain(FRAME.iloc[0], gbce.AtLeast(3.0, scale=0.7), rules=[gbce.MAP()], seed=1)
 
 
@@ -537,7 +537,7 @@ def test_a_computed_column_has_a_range_and_is_not_kept():
     frame = pd.DataFrame({"a": np.linspace(-1, 1, 60), "b": np.linspace(1, -1, 60) ** 3})
     frame["total"] = frame["a"] + frame["b"]
     space = gbce.Space.infer(frame, computed={"total": "a + b"}, scale="raw")
-    explainer = gbce.Explainer(lambda one: one["total"].to_numpy(), frame, space=space)
+    explainer = gbce.Explainer(lambda one: one["total"].to_numpy(), frame, space=space, prior=gbce.Gaussian())
     row = {"a": 0.0, "b": 0.0, "total": 0.0}
     explanation = explainer.explain(row, gbce.AtLeast(1.0, scale=0.5), rules=[], seed=0)
     drawn, anew = (
