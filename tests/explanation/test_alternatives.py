@@ -140,7 +140,7 @@ def of_table():
     def score(table):
         return ((table["income"] - 2_500) / 600 + 2.0 * (table["job"] == "skilled")).to_numpy(dtype=float)
 
-    explainer = gbce.Explainer(score, frame, eta=2.0)
+    explainer = gbce.Explainer(score, frame, prior=gbce.Gaussian(), eta=2.0)
     row = {"income": 1_800.0, "age": 40, "job": "none", "mass": 0.0}
     return explainer, explainer.explain(row, gbce.AtLeast(1.0, scale=0.5), rules=[gbce.MAP()], seed=0)
 

@@ -205,8 +205,7 @@ def of_levels():
     space = gbce.Space.infer(
         FRAME, bounds={"rooms": (1, 6), "since": (pd.Timestamp("2024-01-01"), pd.Timestamp("2024-01-08"))}
     )
-    sampler = gbce.Importance(40_000, 4_000)
-    explainer = gbce.Explainer(score, FRAME, space=space, prior=gbce.Gaussian(), sampler=sampler)
+    explainer = gbce.Explainer(score, FRAME, space=space, prior=gbce.Gaussian(), sampler=gbce.Importance(40_000, 4_000))
     return explainer, explainer.explain(FRAME.iloc[0], gbce.AtLeast(3.0, scale=0.7), rules=[gbce.MAP()], seed=1)
 
 
