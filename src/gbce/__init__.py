@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from gbce.predictors import PredictionError, Remote, classifier
     from gbce.priors import DistancePrior, Gaussian, Gower, Laplace, NearData, Sparse
     from gbce.samplers import SMC, Chains, Importance, Nested
+    from gbce.search import Proof
     from gbce.space import Feature, Space
     from gbce.targets import AtLeast, AtMost, Change, Class, Loss, Multi, Range, Value
 
@@ -69,12 +70,13 @@ _ROOMS = {
     "predictors": "PredictionError Remote classifier",
     "priors": "DistancePrior Gaussian Gower Laplace NearData Sparse",
     "samplers": "Chains Importance Nested SMC",
+    "search": "Proof",
     "space": "Feature Space",
     "targets": "AtLeast AtMost Change Class Loss Multi Range Value",
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
-_MODULES = (*_ROOMS, "draws", "plots", "report", "search", "stress")  # as in gbce.metrics.survival
+_MODULES = (*_ROOMS, "draws", "plots", "report", "stress")  # as in gbce.metrics.survival
 
 __all__ = [
     "MAP",
@@ -119,6 +121,7 @@ __all__ = [
     "Nested",
     "PACBayes",
     "PredictionError",
+    "Proof",
     "RandomDraw",
     "Range",
     "Rashomon",

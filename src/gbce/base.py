@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gbce.metrics import Evaluation
     from gbce.posterior import GibbsPosterior, Mixture
     from gbce.priors import LocatedPrior
-    from gbce.space import Space
+    from gbce.space import Condition, Space
 
 __all__ = [
     "Array", "Choice", "ModelNeededError", "Outputs", "Prior", "Query", "Reading", "Rule", "Sampler", "Target",
@@ -173,7 +173,8 @@ class Query:
     seed : int
         The number that reproduces draws and decisions.
     row : Points
-        The row itself as one evaluated point.
+        The row itself as one evaluated point. One that breaks the conditions of a follow-up question has an infinite
+        cost and does not count as reached, so that no rule chooses it.
     free : int array of shape (m,)
         Positions of the features that can move.
     identities : tuple of str
@@ -182,6 +183,8 @@ class Query:
     sparse : bool
         Whether the prior lets features stay exactly where they are with positive probability, so that densities of
         points with different numbers of changed features cannot be compared.
+    conditions : tuple of Condition
+        What a follow-up question holds on to; the space has them as bounds, constraints and columns that stay.
     """
 
     space: "Space"
@@ -195,6 +198,7 @@ class Query:
     free: Array
     identities: tuple[str, ...] = ()
     sparse: bool = False
+    conditions: "tuple[Condition, ...]" = ()
 
     @property
     def x0(self) -> Array:

@@ -105,4 +105,4 @@ def test_noise_is_checked_before_a_model_is_asked():
 
 def test_rules_that_differ_in_any_option_can_stand_together():
     rules = [gbce.DiverseSet(2), gbce.DiverseSet(3), gbce.MAP(), gbce.MAP(method="knn")]
-    assert len(explain(rules=rules).counterfactuals) == 7
+    assert len(explain(rules=rules, prior=gbce.Gaussian()).counterfactuals) == 7

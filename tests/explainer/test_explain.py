@@ -25,9 +25,10 @@ def diabetes():
 def explanation(diabetes):
     X, model = diabetes
     row = X.iloc[int(np.argsort(model.predict(X))[250])]
-    space = gbce.Space.infer(X, immutable=["age", "sex"])
+    space = gbce.Space.infer(X, immutable=["age", "sex"], bounds="none")
     rules = [gbce.MAP(), gbce.Mean(), gbce.CVaR(n_perturb=16, max_candidates=100), gbce.DiverseSet(2)]
-    return gbce.Explainer(model, X, space=space, sampler=SMALL).explain(row, gbce.AtMost(120), rules=rules, seed=4)
+    explainer = gbce.Explainer(model, X, space=space, prior=gbce.Gaussian(), sampler=SMALL)
+    return explainer.explain(row, gbce.AtMost(120), rules=rules, seed=4)
 
 
 def test_tables_have_the_shapes_of_the_contract(diabetes, explanation):
@@ -170,7 +171,7 @@ def test_not_attained_names_the_best(diabetes):
     explanation = gbce.Explainer(model, X, sampler=SMALL).explain(X.iloc[0], gbce.AtLeast(1000), seed=0)
     assert explanation.status == "not attained"
     best = max(explanation.draws.pool.outputs.max(), explanation.pointwise["output"].max())
-    assert f"best attainable is {best:.4g}" in explanation.notes[0]
+    assert f"best seen is {best:.4g}" in explanation.notes[0]
     assert explanation.distribution["success_probability"] == 0
     assert explanation.distribution["success_probability_se"] > 0
     assert not explanation.pointwise["reached"].any()
@@ -393,8 +394,8 @@ def test_decide_with_and_without_the_model(diabetes):
 
 def test_assess_judges_any_row(diabetes, explanation):
     X, model = diabetes
-    space = gbce.Space.infer(X, immutable=["age", "sex"])
-    explainer = gbce.Explainer(model, X, space=space, sampler=SMALL)
+    space = gbce.Space.infer(X, immutable=["age", "sex"], bounds="none")
+    explainer = gbce.Explainer(model, X, space=space, prior=gbce.Gaussian(), sampler=SMALL)
     table = explainer.assess(explanation, explanation.counterfactuals.iloc[:2])
     pd.testing.assert_frame_equal(table, explanation.pointwise.iloc[:2], check_names=False)
 
@@ -405,10 +406,10 @@ def test_a_decision_may_reach_what_no_candidate_does():
     target = gbce.Value(7.0, scale=1, tolerance=0.01)
     explanation = explainer.explain([0.0, 0.0], target, rules=[gbce.MAP(polish=False), gbce.DirectOpt()], seed=0)
     assert explanation.status == "attainable"
-    assert explanation.notes[0] == "None of 3,000 candidates reaches the target (7 ± 0.01), but DirectOpt does."
+    assert explanation.notes[0] == "None of 3,000 evaluated points reaches the target (7 ± 0.01), but DirectOpt does."
     without = explainer.explain([0.0, 0.0], target, rules=[], seed=0)
     assert without.status == "not attained"
-    assert f"best attainable is {without.draws.pool.outputs.max():.4g}, against 0 now" in without.notes[0]
+    assert f"best seen is {without.draws.pool.outputs.max():.4g}, against 0 now" in without.notes[0]
 
 
 # --- files ------------------------------------------------------------------------------------------------------

@@ -99,6 +99,13 @@ def test_rules_by_name_are_those_with_their_usual_options():
     pd.testing.assert_frame_equal(explainer.decide(found, "CVaR"), explainer.decide(found, gbce.CVaR()))
 
 
+def test_a_policy_may_be_a_name_too():
+    explainer = gbce.Explainer(total, DATA, sampler=SAMPLER, policy="MAP")
+    assert explainer.explain(ROW, gbce.AtLeast(1), rules="MAP", seed=0).answer.policy == "MAP"
+    with pytest.raises(ValueError, match="there is no rule 'Safest'"):
+        gbce.Explainer(total, DATA, policy="Safest")
+
+
 def test_every_rule_of_the_package_has_a_name():
     rules = {name for name in gbce.__all__ if isinstance(getattr(gbce, name), type)
              and issubclass(getattr(gbce, name), gbce.base.Rule)}  # fmt: skip

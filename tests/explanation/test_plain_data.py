@@ -109,9 +109,9 @@ def test_an_infinite_loss_is_null():
 
 def test_an_answer_is_part_of_it():
     explanation = explain()
-    found = explanation.to_dict()["answer"]
-    assert found["sentence"] == explanation.answer.sentence
-    assert found["reached"] is explanation.answer.reached
+    assert explanation.to_dict()["answer"]["sentence"] == explanation.answer.sentence
+    assert set(explanation.to_dict()["answer"]) == set(explanation.answer.to_dict())
+    assert explain(policy=None).to_dict()["answer"] is None
 
 
 def test_a_path_gets_the_file_and_keeps_the_old_one_where_it_fails(tmp_path):
@@ -149,4 +149,5 @@ def test_a_table_is_plain_with_rows_of_the_same_label_and_rows_that_failed(tmp_p
     assert [line["row"] for line in found["counterfactuals"]] == [["r", 1], 2, None]
     assert found["distribution"][1]["success_probability"] is None
     assert found["pointwise"][0]["rule"] == "MAP"
+    assert [line["sentence"] for line in found["answers"]] == table.answers["sentence"].tolist()
     assert len(found["changes"]) == len(table.changes())

@@ -76,7 +76,18 @@ def test_tables_draws_and_decisions_are_those_of_before(made, name, tmp_path):
     pd.testing.assert_frame_equal(again.draws.frame(*columns), whole.draws.frame(*columns), check_exact=True)
     assert json.dumps(again.diagnostics, default=str) == json.dumps(whole.diagnostics, default=str)
     assert again.to_json(draws=True) == whole.to_json(draws=True)
-    for rule in ("MAP", "Medoid", "Mean", "GeometricMedian", gbce.DiverseSet(3), gbce.RandomDraw(5)):
+    assert str(again.answer) == str(whole.answer)
+    for rule in (
+        "MAP",
+        "Nearest",
+        gbce.Nearest(distance="changes"),
+        gbce.Nearest(max_changes=2),
+        "Medoid",
+        "Mean",
+        "GeometricMedian",
+        gbce.DiverseSet(3),
+        gbce.RandomDraw(5),
+    ):
         pd.testing.assert_frame_equal(again.decide(rule), whole.decide(rule), check_exact=True)
 
 

@@ -29,25 +29,29 @@ def hang_up(handler):
     handler.connection.close()
 
 
-def stall(seconds):
+def stall(handler):
+    """Say nothing until the client has gone."""
+    with contextlib.suppress(OSError):
+        handler.connection.settimeout(20.0)
+        handler.connection.recv(1)
+    hang_up(handler)
+
+
+def dripped(content):
+    """Send raw bytes one at a time, for as long as anybody listens; a thousand of them take twenty seconds."""
+
     def step(handler):
-        time.sleep(seconds)
+        with contextlib.suppress(OSError):
+            for byte in content:
+                handler.connection.sendall(bytes([byte]))
+                time.sleep(0.02)
+            handler.known.outlasted = True
         hang_up(handler)
 
     return step
 
 
-def drip(handler):
-    handler.send_response(200)
-    handler.send_header("Content-Length", "100000")
-    handler.end_headers()
-    try:
-        for _ in range(100):
-            handler.wfile.write(b" ")
-            time.sleep(0.02)
-    except OSError:
-        pass
-    handler.close_connection = True
+drip = dripped(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b" " * 1000)
 
 
 # --- failures that pass ----------------------------------------------------------------------------------------------
@@ -58,7 +62,7 @@ FAILURES = {
     "503": status(503),
     "429": status(429),
     "hang up": hang_up,
-    "stall": stall(0.4),
+    "stall": stall,
     "drip": drip,
 }
 
@@ -66,7 +70,8 @@ FAILURES = {
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_failure_that_passes_is_tried_again(endpoint, failure):
     endpoint.plan = [failure, failure]
-    remote = gbce.Remote(endpoint.url, backoff=0.001, timeout=0.2, retries=3)
+    late = failure in (stall, drip)  # waited for; what is answered at once has time on a busy machine
+    remote = gbce.Remote(endpoint.url, backoff=0.001, timeout=1.0 if late else 30.0, retries=3)
     np.testing.assert_array_equal(remote(X), [sum(row) for row in X.tolist()])
     assert remote.usage.requests == 3
     assert remote.usage.retries == 2
@@ -74,18 +79,19 @@ def test_failure_that_passes_is_tried_again(endpoint, failure):
 
 def test_answer_that_drips_is_late_as_a_whole(endpoint):
     endpoint.plan = [drip]
-    start = time.monotonic()
     with pytest.raises(PredictionError, match=r"no answer within 0.2 s; 0 of 50 rows were answered"):
         gbce.Remote(endpoint.url, timeout=0.2, retries=0)(X)
-    assert time.monotonic() - start < 1.5  # it would drip for two seconds
+    assert not endpoint.outlasted
 
 
-def test_retry_after_is_heeded(endpoint):
+def test_retry_after_is_heeded(endpoint, monkeypatch):
+    pauses = []
+    monkeypatch.setattr("gbce.predictors._remote.time.sleep", pauses.append)
     endpoint.plan = [status(429, Retry_After="0.3"), status(503, Retry_After="Wed, 21 Oct 2015 07:28:00 GMT")]
     remote = gbce.Remote(endpoint.url, backoff=0.001)
     remote(X)
-    assert endpoint.times[1] - endpoint.times[0] >= 0.3
-    assert endpoint.times[2] - endpoint.times[1] < 0.25
+    assert 0.3 <= pauses[0] <= 0.301
+    assert pauses[1] <= 0.001  # a date that has passed
     endpoint.plan = [status(429, Retry_After="3600")]
     with pytest.raises(PredictionError, match=r"asks to wait 3600 s, longer than max_wait = 60 s"):
         remote(X + 1)
@@ -162,22 +168,6 @@ def test_no_server_at_all():
 # --- one deadline, one size ------------------------------------------------------------------------------------------
 
 
-def dripped(content, pause=0.02, most=4.0):
-    """Send raw bytes one at a time, for as long as anybody listens but never longer than ``most`` seconds."""
-
-    def step(handler):
-        end = time.monotonic() + most
-        with contextlib.suppress(OSError):
-            for byte in content:
-                handler.connection.sendall(bytes([byte]))
-                time.sleep(pause)
-                if time.monotonic() > end:
-                    break
-        hang_up(handler)
-
-    return step
-
-
 DRIPS = {
     "status line": dripped(b"HTTP/1.1 200 " + b"O" * 1000),
     "header": dripped(b"HTTP/1.1 200 OK\r\nX-Padding: " + b"a" * 1000),
@@ -190,11 +180,10 @@ DRIPS = {
 @pytest.mark.parametrize("slowly", DRIPS.values(), ids=DRIPS)
 def test_bytes_dripped_anywhere_do_not_defeat_the_deadline(endpoint, slowly):
     endpoint.plan = [slowly]
-    remote = gbce.Remote(endpoint.url, timeout=0.3, retries=0)
-    start = time.monotonic()
-    with pytest.raises(PredictionError, match=r"no answer within 0.3 s; 0 of 50 rows were answered"):
+    remote = gbce.Remote(endpoint.url, timeout=1.0, retries=0)
+    with pytest.raises(PredictionError, match=r"no answer within 1 s; 0 of 50 rows were answered"):
         remote(X)
-    assert time.monotonic() - start < 2.0  # it would drip for four seconds
+    assert not endpoint.outlasted
     np.testing.assert_array_equal(remote(X), [sum(row) for row in X.tolist()])  # and the next request is a fresh one
 
 
@@ -202,30 +191,33 @@ def test_nobody_goes_on_listening_after_the_deadline(endpoint):
     endpoint.plan = [DRIPS["header"]]
     with pytest.raises(PredictionError, match="no answer within"):
         gbce.Remote(endpoint.url, timeout=0.2, retries=0)(X)
-    for _ in range(100):  # the next byte ends it
-        if not [thread for thread in threading.enumerate() if thread.name == "gbce-exchange"]:
-            break
-        time.sleep(0.02)
-    else:
-        pytest.fail("a thread still listens")
+    assert nobody_listens()  # the next byte ended it
+    assert not endpoint.outlasted
+
+
+def nobody_listens():
+    """Wait for the threads of exchanges, which end when their connection is closed."""
+    for thread in threading.enumerate():
+        if thread.name == "gbce-exchange":
+            thread.join(timeout=15.0)
+    return not any(thread.name == "gbce-exchange" for thread in threading.enumerate())
 
 
 def test_a_name_that_takes_long_to_look_up_is_late_and_nothing_is_sent_afterwards(endpoint, monkeypatch):
     look_up = socket.getaddrinfo
-    looked_up = threading.Event()
+    may_end = threading.Event()
 
     def slowly(*arguments, **options):
-        time.sleep(2.0)
-        looked_up.set()
+        may_end.wait(20)
         return look_up(*arguments, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", slowly)
-    start = time.monotonic()
     with pytest.raises(PredictionError, match="no answer within"):
         gbce.Remote(endpoint.url, timeout=0.2, retries=0)(X)
-    assert time.monotonic() - start < 1.8
-    assert looked_up.wait(10)
-    time.sleep(0.3)
+    (listening,) = [thread for thread in threading.enumerate() if thread.name == "gbce-exchange"]
+    may_end.set()
+    listening.join(timeout=15.0)
+    assert not listening.is_alive()
     assert endpoint.bodies == []
 
 

@@ -17,7 +17,7 @@ def explanation():
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(100, 3)), columns=["a", "b <&>", "c"])
     space = gbce.Space.infer(frame, immutable=["c"])
     models = [lambda f: f["a"] + f["b <&>"], lambda f: f["a"] - 0.2 * f["b <&>"]]
-    explainer = gbce.Explainer(models, frame, space=space, sampler=gbce.Importance(4_000, 500))
+    explainer = gbce.Explainer(models, frame, space=space, prior=gbce.Gaussian(), sampler=gbce.Importance(4_000, 500))
     return explainer.explain(frame.iloc[0], gbce.AtLeast(2.0), rules=[gbce.MAP(), gbce.Mean(), gbce.CVaR()], seed=0)
 
 

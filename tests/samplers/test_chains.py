@@ -19,6 +19,7 @@ from gbce.samplers._importance import Importance
 from gbce.samplers._moves import Kernel, StepSizes
 from gbce.samplers._slice import Slice
 from gbce.samplers._smc import SMC
+from support.clock import Clock
 from support.exact import Grid, gaussian_log_prior, linear, midpoints, tree_cells
 from support.laws import close, figures_agree, small_error
 
@@ -483,12 +484,14 @@ def test_budget_of_rows(kernel, rows):
     assert ("r_hat" in draws.facts) == (done >= 14)
 
 
-def test_budget_of_time_and_of_chains_from_the_prior():
-    import time
-
-    posterior = posterior_linear(linear(2), budget=Budget(deadline=time.monotonic() + 0.5))
+def test_budget_of_time_and_of_chains_from_the_prior(monkeypatch):
+    clock, case = Clock(), linear(2)
+    monkeypatch.setattr("gbce.budget._now", clock)
+    model, target = clock.slowed(case.predict, per_call=1e-3), gbce.Value(case.y, scale=1, tolerance=0.5)
+    posterior = posterior_of(model, case.x0, target, eta=case.eta, budget=Budget(deadline=clock.time + 0.5))
     draws = Chains(20, 100_000, start="prior").sample(posterior, np.random.default_rng(0))
     assert not draws.facts["complete"]
+    assert clock.passed < 0.6
     short = posterior_linear(linear(2), budget=Budget(max_rows=10))
     assert not Chains(20, 100, start="prior").sample(short, np.random.default_rng(0)).facts["complete"]
 

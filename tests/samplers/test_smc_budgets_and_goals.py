@@ -1,6 +1,5 @@
 """SMC: what is asked of the model, and the eta that is to achieve something."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 import gbce
 from gbce.budget import Budget
+from support.clock import Clock
 from support.laws import close, small_error
 from support.tempering import (
     MANY,
@@ -108,11 +108,11 @@ def test_enough_rows_are_as_good_as_no_budget(way):
 
 
 @pytest.mark.parametrize("way", SMALL_WAYS)
-def test_time_ends_a_run(way):
-    case = hard(3)
-    model = Counting(case.predict, pause=0.02)
-    start = time.monotonic()
-    budget = Budget(deadline=start + 0.4)
+def test_time_ends_a_run(way, monkeypatch):
+    clock, case = Clock(), hard(3)
+    monkeypatch.setattr("gbce.budget._now", clock)
+    model = Counting(clock.slowed(case.predict, per_call=0.02))
+    budget = Budget(deadline=clock.time + 0.4)
     draws = sampled(SMALL_WAYS[way], posterior_of(model, case.x0, value_of(case), case.eta, budget=budget))
     assert not draws.facts["complete"]
     assert draws.rungs[-1] < case.eta

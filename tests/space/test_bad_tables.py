@@ -1,7 +1,5 @@
 """Whatever is wrong with a table, its space or its conditions is said in a sentence, before a model is asked."""
 
-import time
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,7 +39,7 @@ def nothing_asked_yet():
 
 def explain(row=ROW, data=DATA, **options):
     space = gbce.Space.infer(data, **options)
-    explainer = gbce.Explainer(model, data, space=space, sampler=QUICK)
+    explainer = gbce.Explainer(model, data, space=space, prior=gbce.Gaussian(), sampler=QUICK)
     return explainer.explain(row, gbce.AtLeast(7.0, scale=1, tolerance=0), rules=[gbce.MAP()], seed=0)
 
 
@@ -206,17 +204,17 @@ def test_numbers_that_are_levels_are_no_contradiction():
 
 
 def test_a_condition_that_only_the_row_meets_is_found_out_soon():
-    own = ROW["pay"].iloc[0]
+    own, asked = ROW["pay"].iloc[0], []
 
     def only_the_row(frame):
+        asked.append(len(frame))
         return frame["pay"] == own
 
-    start = time.monotonic()
     with pytest.raises(
         ValueError, match=r"only 0 of [\d,]+ candidates around the row meet the constraints; 'only_the_row'"
     ):
         explain(constraints=[only_the_row, "age >= 0"])
-    assert time.monotonic() - start < 60
+    assert sum(asked) < 1_000_000  # half of that in a run; a search that does not give up has no such bound
 
 
 BAD_FUNCTIONS = {
@@ -374,7 +372,7 @@ def test_any_index_works_and_changes_no_number(index):
     other = explain(data.iloc[[0]], data)
     np.testing.assert_array_equal(other.draws.x, plain.draws.x)
     pd.testing.assert_frame_equal(other.counterfactuals, plain.counterfactuals)
-    explainer = gbce.Explainer(model, data, sampler=QUICK)
+    explainer = gbce.Explainer(model, data, prior=gbce.Gaussian(), sampler=QUICK)
     table = explainer.explain_many(data.iloc[:3], gbce.AtLeast(7.0), rules=[gbce.MAP()], seed=0, progress=False)
     assert len(table.counterfactuals) == 3
     assert len(explainer.assess(plain, data.iloc[:1])) == 1

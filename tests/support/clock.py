@@ -23,6 +23,15 @@ class Clock:
         predict.sizes = sizes
         return predict
 
+    def slowed(self, predict, per_call):
+        """That model, every call of which takes its time."""
+
+        def slow(x):
+            self.time += per_call
+            return predict(x)
+
+        return slow
+
     @property
     def passed(self):
         return self.time - 1000.0

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,7 +25,7 @@ class Endpoint:
     plan: list = field(default_factory=list)
     bodies: list = field(default_factory=list)
     headers: list = field(default_factory=list)
-    times: list = field(default_factory=list)
+    outlasted: bool = False  # whether a reply that drips came to its end before the client went
 
     @property
     def rows(self):
@@ -45,10 +44,10 @@ def reply(handler, status, content, **headers):
 def handler_of(endpoint):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        known = endpoint
 
         def do_POST(self):
             content = self.rfile.read(int(self.headers["Content-Length"]))
-            endpoint.times.append(time.monotonic())
             endpoint.headers.append(dict(self.headers))
             endpoint.bodies.append(json.loads(content))
             step = endpoint.plan.pop(0) if endpoint.plan else None

@@ -3,7 +3,11 @@
 ``make test-machines`` runs each variation once and prints one line for each, beside the default's. A variation that
 this machine cannot run (a kernel whose instructions its CPU lacks, a missing Python) is named as not run.
 Results are kept in ``out/machines.json`` with the commit they belong to: a run that was ended goes on where it was, and
-``--only`` runs some variations again and leaves the others as they are, ``--failed`` only the tests that failed.
+``--only`` runs some variations again and leaves the others as they are, ``--failed`` only the tests that failed. What
+pytest printed is in ``out/machines-*.log``. Where the other Python is not on the path, ``--python`` says where it is;
+on a machine with other work ``--processes 1`` leaves it room::
+
+    make test-machines FLAGS="--only 3.13 Haswell --python /opt/python3.13/bin/python3.13 --processes 1"
 """
 
 import argparse
@@ -68,15 +72,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="WORD", help="variations whose name contains one of these words")
     parser.add_argument("--docs", action="store_true", help=f"write the table into {DOCUMENT.relative_to(ROOT)}")
+    parser.add_argument("--python", metavar="COMMAND", help="the interpreter of the variation with another Python")
+    parser.add_argument("--processes", default="auto", metavar="N", help="how many tests run at a time")
     parser.add_argument("--failed", action="store_true", help="of variations with failures, run only those tests again")
     options = parser.parse_args()
     wanted = [v for v in VARIATIONS if not options.only or any(word in v.name for word in options.only)]
+    if options.python:
+        wanted = [replace(v, python=options.python) if v.python else v for v in wanted]
     done, state = _kept(), _state()
     for variation in wanted:
         before = done.get(variation.name, {})
         if options.failed and before.get("failed"):
             print(f"{variation.name}, what failed ...", flush=True)
-            now = _run(replace(variation, tests=tuple(before["failed"])), {})
+            now = _run(replace(variation, tests=tuple(before["failed"])), {}, options.processes)
             passed = before["passed"] + now["passed"]
             done[variation.name] = before | {"passed": passed, "failed": now["failed"]}
             done[variation.name]["state"] = f"{before['state']}, what failed again at {state}"
@@ -84,7 +92,7 @@ def main() -> int:
         elif before.get("state") != state and not options.failed:
             print(f"{variation.name} ...", flush=True)
             others = {name: result for name, result in done.items() if name != variation.name}
-            done[variation.name] = _run(variation, others) | {"state": state}
+            done[variation.name] = _run(variation, others, options.processes) | {"state": state}
             _keep(done)
         if variation.name in done:
             print(f"{variation.name}: {_in_words(done[variation.name])}", flush=True)
@@ -95,13 +103,13 @@ def main() -> int:
     return int(any(result.get("failed") for result in done.values()))
 
 
-def _run(variation: Variation, done: dict) -> dict:
+def _run(variation: Variation, done: dict, processes: str) -> dict:
     """Return the counts of one run, or why it was not run."""
     python, reason = _environment(variation)
     if reason:
         return {"not run": reason}
     variables = os.environ | {"OMP_NUM_THREADS": "1"} | variation.variables
-    facts = {}
+    facts = {"python": _version(python)}
     if "OPENBLAS_CORETYPE" in variation.variables or variation.name == "default":
         asked = subprocess.run([python, "-c", _ASK_KERNEL], env=variables, capture_output=True, text=True, cwd=ROOT)
         if asked.returncode:
@@ -110,11 +118,13 @@ def _run(variation: Variation, done: dict) -> dict:
         same = [name for name, result in done.items() if result.get("kernel") == facts["kernel"]]
         if same and len(variation.variables) == 1:
             return {"not run": f"OpenBLAS takes the kernel {facts['kernel']} for it here, as in: {same[0]}"}
+    OUT.mkdir(exist_ok=True)
     report = OUT / "machines.xml"
     report.unlink(missing_ok=True)
     start = time.monotonic()
-    command = [python, "-m", "pytest", "-q", "--numprocesses", "auto", f"--junitxml={report}", *variation.tests]
-    subprocess.run(command, env=variables, cwd=ROOT, stdout=subprocess.DEVNULL)
+    command = [python, "-m", "pytest", "-q", "--numprocesses", processes, f"--junitxml={report}", *variation.tests]
+    with (OUT / f"machines-{_file_name(variation)}.log").open("w") as log:
+        subprocess.run(command, env=variables, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
     if not report.exists():
         return {"failed": ["pytest did not finish"], **facts}
     return {**_counts(report), **facts, "minutes": round((time.monotonic() - start) / 60, 1)}
@@ -124,16 +134,33 @@ def _environment(variation: Variation) -> tuple[str, str]:
     """Return the Python to run, its packages installed, or the reason why there is none."""
     if not variation.python and not variation.packages:
         return sys.executable, ""
-    base = shutil.which(variation.python) if variation.python else sys.executable
-    if base is None or subprocess.run([base, "--version"], capture_output=True).returncode:
+    base = _interpreter(variation.python) if variation.python else sys.executable
+    if base is None:
         return "", f"there is no {variation.python} on this machine"
-    home = ROOT / f".venv-{re.sub('[^a-z0-9.]+', '-', variation.name.lower())}"
+    home = ROOT / f".venv-{_file_name(variation)}"
     python = str(home / "bin" / "python")
     if not home.exists():
         subprocess.run([base, "-m", "venv", home], check=True)
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", ".[test]"]
     made = subprocess.run([*install, *variation.packages], cwd=ROOT, capture_output=True, text=True)
     return (python, "") if made.returncode == 0 else ("", "its packages could not be installed")
+
+
+def _interpreter(command: str) -> str | None:
+    """Return the first Python of that name that answers: on the path, or one of pyenv's, whose shims may be closed."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    found = [shutil.which(command), *map(str, sorted(pyenv.glob(f"versions/*/bin/{Path(command).name}"), reverse=True))]
+    return next((python for python in found if python and _version(python)), None)
+
+
+def _version(python: str) -> str:
+    """Return the version of an interpreter, nothing if it does not answer."""
+    asked = subprocess.run([python, "-c", "import platform; print(platform.python_version())"], capture_output=True)
+    return asked.stdout.decode().strip() if asked.returncode == 0 else ""
+
+
+def _file_name(variation: Variation) -> str:
+    return re.sub("[^a-z0-9.]+", "-", variation.name.lower())
 
 
 def _counts(report: Path) -> dict:
@@ -154,15 +181,15 @@ def _in_words(result: dict) -> str:
 
 def _table(done: dict) -> str:
     """Return one line for each variation."""
-    lines = ["| variation | passed | failed | skipped | minutes | commit |", "|---|---|---|---|---|---|"]
+    lines = ["| variation | Python | passed | failed | skipped | minutes | commit |", "|---|---|---|---|---|---|---|"]
     for name in [v.name for v in VARIATIONS if v.name in done]:
         result = done[name]
         if "not run" in result:
-            lines.append(f"| {name} | not run: {result['not run']} | | | | |")
+            lines.append(f"| {name} | | not run: {result['not run']} | | | | |")
         else:
             kernel = f" (kernel {result['kernel']})" if name == "default" and "kernel" in result else ""
-            numbers = [f"{result.get('passed', 0):,}", len(result["failed"]), result.get("skipped", 0)]
-            numbers += [result.get("minutes", ""), result["state"]]
+            numbers = [result.get("python", ""), f"{result.get('passed', 0):,}", len(result["failed"])]
+            numbers += [result.get("skipped", 0), result.get("minutes", ""), result["state"]]
             lines.append(f"| {name}{kernel} | {' | '.join(map(str, numbers))} |")
     return "\n".join(lines)
 

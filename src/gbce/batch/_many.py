@@ -16,7 +16,7 @@ from gbce.batch._allowance import Allowance
 from gbce.batch._store import Store, describe_run, rows_to_describe
 from gbce.batch._table import ExplanationTable, Record, failure_of, record_of, stack_records
 from gbce.budget import Budget, BudgetSpentError, deadline_in
-from gbce.explainer import Explainer
+from gbce.explainer import Explainer, Progress, is_shown
 from gbce.predictors import Lockstep, Predictor
 
 __all__ = ["OnError", "explain_many"]
@@ -36,7 +36,7 @@ def explain_many(
     rules: Sequence[Rule | str] | Rule | str | None,
     seed: Any,
     n_jobs: int | None,
-    progress: bool,
+    progress: Progress,
     store: Any,
     max_model_rows: int | None = None,
     time_budget: float | None = None,
@@ -72,7 +72,7 @@ def explain_many(
     seeds = [seed_number(child) for child in np.random.SeedSequence(number).spawn(len(x))]
     records: dict[int, Record] = {}
     n_without = 0
-    bar = tqdm(total=len(x), desc="explaining", unit="row", disable=not progress)
+    bar = tqdm(total=len(x), desc="explaining", unit="row", disable=not is_shown(progress))
     with bar:
         for position in range(len(x)):
             if kept is not None and kept.has(position):

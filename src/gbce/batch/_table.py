@@ -211,10 +211,9 @@ class ExplanationTable:
         dict
             Texts, finite numbers, booleans, ``None`` (missing, or not finite), lists and mappings of them.
         """
-        answers = getattr(self, "answers", None)
         return {
             "rules": list(self.rules),
-            "answers": None if answers is None else plain_records(answers),
+            "answers": plain_records(self.answers),
             "counterfactuals": plain_records(self.counterfactuals, values="values"),
             "changes": plain_records(self.changes()),
             "pointwise": plain_records(self.pointwise),

@@ -50,7 +50,7 @@ class Nearest(Rule):
     With several models the first decides, as in ``reached`` and ``status``, however they are combined; points that the
     others accept too are for ``ChanceConstrained(across="models")`` and :meth:`gbce.Explainer.frontier`.
 
-    The search asks about 3,000 rows and 150 for each feature at most, in few calls. If any point that the explanation
+    The search asks about 4,000 rows and 150 for each feature at most, in few calls. If any point that the explanation
     looked at reaches, so does this one, at no higher cost: the sampler's points, the training rows it asked about, the
     row. What is chosen is confirmed by the model's own decision; where the model denies a point, the next one is taken.
     Real numbers are rounded to few digits where that adds no more than a hundredth to the cost. Of points whose costs
@@ -154,7 +154,8 @@ class Nearest(Rule):
             f"{self.label}: no point that was looked at reaches the target ({scene.query.target.describe()}){under}; "
             "this is the best seen, the point of least loss."
         )
-        points = Points.join([scene.row, scene.draws.known.take(known.allowed)])
+        row = scene.row.take(np.isfinite(scene.row.cost))  # not one that breaks the conditions of a follow-up question
+        points = Points.join([row, scene.draws.known.take(known.allowed)])
         at = first_of_least(points.loss[:, 0], costs(scene.space, points.x, scene.x0, self.priced_by))
         if seen is not None and seen.loss < points.loss[at, 0]:
             return Choice(seen.x[None, :], note=note)
@@ -186,6 +187,7 @@ class _Known:
     rows: Array
     others: Array
     row_costs: Array
+    row_changes: Array
 
     @classmethod
     def of(cls, scene: Scene, rule: Nearest) -> "_Known":
@@ -198,7 +200,7 @@ class _Known:
         where = allowed[_judge_points(reaching, points).reached[allowed]]
         rows, others = _landmarks(scene, reaching, most)
         return cls(
-            row_reaches=bool(_judge_points(reaching, scene.row).reached[0]),
+            row_reaches=bool(np.isfinite(scene.row.cost[0]) and _judge_points(reaching, scene.row).reached[0]),
             allowed=allowed,
             where=where,
             cost=costs(space, points.x[where], x0, rule.priced_by),
@@ -206,12 +208,18 @@ class _Known:
             rows=rows,
             others=others,
             row_costs=costs(space, rows, x0, rule.priced_by),
+            row_changes=_count_changes(scene, rows),
         )
 
     @property
     def cheapest(self) -> float:
         """The least cost of a known point that reaches."""
         return float(min(self.cost.min(initial=np.inf), self.row_costs.min(initial=np.inf)))
+
+    def cheapest_with(self, k: int) -> float:
+        """Return the least cost of a known point that reaches with at most ``k`` changes."""
+        own = self.cost[self.changes <= k].min(initial=np.inf)
+        return float(min(own, self.row_costs[self.row_changes <= k].min(initial=np.inf)))
 
     def starts(self, scene: Scene) -> Array:
         """Return known points ``(s, d)`` to begin with: cheap ones, and the cheapest for each number of changes."""
@@ -284,7 +292,7 @@ def _join_known(scene: Scene, found: NearestSites, known: _Known, most: int) -> 
     few = found.changes <= most
     x = np.vstack([found.x[few], scene.draws.known.x[known.where], known.rows])
     cost = np.concatenate([found.cost[few], known.cost, known.row_costs])
-    changes = np.concatenate([found.changes[few], known.changes, _count_changes(scene, known.rows)])
+    changes = np.concatenate([found.changes[few], known.changes, known.row_changes])
     order = np.lexsort((changes, cost))
     return NearestSites(x[order], cost[order], changes[order])
 
@@ -334,7 +342,8 @@ def _round(
         whose.append(np.full(len(n), i))
     tried, digit, site = np.vstack(rows), np.concatenate(digits), np.concatenate(whose)
     cost, changes = around.cost(tried), around.changed(tried).sum(axis=1)
-    ceiling = np.minimum((1.0 + _READABLE) * sites.cost, np.maximum(known.cheapest, sites.cost))
+    bound = np.array([known.cheapest_with(k) for k in sites.changes.tolist()])
+    ceiling = np.minimum((1.0 + _READABLE) * sites.cost, np.maximum(bound, sites.cost))
     fits = (cost <= ceiling[site]) & (changes <= sites.changes[site])
     tried, digit, site, cost, changes = tried[fits], digit[fits], site[fits], cost[fits], changes[fits]
     if len(tried) == 0:

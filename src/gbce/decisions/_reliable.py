@@ -1,5 +1,6 @@
 """The point to hand over: the cheapest that reaches the target and keeps reaching it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -64,8 +65,9 @@ class Reliable(Rule):
 
     Notes
     -----
-    If no candidate holds, the nearest point that reaches the target is chosen; if none reaches it, the best that was
-    seen. A note says which. A row that reaches the target already is chosen as it is.
+    If no candidate holds under refitted models, one is chosen that holds under noise; if none does, the nearest point
+    that reaches the target; if none reaches it, the best that was seen. A note says which. A row that reaches the
+    target already is chosen as it is.
 
     Examples
     --------
@@ -111,30 +113,38 @@ class Reliable(Rule):
         noisy = UnderNoise(scene, posterior, self.noise, first_only=True)
         most = count_affordable(posterior, self.max_candidates, 2 * self.n_perturb)
         near = np.vstack([nearest.x, self._find_under_refits(scene, posterior, nearest.x)])
+        candidates = self._list_candidates(scene, near, most)
+        kept = "reaches the target and keeps reaching it with probability"
+        if scene.refits is not None:
+            x, shown = self._seek(noisy, candidates, lambda x: self._holds(scene, noisy, x))
+            if x is not None:
+                under = f"{shown:.4g} under execution noise and refitted models"
+                return Choice(x[None, :], note=f"the cheapest point found that {kept} {under}")
+        x, shown = self._seek(noisy, candidates, lambda x: accepts(noisy, x))
+        if x is None:
+            missed = f"keeps reaching the target with probability {self.probability:g}"
+            return _first(nearest, f"no point was found that {missed}; this is the nearest that reaches it")
+        under = f"{shown:.4g} under execution noise"
+        but = "" if scene.refits is None else "; none was found that enough of the refitted models accept as well"
+        return Choice(x[None, :], note=f"the cheapest point found that {kept} {under}{but}")
+
+    def _seek(
+        self, noisy: UnderNoise, candidates: Array, holds_elsewhere: Callable[[Array], Array]
+    ) -> tuple[Array | None, float]:
+        """Return the cheapest point ``(d,)`` that holds, if one is found, and the probability that its trial shows."""
+        space, x0 = noisy.scene.space, noisy.scene.x0
         search = PromiseSearch(
             noisy,
             Promise(self.probability, self.confidence, self.n_perturb, self.n_confirm),
-            self._list_candidates(scene, near, most),
-            lambda x: costs(scene.space, x, scene.x0, self.distance),
-            tidy=lambda x: _round_away(scene.space, scene.x0, x),
-            holds_elsewhere=lambda x: self._holds(scene, noisy, x),
+            candidates,
+            lambda x: costs(space, x, x0, self.distance),
+            tidy=lambda x: _round_away(space, x0, x),
+            holds_elsewhere=holds_elsewhere,
         )
         held = search.find_holding()
-        if held is None:
-            return _first(
-                nearest,
-                f"no point was found that keeps reaching the target with probability {self.probability:g}; this is the "
-                "nearest that reaches it",
-            )
-        nearer = search.draw_nearer(search.x[held])
-        x = search.x[held] if nearer is None else nearer
-        under = "under execution noise" if scene.refits is None else "under execution noise and refitted models"
-        shown = min(search.trials.enough, self.probability)
-        return Choice(
-            x[None, :],
-            note=f"the cheapest point found that reaches the target and keeps reaching it with probability {shown:.4g} "
-            f"{under}",
-        )
+        nearer = None if held is None else search.draw_nearer(search.x[held])
+        x = nearer if nearer is not None or held is None else search.x[held]
+        return x, min(search.trials.enough, self.probability)
 
     def _find_nearest(self, scene: Scene) -> Choice:
         """Return what a rule that seeks the nearest chose, or seek it."""
@@ -176,7 +186,7 @@ class Reliable(Rule):
         space, x0 = scene.space, scene.x0
         known = scene.draws.known
         found = np.vstack([nearest, *(choice.x for _, choice in scene.earlier)])
-        made = [found, _round_away(space, x0, np.vstack([found, _go_further(space, x0, nearest)]))]
+        made = [nearest, _round_away(space, x0, np.vstack([found, _go_further(space, x0, nearest)]))]
         x = self._sort(scene, np.vstack(made))[:most]
         evaluated = self._sort(scene, _round_away(space, x0, known.x[known.reached[:, 0]]))
         cheap = min(int(_CHEAPEST * (most - len(x))), len(evaluated))

@@ -187,6 +187,32 @@ class Draws:
             rungs=(*(rung for rung in self.rungs if rung < mixture.eta), float(mixture.eta)),
         )
 
+    def restrict(self, inside: Array, mixture: Mixture, prior_change: Array, coordinates: Array) -> "Draws":
+        """Return the posterior given an event: the pool's points ``inside`` it, their weights normalised again.
+
+        Errors are those of ratios, so that a run with no point inside still counts as a run. The evidence is that
+        against the prior given the same event.
+
+        Parameters
+        ----------
+        inside : bool array of shape (N,)
+            Which points of the pool meet the event.
+        mixture : Mixture
+            That the pool is weighed by.
+        prior_change : array of shape (N, d)
+            Size of each feature's change in each point of the pool.
+        coordinates : int array
+            Latent coordinates to keep; the others do not vary any more.
+        """
+        where = np.flatnonzero(inside)
+        pool, base = self.pool.take(where), self.log_base_weights[where]
+        pool = replace(pool, z=pool.z[:, coordinates])
+        groups = None if self.groups is None else _same_runs(self.groups, where)
+        kept = replace(self, pool=pool, log_base_weights=base, groups=groups, coverage=None)
+        prior_weights = normalise(base - pool.log_correction)
+        seen = None if self.seen is None else replace(self.seen, z=self.seen.z[:, coordinates])
+        return replace(kept.reweigh(mixture), prior_change=prior_weights @ prior_change[where], seen=seen)
+
     def resample(self, rng: np.random.Generator, n: int, *, apart: bool = False) -> "Draws":
         """Pick ``n`` draws of equal weight from the pool, with replacement.
 
@@ -357,6 +383,19 @@ class Draws:
 def _without_latent(points: Points) -> Points:
     """Return points without their places in the latent space, half of what a file takes."""
     return replace(points, z=np.zeros_like(points.z))
+
+
+def _same_runs(groups: Array, where: Array) -> Array:
+    """Return the runs ``(n,)`` of the points at ``where``, with a number of runs that is still read off the largest.
+
+    The last number must occur for that, so it changes places with one that does. Runs are counted anew if there are
+    more of them than points.
+    """
+    last, kept = int(groups.max()), groups[where]
+    if last >= len(kept):
+        return np.unique(kept, return_inverse=True)[1]
+    most = int(kept.max())
+    return np.where(kept == most, last, kept) if most < last else kept
 
 
 def _evidence_error(weights: Array, prior_weights: Array, groups: Array | None, evidence_inflation: float) -> float:

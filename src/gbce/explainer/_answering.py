@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gbce._numerics import ANSWERING, first_of_least, stream
+from gbce._numerics import ANSWERING, stream
 from gbce.base import Choice, Query, Rule
 from gbce.budget import BudgetSpentError
 from gbce.decisions import Decision, apply_rule, refit_shares
 from gbce.draws import Draws, Scene
-from gbce.explanation import Answer, Share
+from gbce.explanation import Answer, Share, cheapest_known
 from gbce.metrics import costs, evaluate_under_noise, offsets
 from gbce.posterior import GibbsPosterior
 
@@ -43,7 +43,8 @@ def apply_policy(
     try:
         return _only_first(apply_rule(policy, query, draws, part, refits=refits, earlier=choices))
     except BudgetSpentError:
-        return _cheapest_known(query, draws)
+        points, what = cheapest_known(query, draws)
+        return Choice(points.x, points, f"the budget did not allow a search; this is {what}")
 
 
 def _only_first(choice: Choice) -> Choice:
@@ -51,15 +52,6 @@ def _only_first(choice: Choice) -> Choice:
     answer = choice.beside.index(False) if False in choice.beside else 0
     known = None if choice.known is None else choice.known.take(np.array([answer]))
     return Choice(choice.x[[answer]], known, choice.note)
-
-
-def _cheapest_known(query: Query, draws: Draws) -> Choice:
-    known = draws.known
-    misses = (~known.reached[:, 0]).astype(float)
-    cost = costs(query.space, known.x, query.x0, "l1")
-    best = np.array([first_of_least(misses, np.where(misses > 0, known.loss[:, 0], 0.0), cost)])
-    what = "the best seen" if misses.all() else "the cheapest evaluated point that reaches the target"
-    return Choice(known.x[best], known.take(best), f"the budget did not allow a search; this is {what}")
 
 
 def judge_answer(

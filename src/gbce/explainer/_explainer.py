@@ -1,6 +1,6 @@
 """The one call: from a fitted model and a row to an explanation. Assembly only; the mathematics lives elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -30,6 +30,8 @@ from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
 from gbce.explainer._answering import apply_policy, judge_answer
+from gbce.explainer._assumed import AssumedPrior, assume_prior
+from gbce.explainer._given import explain_given
 from gbce.explainer._notes import (
     budget_note,
     calibration_note,
@@ -38,15 +40,17 @@ from gbce.explainer._notes import (
     mode_note,
     shortfall_note,
 )
+from gbce.explainer._progress import Progress, watched
 from gbce.explainer._provenance import ADVICE, require_own
+from gbce.explainer._proving import Prover
 from gbce.explainer._reach import seek_reach
-from gbce.explanation import Explanation, choice_table, require_explanation
+from gbce.explainer._unreached import sampling_budget, unreached_note
+from gbce.explanation import Event, Explanation, Status, choice_table, exclude_row, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
-from gbce.priors import Gaussian
 from gbce.samplers import MANY_MODELS, SMC, sample_jointly
-from gbce.space import Space
+from gbce.space import Space, restate
 from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
 from gbce.targets import as_target
 
@@ -72,9 +76,10 @@ class Explainer:
     data : DataFrame or array of shape (n, d)
         Rows the model was fitted on, without the outcome: for units, for plausibility, for the spread of outputs.
     space : Space, optional
-        What may change, how far and in which unit; read off the data when left out.
+        What may change, how far and in which unit; read off the data when left out, see :meth:`gbce.Space.infer`.
     prior : Gaussian, Laplace, Sparse, NearData or DistancePrior, optional
-        Law of candidates around the row; ``Gaussian()`` when left out.
+        Law of candidates around the row. When left out: on a frame ``Sparse(moves=3)``, under which about three columns
+        change; on an array, and in a :meth:`gbce.Space.real`, the paper's ``Gaussian()``. A note says so.
     eta : float, SuccessProbability, ExpectedLoss or ModelError
         Weight of the loss against the prior: a number, or a rule that finds one for each row.
     sampler : SMC, Importance, Chains or Nested, optional
@@ -91,7 +96,7 @@ class Explainer:
     refits : list of models or ModelPosterior, optional
         The same model fitted again, to other samples or with other seeds: ``explanation.answer`` is then sought among
         points that these accept as well, and says how many do.
-    policy : Rule, optional
+    policy : Rule or name of one, optional
         What chooses ``explanation.answer``: :class:`gbce.Reliable` unless told otherwise, any rule, or ``None`` if no
         answer is to be sought.
     joint : bool, optional
@@ -126,7 +131,7 @@ class Explainer:
         evaluation: Evaluation | None = None,
         batch_rows: int | None = None,
         refits: Any = None,
-        policy: Rule | None = _DEFAULT_POLICY,
+        policy: Rule | str | None = _DEFAULT_POLICY,
         joint: bool | None = None,
     ) -> None:
         if isinstance(model, ModelPosterior) and weights is None:
@@ -136,7 +141,8 @@ class Explainer:
             _require_attribute(space, "adopt", "space", "gbce.Space.infer(data)")
         self.space = Space.infer(data) if space is None else space.adopt(data)
         self.data = self.space.encode(data, what="data")
-        self.prior: Prior = Gaussian() if prior is None else prior
+        self._assumed = assume_prior(self.space, data) if prior is None else AssumedPrior(prior)
+        self.prior: Prior = self._assumed.prior
         if hasattr(self.prior, "learned"):  # what it reads off the data: correlations, densities, ranges
             self.prior = self.prior.learned(self.space, self.data)
         self.sampler: Sampler = SMC() if sampler is None else sampler
@@ -150,6 +156,7 @@ class Explainer:
             raise ValueError(f"batch_rows must be a whole number of at least 1, not {batch_rows!r}")
         require_noise(self.evaluation.noise, self.space)
         self._models = models
+        self._prover = Prover(models[0], self.space)
         predictors = [as_predictor(one, self.space, batch_rows=batch_rows) for one in models]
         self.predictors = _make_names_distinct(predictors)
         self._neighbours = Neighbours.of(self.data, self.space)
@@ -172,6 +179,7 @@ class Explainer:
         seed: Any = None,
         max_model_rows: int | None = None,
         time_budget: float | None = None,
+        progress: Progress = "auto",
     ) -> Explanation:
         """Explain one row.
 
@@ -187,11 +195,16 @@ class Explainer:
             The same seed gives the same bits.
         max_model_rows : int, optional
             Most rows that may be shown to models, over all of them. When they are used up, the posterior at the eta
-            that was reached comes back, and says so.
+            that was reached comes back, and says so. When left out there is no limit once a point reaches the target;
+            before that, sampling ends at ten times the rows of a usual explanation (400,000 for each model with the
+            default sampler), with a note.
         time_budget : float, optional
             Seconds after which no model is asked any more, but for the few rows of the decisions. How long a row takes
             is measured, and models are asked in batches, so that the time is overrun by one batch at most: 0.05
             seconds, or a single row where models take longer. The bits then depend on the machine.
+        progress : bool or "auto"
+            Whether to show what is done now and how many model rows it took so far. ``"auto"`` does so on a terminal
+            and in a notebook, if it takes longer than a second; nothing is left behind.
 
         Returns
         -------
@@ -206,11 +219,12 @@ class Explainer:
         budget = budget_of(max_model_rows, time_budget)
         listed = self.listed_rules(rules)
         x0 = self.space.encode_row(row)
-        predictors, target = self.prepare(target, budget)
-        self.prior.at(self.space, x0)  # a prior that cannot be placed is refused before models are asked
-        self.ask_about_data(predictors, budget)
-        refits = self.prepare_refits(target, budget)
-        return self.explain_encoded(x0, predictors, target, listed, seed_number(seed), budget, refits)
+        with watched(budget, progress):
+            predictors, target = self.prepare(target, budget)
+            self.prior.at(self.space, x0)  # a prior that cannot be placed is refused before models are asked
+            self.ask_about_data(predictors, budget)
+            refits = self.prepare_refits(target, budget)
+            return self.explain_encoded(x0, predictors, target, listed, seed_number(seed), budget, refits)
 
     def explain_many(
         self,
@@ -220,7 +234,7 @@ class Explainer:
         rules: Sequence[Rule | str] | Rule | str | None = None,
         seed: Any = None,
         n_jobs: int | None = None,
-        progress: bool = True,
+        progress: Progress = True,
         store: str | Path | None = None,
         max_model_rows: int | None = None,
         time_budget: float | None = None,
@@ -241,8 +255,8 @@ class Explainer:
             The same seed gives the same bits, whatever ``n_jobs`` is.
         n_jobs : int, optional
             Processes to use, as in joblib; one when left out. A model that uses all cores by itself gains little.
-        progress : bool
-            Whether to show a progress bar.
+        progress : bool or "auto"
+            Whether to show a progress bar; ``"auto"`` does on a terminal and in a notebook.
         store : path, optional
             A folder that keeps each finished row as a file that :func:`gbce.load` reads. A second run of the same
             question with the same folder explains only what is missing; what a kill loses is the group of rows
@@ -371,6 +385,57 @@ class Explainer:
         decisions = evaluate_points(explanation.query, posterior, labels, x, self._neighbours)
         return replace(explanation, decisions=decisions).pointwise
 
+    def given(
+        self,
+        explanation: Explanation,
+        *,
+        keep: Iterable[str] | str = (),
+        at_least: Mapping[str, Any] | None = None,
+        at_most: Mapping[str, Any] | None = None,
+        between: Mapping[str, tuple[Any, Any]] | None = None,
+        exactly: Mapping[str, Any] | None = None,
+        seed: Any = None,
+        max_model_rows: int | None = None,
+        time_budget: float | None = None,
+    ) -> Explanation:
+        """Explain the row of an explanation again, given that columns stay or lie in a range.
+
+        It is the posterior of :meth:`gbce.Explanation.given`, which answers from the draws where they carry it; here
+        the models are asked anew. Row, target, rules and eta are those of the explanation.
+
+        Parameters
+        ----------
+        explanation : Explanation
+            Of this explainer.
+        keep, at_least, at_most, between, exactly : optional
+            What is to hold, as in :meth:`gbce.Explanation.given`.
+        seed : int, Generator or SeedSequence, optional
+            The explanation's own when left out.
+        max_model_rows, time_budget : optional
+            What may be spent, as in :meth:`explain`.
+
+        Returns
+        -------
+        Explanation
+            A new run. A rule whose point does not meet the conditions, because the row itself does not, is left out.
+
+        Raises
+        ------
+        ValueError
+            For conditions that nothing meets, and an explanation of other models.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(60, 2))
+        >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(2))
+        >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(1, scale=1), rules=[gbce.MAP()], seed=0)
+        >>> explainer.given(explanation, keep=["x1"]).counterfactuals["x1"].tolist()
+        [0.0]
+        """
+        event = Event(keep, at_least, at_most, between, exactly)
+        return explain_given(self, explanation, event, seed, budget_of(max_model_rows, time_budget))
+
     # --- the steps for one row, for the rooms that build on them -------------------------------------------
 
     def listed_rules(self, rules: Any) -> tuple[Rule, ...]:
@@ -425,7 +490,9 @@ class Explainer:
         for rule in rules:
             rule.check_target(query.target)
         rng, share = stream(seed, SAMPLING), _SAMPLING_SHARE if rules else 1.0
-        allowed = replace(posterior, budget=budget.share(share))
+        spending = sampling_budget(budget.share(share), self.sampler, len(predictors), self.jointly)
+        allowed = replace(posterior, budget=spending)
+        budget.begin("sampling")
         draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
         if not isinstance(draws, Draws):
             raise TypeError(f"the sampler {type(self.sampler).__name__} must return Draws, not {draws!r:.80}")
@@ -433,8 +500,11 @@ class Explainer:
         # eta is the one that was reached, or found
         posterior = replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1]), goal=None)
         query = replace(query, mixture=posterior.mixture)
-        if not query.row.reached[0, 0]:
+        proof = self._prover.prove(query, posterior, draws.known)
+        if not query.row.reached[0, 0] and proof is None:
+            budget.begin("searching")
             draws = seek_reach(posterior, draws, self.data)
+        budget.begin("deciding")
         policy = self.policy if rules else None
         again = None if self.refits is None else replace_models(posterior, refits, self.refits.weights)
         choices, rule_notes = apply_rules(query, draws, posterior, further=0 if policy is None else 1)
@@ -446,15 +516,17 @@ class Explainer:
             decisions = tuple(others)
             answer = judge_answer(query, posterior, again, draws, rule, choice.note, last)
         draws = doubt_draws(query, posterior, draws, decisions)
-        status, note = judge_status(query, draws.known, decisions)
+        status, note = judge_status(query, draws.known, decisions, proof)
         calibration = self._calibration(draws)
         notes = [
             note,
-            budget_note(draws, None if self.eta_rule is not None else self.mixture.eta),
+            unreached_note(draws, spending, None if self.eta_rule is not None else self.mixture.eta)
+            or budget_note(draws, None if self.eta_rule is not None else self.mixture.eta),
             "" if decisions or not choices else "The budget left no row to judge decisions with.",
             calibration_note(calibration, posterior.mixture.eta),
             *rule_notes,
             *self.space.notes,
+            self._assumed.note(self.space),
             shortfall_note(query, status, decisions),
             mode_note(query, decisions),
         ]
@@ -469,6 +541,7 @@ class Explainer:
             n_model_rows=posterior.n_rows + (0 if again is None else again.n_rows),
             calibration=calibration,
             answer=answer,
+            proof=proof if status == Status.NOT_ATTAINED else None,
         )
 
     def own_posterior(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
@@ -480,10 +553,13 @@ class Explainer:
 
     def posterior_of(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
         """Return the posterior of an explanation under this explainer's models, which need not be its own."""
-        if explanation.space != self.space or len(explanation.models) != len(self.predictors):
+        query = explanation.query
+        same = len(explanation.models) == len(self.predictors) and query.space.names == self.space.names
+        space = restate(self.space, query.conditions, query.x0, spikes=query.sparse) if same else self.space
+        if not same or explanation.space != space:
             raise ValueError(f"the explanation was made with another space, or another number of models. {ADVICE}")
         predictors, target = self.prepare(explanation.target, budget)
-        prior = self.prior.at(self.space, explanation.x0)
+        prior = self.prior.at(space, explanation.x0)
         return GibbsPosterior(prior, predictors, target, explanation.mixture, budget=budget)
 
     @property
@@ -516,6 +592,7 @@ class Explainer:
             posterior = _with_landmarks(posterior, *known)
         zero = np.zeros((1, posterior.prior.dimension))
         row = Points(zero, x, *posterior.read(said), cost=posterior.prior.cost(x), log_correction=np.zeros(1))
+        row = exclude_row(row, self.space)
         return posterior, Query(
             space=self.space,
             target=posterior.target,

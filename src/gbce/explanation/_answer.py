@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from gbce._numerics import wilson
+from gbce._numerics import first_of_least, wilson
 from gbce._validation import printable
 from gbce.base import Query
 from gbce.decisions import Decision
+from gbce.draws import Draws, Points
 from gbce.explanation._tables import point_table
 from gbce.explanation._words import changed_columns, say_changes, say_value
+from gbce.metrics import costs
 
-__all__ = ["Answer", "AnswerKind", "Share"]
+__all__ = ["Answer", "AnswerKind", "Share", "cheapest_known"]
 
 _LABEL = "answer"
 _ROUNDING = 1e-9  # a share of 0.93 is 93 of 100, whatever its last bit
@@ -61,8 +63,9 @@ class Share(NamedTuple):
         >>> round(Share.of(0.93, 1000).low, 3)
         0.912
         """
+        share = min(float(share), 1.0)  # a sum of weights may exceed one by rounding
         low, high = wilson(np.array(share), n)
-        return cls(float(share), float(low), float(high), int(n))
+        return cls(share, float(low), float(high), int(n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,6 +223,15 @@ class Answer:
 
     def __repr__(self) -> str:
         return f"<Answer ({self.kind}): {self.sentence}>"
+
+
+def cheapest_known(query: Query, draws: Draws) -> tuple[Points, str]:
+    """Return the cheapest evaluated point that reaches the target, or the best seen, as one point, and which it is."""
+    known = draws.known.take(np.isfinite(draws.known.log_correction))
+    misses = (~known.reached[:, 0]).astype(float)
+    cost = costs(query.space, known.x, query.x0, "l1")
+    best = np.array([first_of_least(misses, np.where(misses > 0, known.loss[:, 0], 0.0), cost)])
+    return known.take(best), "the best seen" if misses.all() else "the cheapest evaluated point that reaches the target"
 
 
 def _of_hundred(held: Share) -> str:

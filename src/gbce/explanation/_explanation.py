@@ -1,6 +1,6 @@
 """The result: plain data about one row, with its tables. No model inside, nothing executable."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,9 @@ from gbce.base import Array, Query, Rule, Target
 from gbce.decisions import Decision, answers_among, apply_known_rules, apply_rule, require_rule, stack_points
 from gbce.draws import Draws, Points
 from gbce.eta import Calibration, EtaRule, ModelError, as_etas, solve_eta
+from gbce.explanation._alternatives import Alternatives, alternatives
 from gbce.explanation._answer import Answer
+from gbce.explanation._given import Event, condition
 from gbce.explanation._path import path_table
 from gbce.explanation._status import Status
 from gbce.explanation._tables import (
@@ -42,6 +44,7 @@ from gbce.metrics import (
     unknown_figures,
 )
 from gbce.posterior import Combine, Mixture, as_weights
+from gbce.search import Proof
 from gbce.space import Space
 
 if TYPE_CHECKING:
@@ -79,6 +82,9 @@ class Explanation:
         How eta was found, where a rule found it.
     answer : Answer, optional
         The one decision to hand over, by the explainer's policy; ``None`` where no decision was asked for.
+    proof : Proof, optional
+        That the target cannot be reached within the bounds, where the model allows one: then ``status`` is
+        ``"not attained"``. Without it, that status only says what a search has seen.
 
     Examples
     --------
@@ -102,6 +108,7 @@ class Explanation:
     n_model_rows: int
     calibration: Calibration | None = None
     answer: Answer | None = None
+    proof: Proof | None = None
 
     # --- what was asked -------------------------------------------------------------------------------------
 
@@ -159,6 +166,11 @@ class Explanation:
     def free(self) -> Array:
         """Positions ``(m,)`` of the features that can move."""
         return self.query.free
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What a follow-up question held on to, as texts such as ``"income stays at 3000"``; empty without one."""
+        return tuple(condition.text for condition in self.query.conditions)
 
     # --- tables ---------------------------------------------------------------------------------------------
 
@@ -415,6 +427,92 @@ class Explanation:
         return replace(
             self, query=query, draws=draws, decisions=tuple(decisions), notes=(*kept, note), calibration=calibration
         )
+
+    def given(
+        self,
+        *,
+        keep: Iterable[str] | str = (),
+        at_least: Mapping[str, Any] | None = None,
+        at_most: Mapping[str, Any] | None = None,
+        between: Mapping[str, tuple[Any, Any]] | None = None,
+        exactly: Mapping[str, Any] | None = None,
+    ) -> "Explanation":
+        """Return the posterior given that columns stay or lie in a range, from the draws.
+
+        It answers "what if I cannot change that?". Draws that do not meet the conditions are left out and the others
+        weighed anew; no model is asked. Rules that choose among evaluated points are applied again; figures that need
+        the model are left NaN. ``diagnostics["log_evidence"]`` is then that of the conditioned question, against the
+        prior given the same.
+
+        Parameters
+        ----------
+        keep : iterable of str
+            Columns that stay exactly as the row has them.
+        at_least, at_most : mapping of str to value, optional
+            Ends of a column's range, in its own units: numbers, levels of an ordinal, moments. The row itself need not
+            lie in it.
+        between : mapping of str to (low, high), optional
+            Both ends at once.
+        exactly : mapping of str to value, optional
+            The one value a column is to have: a level, a whole number, a moment, ``None`` for missing.
+
+        Returns
+        -------
+        Explanation
+            Its notes say how probable the conditions are, and how many effective draws are left.
+
+        Raises
+        ------
+        ValueError
+            Where fewer than 100 effective draws would be left: the error has the line to type that asks the models
+            again, with :meth:`gbce.Explainer.given`. So it always is for a real column that is kept, unless the
+            prior is one under which columns stay (:class:`gbce.Sparse`).
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(200, 2))
+        >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(2))
+        >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(1, scale=1), rules=[gbce.Medoid()], seed=1)
+        >>> bool(explanation.given(at_most={"x1": 0.5}).draws.x[:, 0].max() <= 0.5)
+        True
+        """
+        return condition(self, Event(keep, at_least, at_most, between, exactly))
+
+    def alternatives(self, k: int = 3) -> Alternatives:
+        """Return distinct strategies: modes of the posterior with their probability, not ``k`` points of one cluster.
+
+        Under a prior that lets most columns stay (:class:`gbce.Sparse`), and for categories, strategies differ in what
+        is changed and which way; numbers that always move are parted where their distribution has a valley. No model
+        is asked: each strategy is shown by the cheapest known point of it that reaches the target.
+
+        Parameters
+        ----------
+        k : int
+            Most strategies to list; fewer if the posterior has fewer. A strategy is listed if it has a probability of
+            at least 0.05 and 20 effective draws; the probability of all others is ``other``.
+
+        Returns
+        -------
+        Alternatives
+            Its ``table`` has a line for each; printed, it is a list of sentences.
+
+        Raises
+        ------
+        ValueError
+            Where there are fewer than 100 effective draws.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(200, 2))
+        >>> explainer = gbce.Explainer(lambda x: np.abs(x[:, 0]), data, space=gbce.Space.real(2))
+        >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(2, scale=0.1), rules=[], seed=1)
+        >>> found = explanation.alternatives()
+        >>> len(found), found.table["mass"].round(1).tolist()
+        (2, [0.5, 0.5])
+        """
+        return alternatives(self, k)
 
     def _solve_eta(self, rule: EtaRule, mixture: Mixture) -> float:
         if isinstance(rule, ModelError):

@@ -15,7 +15,7 @@ def as_dict(explanation: "Explanation", *, draws: bool = False) -> dict[str, Any
     if not isinstance(draws, bool):
         raise TypeError(f"to_dict: draws must be True or False, not {draws!r}")
     row, space = explanation.row, explanation.space
-    answer = getattr(explanation, "answer", None)
+    answer = explanation.answer
     said = {"output": row.outputs[0], "loss": row.loss[0], "reached": row.reached[0]}
     found = {
         "target": explanation.target.describe(),

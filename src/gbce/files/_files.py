@@ -17,7 +17,8 @@ from gbce.files._durable import whole_file
 from gbce.files._soundness import require_sound
 from gbce.metrics import Evaluation, let_pool_go
 from gbce.posterior import Combine, Entropic, Mixture
-from gbce.space import Space, space_fields, space_of
+from gbce.search import Proof
+from gbce.space import Condition, Space, space_fields, space_of
 
 __all__ = ["FileError", "load", "save"]
 
@@ -170,6 +171,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         "models": explanation.models,
         "identities": explanation.query.identities,
         "sparse": explanation.query.sparse,
+        "conditions": [condition.to_json() for condition in explanation.query.conditions],
         "mixture": {"eta": explanation.mixture.eta, "combine": _write_combine(explanation.mixture.combine)},
         "evaluation": evaluation,
         "rules": [write_object(rule) for rule in explanation.rules],
@@ -191,6 +193,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         "n_model_calls": explanation.n_model_calls,
         "n_model_rows": explanation.n_model_rows,
         "calibration": None if explanation.calibration is None else asdict(explanation.calibration),
+        "proof": None if explanation.proof is None else asdict(explanation.proof),
     }
 
 
@@ -307,6 +310,7 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         free=space.free(row.x[0]),
         identities=tuple(manifest["identities"]),
         sparse=bool(manifest["sparse"]),
+        conditions=tuple(map(Condition.from_json, manifest.get("conditions", ()))),  # none in earlier files
     )
     decisions = _read_decisions(manifest["decisions"], query.rules, arrays)
     answer, handed = None, manifest.get("answer")
@@ -323,6 +327,7 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         n_model_calls=manifest["n_model_calls"],
         n_model_rows=manifest["n_model_rows"],
         calibration=None if manifest["calibration"] is None else Calibration(**manifest["calibration"]),
+        proof=None if manifest.get("proof") is None else Proof(**manifest["proof"]),  # earlier files have none
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from gbce._validation import is_count, is_number
 from gbce.base import Array
 from gbce.draws import PRIOR_LEVELS, Draws, Points, PoolRecord, SamplerInfo
-from gbce.explanation import Answer, Decision, Explanation
+from gbce.explanation import Answer, Decision, Explanation, Status
 from gbce.space import Space
 
 __all__ = ["require_sound"]
@@ -22,6 +22,7 @@ def require_sound(explanation: Explanation) -> None:
     """Refuse what no explanation holds; the error names it."""
     draws, d, k = explanation.draws, len(explanation.space), len(explanation.models)
     _require_texts(explanation)
+    _require_proof(explanation)
     latent = draws.pool.z.shape[1:]
     if len(latent) != 1 or not len(draws.pool):
         raise ValueError("the pool has no points, or none with coordinates")
@@ -32,6 +33,7 @@ def require_sound(explanation: Explanation) -> None:
     _require_draws(draws, d)
     if draws.record is not None:
         _require_record(draws.record, explanation.space, len(draws.pool))
+    _require_conditions(explanation)
     for decision in explanation.decisions:
         _require_decision(decision, explanation.space, k)
     if explanation.answer is not None:
@@ -142,6 +144,7 @@ def _require_info(info: SamplerInfo) -> None:
         "goal_met": info.goal_met is None or isinstance(info.goal_met, bool),
         "r_hat": info.r_hat is None or is_number(info.r_hat),
         "joint": info.joint is None or isinstance(info.joint, bool),
+        "ended": info.ended is None or isinstance(info.ended, str),
         "model_evidence": evidence is None or (isinstance(evidence, tuple) and all(map(is_number, evidence))),
     }
     for name, right in sound.items():
@@ -170,6 +173,29 @@ def _require_answer(answer: Answer, space: Space, k: int) -> None:
             raise ValueError(f"the answer's {name} is {share!r:.80}")
     if answer.promised is not None and not (is_number(answer.promised) and 0 <= answer.promised <= 1):
         raise ValueError(f"the answer promises {answer.promised!r:.80}")
+
+
+def _require_conditions(explanation: Explanation) -> None:
+    """Refuse conditions on columns that are not there, and draws that do not meet them."""
+    pool = explanation.draws.pool
+    counted = pool.x[np.isfinite(pool.log_correction)]
+    for condition in explanation.query.conditions:
+        if condition.name not in explanation.space.position or not isinstance(condition.text, str):
+            raise ValueError(f"a condition names the column {condition.name!r:.80}, which is not there")
+        if not condition.holds(explanation.space, counted).all():
+            raise ValueError(f"points of the pool do not meet the condition {condition.text!r:.80}")
+
+
+def _require_proof(explanation: Explanation) -> None:
+    proof = explanation.proof
+    if proof is None:
+        return
+    bounded = proof.bound is None or (is_number(proof.bound) and proof.bound == proof.bound)
+    counted = isinstance(proof.boxes, int) and not isinstance(proof.boxes, bool) and proof.boxes > 0
+    if proof.kind not in ("trees", "linear") or not isinstance(proof.sentence, str) or not (bounded and counted):
+        raise ValueError(f"the proof is {proof!r:.80}")
+    if explanation.status != Status.NOT_ATTAINED:
+        raise ValueError(f"there is a proof, but the status is {explanation.status}")
 
 
 def _require_texts(explanation: Explanation) -> None:

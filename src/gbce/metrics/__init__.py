@@ -19,6 +19,7 @@ from gbce.metrics._distributional import (
 )
 from gbce.metrics._evaluation import Evaluation
 from gbce.metrics._frontier import costs, frontier_table, near_front, pareto_front, positions_at_levels
+from gbce.metrics._modes import Modes, find_modes
 from gbce.metrics._noise import Noise, evaluate_under_noise, offsets, require_noise
 from gbce.metrics._path import eta_path
 from gbce.metrics._pointwise import (
@@ -50,6 +51,7 @@ __all__ = [
     "Figure",
     "FigureName",
     "Judgement",
+    "Modes",
     "Neighbours",
     "Noise",
     "PointFigure",
@@ -61,6 +63,7 @@ __all__ = [
     "evaluate_figures",
     "evaluate_under_noise",
     "figures",
+    "find_modes",
     "frontier_table",
     "importance",
     "let_pool_go",

@@ -108,9 +108,9 @@ class Diagnosis:
     def judge(self) -> Judgement:
         """Return whether to trust the draws, and what to do if not."""
         if not self.info.complete:
-            ended = (
-                f"the budget ran out at eta = {self.rungs[-1]:g}, with {self._count_of_draws}; allow more rows or time"
-            )
+            why, what = self.info.ended or "the budget ran out", "allow more rows or time"
+            what = what if self.info.ended is None else "ask for less, or widen the prior or the bounds"
+            ended = f"{why} at eta = {self.rungs[-1]:g}, with {self._count_of_draws}; {what}"
             return _judgement(Verdict.NOT_FINISHED, f": {ended}")
         if self.ess < ENOUGH_ESS:
             return _judgement(Verdict.NOT_SAMPLED, f": only {self._count_of_draws}; {self.info.advice}")

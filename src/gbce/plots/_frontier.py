@@ -92,10 +92,10 @@ def plot_frontier(
         steps = np.append(reliability, reliability[-1])
         ax.step(at, steps, where="post", color=DRAWS, lw=2, label="frontier")
         ax.plot(cheapest, reliability, "o", color=DRAWS, ms=4 if len(shown) < _MANY_STEPS else 2)
-        if len(shown.columns) - space.n_columns == 3:  # distance, error, and the share of unseen models
-            ax.plot(
-                cheapest, shown.iloc[:, 2], "D", color=UNSEEN, ms=6, mec="white", label="under unseen models", zorder=4
-            )
+        last_figure = len(shown.columns) - space.n_columns - 1  # the share of unseen models, if there are any
+        if str(shown.columns[last_figure]).startswith("unseen"):
+            accepted = shown.iloc[:, last_figure]
+            ax.plot(cheapest, accepted, "D", color=UNSEEN, ms=6, mec="white", label="under unseen models", zorder=4)
             labelled = True
     if own:
         decisions = answers_among(explanation.decisions)

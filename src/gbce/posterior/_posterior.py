@@ -95,7 +95,10 @@ class GibbsPosterior:
     def read(self, said: Sequence[Outputs]) -> Evaluated:
         """Read what models said against the target."""
         readings = [_checked(self.target.read(outputs), self.target, len(outputs.values)) for outputs in said]
-        return Evaluated(*(np.column_stack(column) for column in zip(*readings, strict=True)))
+        evaluated = Evaluated(*(np.column_stack(column) for column in zip(*readings, strict=True)))
+        if self.budget.ceiling is not None and evaluated.reached.any():
+            self.budget.lift()
+        return evaluated
 
     def objective(self, x: Array, loss: Array) -> Array:
         """Return what the mode minimises at ``x`` of shape ``(n, d)``, whose losses are known."""

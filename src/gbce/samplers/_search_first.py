@@ -12,6 +12,7 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points, log_target
 from gbce.posterior import GibbsPosterior, Mixture, run_together
 from gbce.priors import LocatedPrior
+from gbce.samplers._climb import Unreached
 from gbce.samplers._coverage import Coverage, mass_around, shows_missed_mass
 from gbce.samplers._guide import Guide, join_guides
 from gbce.samplers._importance import candidates
@@ -93,6 +94,7 @@ class SearchFirst:
         if not searches:
             return self._temper() if plain is None else plain
         try:
+            posterior.budget.begin("searching")
             self.starts = Starts(posterior, self.rng, self.first)
             self.found += self.starts.search_twice()
             cover = _cover_of_prior(posterior, self.first)
@@ -100,6 +102,7 @@ class SearchFirst:
                 return self._add_seen(
                     replace(plain, info=SMCInfo(complete=self.complete, sites=len(self._sites))), cover
                 )
+            posterior.budget.begin("sampling")
             drawn = self._look_until_agreed()
         except BudgetSpentError:
             if plain is not None:  # what candidates say stands
@@ -251,8 +254,17 @@ class SearchFirst:
             bridge, first = self._start_from(join_guides(self.guides, self._share), self.posterior.mixture.eta)
         if first is None:
             bridge, first = Bridge(self.posterior.mixture), self._climbers()
-        run = self.islands.temper(self.posterior, self.rng, bridge, first)
+        run = self.islands.temper(self.posterior, self.rng, bridge, first, self._unreached(first))
         return self._judge(self.islands.follow_guides(self.posterior, self.rng, [run], len(first)))
+
+    def _unreached(self, first: Points) -> Unreached | None:
+        """Return what is known of a target that none of the points so far reaches; nothing if one does."""
+        seen = [self.first, first, *(look.points for look in self.looks)]
+        seen = seen if self.starts is None else [*seen, self._known]
+        if any(points.reached.any() for points in seen):
+            return None
+        lowest = min(float(self.posterior.mixture.effective_loss(points.loss).min()) for points in seen)
+        return Unreached(lowest, patience=1 if self.found else 2)
 
     def _run_from_missed(self, run: Run) -> list[Run]:
         """Search where the goal was met, or given up, and run again from there if the draws have missed something.
@@ -301,7 +313,7 @@ class SearchFirst:
     def _climbers(self) -> Points:
         """Return the candidates, with more beside them for a run that has to climb, if there is no budget to keep."""
         more = _CLIMBERS - len(self.first)
-        if more <= 0 or self.max_looks == 0 or self.posterior.budget.limited:
+        if more <= 0 or self.max_looks == 0 or self.posterior.budget.limited or self.posterior.affords(more) < more:
             return self.first
         return Points.join([self.first, candidates(self.posterior, self.rng, more)])
 

@@ -1,9 +1,10 @@
-"""Places of low objective, for samplers and rules: descents that ask the model in steps, walks, the simplex."""
+"""Places of low objective, for samplers and rules (descents, walks, the simplex), and proofs that there are none."""
 
 from gbce.search._nearest import Judged, NearestSites, find_nearest
 from gbce.search._nearing import Around
 from gbce.search._nelder_mead import nelder_mead
 from gbce.search._polish import polish_mode
+from gbce.search._proofs import Proof, prove_unattainable
 from gbce.search._sites import Memory, Sites, find_sites, height_of, rows_for_search, walk_out
 from gbce.search._sparsity import sparsity_path
 from gbce.search._steps import StepsFromRow
@@ -15,6 +16,7 @@ __all__ = [
     "Judged",
     "Memory",
     "NearestSites",
+    "Proof",
     "Shelf",
     "Sites",
     "StepsFromRow",
@@ -23,6 +25,7 @@ __all__ = [
     "height_of",
     "nelder_mead",
     "polish_mode",
+    "prove_unattainable",
     "rows_for_search",
     "sparsity_path",
     "values_to_try",

@@ -21,8 +21,9 @@ __all__ = ["Judged", "NearestSites", "find_nearest"]
 
 # What a search may ask, in rows of the model: the sum of both. By hand: about as much as the sampler asks in a usual
 # explanation, or less.
-_MOST_ROWS, _MOST_ROWS_PER_FEATURE = 3_000, 150
+_MOST_ROWS, _MOST_ROWS_PER_FEATURE = 4_000, 150
 # Chosen by hand: they trade rows for how widely is searched.
+_FEW_POINTS = 1_000  # that a table of levels and whole numbers can have to be looked at whole, which is exact
 _ROUNDS = 14  # after the first look, at most
 _PATH = 6  # numbers of changes that have an answer of their own
 _EACH = 3  # sets of changed features that are closed in on, for each number of changes
@@ -33,6 +34,7 @@ _EXCHANGED = 6  # points that reach, and exchange one change for another in a ro
 _EXCHANGE_ROUNDS = 5
 _SPARED = 4  # one part in so many of the rows that are left may go into exchanges in a round
 _DEARER = 1.5  # times the cheapest with fewer changes, beyond which a set of changes is not closed in on
+_DEARER_ALIKE = 1.5  # and times the cheapest with as many changes
 _CLOSE = 1e-4  # of the cost: a stretch that is shorter is not closed in on any more
 _LEAST_SAVING = 1e-3  # of the cost in a round, for another one
 _LEANT, _LEAN_ROUNDS = 4, 5  # points whose slopes are looked at in a round, and in how many rounds
@@ -154,7 +156,7 @@ def find_nearest(
     affords : callable, optional
         Takes a number of points, returns how many of them may be asked about.
     max_rows : int, optional
-        What is asked in all; 3,000 rows and 150 for each feature that can move, when left out.
+        What is asked in all; 4,000 rows and 150 for each feature that can move, when left out.
 
     Returns
     -------
@@ -183,12 +185,17 @@ class _Search:
     given: set[bytes] = field(default_factory=set)  # points whose changes were given back
     swept: set[bytes] = field(default_factory=set)  # points that got one more change
     leant: set[bytes] = field(default_factory=set)  # points whose slopes were looked at
-    sloped: bool = True
+    sloped: bool = True  # whether slopes are worth looking for
+    slope_seen: bool = False
     worth: Array | None = None
 
     def run(self, starts: Array, trials: Array) -> None:
         """Look at single changes and sets of them, then close in on what reaches and exchange changes."""
         shelf, around = self.shelf, self.shelf.around
+        whole = around.everything(min(_FEW_POINTS, shelf.rows_left))
+        if whole is not None:
+            shelf.ask(whole)
+            return
         x, feature = around.singles()
         here, alone, tried, _ = shelf.ask(around.x0[None, :], x, trials, around.give_back(starts[:_STARTS]))
         gain = here.gap[0] - alone.gap
@@ -229,15 +236,16 @@ class _Search:
         ceiling = np.inf
         for k in range(1, min(self.most, _PATH) + 1):
             own = np.flatnonzero((sites.changes == k) & (sites.cost < ceiling))[:_EACH]
+            own = own[sites.cost[own] < _DEARER_ALIKE * sites.cost[own[:1]].min(initial=np.inf)]
             chosen = np.concatenate([chosen, own])
             if len(own):
                 ceiling = min(ceiling, _DEARER * float(sites.cost[own[0]]))
         useful = np.flatnonzero(sites.changes <= self.most)[:_CHEAPEST]
         return sites.x[np.unique(np.concatenate([chosen, useful]))]
 
-    def _fresh(self, x: Array, done: set[bytes]) -> Array:
-        """Return the points of ``x`` ``(k, d)`` that something was not done with yet, and note that it is now."""
-        new = [i for i, one in enumerate(x) if one.tobytes() not in done]
+    def _fresh(self, x: Array, done: set[bytes], most: int | None = None) -> Array:
+        """Return the first points of ``x`` ``(k, d)`` that something was not done with yet, and note that it is now."""
+        new = [i for i, one in enumerate(x) if one.tobytes() not in done][:most]
         done.update(x[i].tobytes() for i in new)
         return x[new]
 
@@ -251,7 +259,7 @@ class _Search:
         several = (size > 0).sum(axis=1) > 1
         size = np.column_stack([size, np.where(several, around.cost(x), 0.0)])
         worth = size * (1.0 - low) > _CLOSE * around.cost(x)[:, None]
-        return around.sections(x, low, worth)
+        return around.sections(x, low, worth, sloped=self.slope_seen)
 
     def _close_in(self, x: Array, sections: Sections, told: Judged) -> Array:
         """Note which parts of changes are not enough; return points ``(n, d)`` in which several are drawn back."""
@@ -348,8 +356,9 @@ class _Search:
         axis = self._smooth
         if len(axis) == 0:
             return [], active[:0]
-        order = keep_cheapest(around.cost(active), len(active))
-        points = self._fresh(active[order], self.leant)[:_LEANT]
+        beyond = around.changed(active).sum(axis=1) > self.most
+        order = np.lexsort((around.cost(active), beyond))
+        points = self._fresh(active[order], self.leant, _LEANT)
         sets = []
         for one in points:
             rows = np.tile(one, (len(axis), 1))
@@ -375,5 +384,5 @@ class _Search:
             if (slope != 0).sum() >= max(_SLOPED_SHARE * len(rows[1:]), 1):
                 sloped = True
                 found.append(lean(around, one, slope, float(said.gap[0]), self.power, sizes))
-        self.sloped = sloped or len(points) == 0
+        self.sloped, self.slope_seen = sloped or len(points) == 0, self.slope_seen or sloped
         return np.vstack(found)

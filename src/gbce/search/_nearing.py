@@ -23,11 +23,19 @@ _PRICES = 12  # of a unit of gain, for larger sets of changes
 _SET_SIZES = (3, 4, 5, 6)
 _KEPT_SIZES = np.unique(np.geomspace(1, 1_000, 24).round().astype(int))  # numbers of changes that are kept in one go
 _ALL_SINGLY = 12  # changes that are each given back alone
-_SECTIONS = 7  # points between a value that reaches and one that does not, in one call
+# Parts of the way from the row, or from what is not enough, to a value that reaches: at first mostly near to it, then
+# evenly. Of points with many changes, which are closed in on by slopes and all together, fewer.
+_PARTS = {  # by whether it is the first time, and whether they are to be few
+    (True, False): np.array([0.0, 0.5, 0.75, 0.88, 0.94, 0.97, 0.985, 0.995]),
+    (False, False): np.linspace(0.0, 1.0, 9)[1:-1],
+    (True, True): np.array([0.0, 0.5, 0.9]),
+    (False, True): np.array([0.3, 0.6]),
+}
+_MANY_CHANGES = 6
 _VALUES_EACH_WAY = 5  # that one more change is given, on each side of the row
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)  # multiples of it, without their whole parts, are spread evenly
-_BLENDS = (0.3, 1.0)  # of the way to where the slopes point
-_RAYS = np.array([0.9, 0.97, 1.001, 1.01, 1.04, 1.12, 1.3])  # times the change that the slopes ask for
+_BLENDS = (0.4, 1.0)  # of the way to where the slopes point
+_RAYS = np.array([0.95, 1.0005, 1.01, 1.05, 1.2])  # times the change that the slopes ask for
 
 
 class Singles(NamedTuple):
@@ -138,6 +146,24 @@ class Around:
         order = order[good[order]]
         return rows[order], feature[order]
 
+    def everything(self, most: int) -> Array | None:
+        """Return all rows ``(n, d)`` that can be had, if no feature is real and they are at most ``most``."""
+        if any(not self.space.discrete[j] for j in self.values) or not self._lists_all():
+            return None
+        sizes = [len(values) + 1 for values in self.values.values()]
+        if np.prod(np.array(sizes, dtype=float)) > most:
+            return None
+        grids = np.meshgrid(*([self.x0[j], *values] for j, values in self.values.items()), indexing="ij")
+        rows = np.tile(self.x0, (grids[0].size, 1))
+        rows[:, list(self.values)] = np.column_stack([grid.ravel() for grid in grids])
+        return self._place(rows)
+
+    def _lists_all(self) -> bool:
+        """Whether every value that a feature can take is among those that it is given."""
+        low, high = self.space.limits(self.x0)
+        given = {j: np.unique(np.append(values, self.x0[j])) for j, values in self.values.items()}
+        return all(high[j] - low[j] + 1 == np.isfinite(values).sum() for j, values in given.items())
+
     def combine(self, singles: Singles, missing: float, most: int) -> Array:
         """Return rows in which two or more single changes are made together, at most ``most`` of them.
 
@@ -238,19 +264,21 @@ class Around:
             found.append(self._place(rows))
         return np.vstack(found)
 
-    def sections(self, x: Array, low: Array, open_enough: Array) -> Sections:
+    def sections(self, x: Array, low: Array, open_enough: Array, *, sloped: bool) -> Sections:
         """Return rows between points ``(k, d)`` that reach and values nearer to the row that may not.
 
         ``low`` ``(k, d + 1)`` says how much of each change, and of all together, is known not to be enough: a part of
-        the way from the row; ``open_enough`` ``(k, d + 1)`` where it is worth to look.
+        the way from the row; ``open_enough`` ``(k, d + 1)`` where it is worth to look; ``sloped`` whether slopes were
+        seen, so that several changes are better drawn back together.
         """
-        d = len(self.x0)
+        d, dense = len(self.x0), self.changed(x).sum(axis=1) > (1 if sloped else _MANY_CHANGES)
         parent, feature = np.nonzero(open_enough)
-        parts = np.linspace(0.0, 1.0, _SECTIONS + 2)[:-1]
-        parent, feature, part = (
-            np.repeat(parent, len(parts)), np.repeat(feature, len(parts)), np.tile(parts, len(parent)),
-        )  # fmt: skip
-        rest = low[parent, feature] + part * (1.0 - low[parent, feature])
+        first, few = low[parent, feature] == 0, dense[parent] & (feature < d)
+        parts = [_PARTS[one, other] for one, other in zip(first.tolist(), few.tolist(), strict=True)]
+        times = [len(some) for some in parts]
+        parent, feature = np.repeat(parent, times), np.repeat(feature, times)
+        rest = np.concatenate([*parts, np.zeros(0)])
+        rest = low[parent, feature] + rest * (1.0 - low[parent, feature])
         rows, axis = x[parent], self.on_axis
         with np.errstate(invalid="ignore"):
             drawn = self.x0 + rest[:, None] * (rows - self.x0)
@@ -316,7 +344,7 @@ def lean(around: Around, x: Array, slope: Array, gap: float, power: int, sizes: 
     with np.errstate(invalid="ignore"):
         u = np.where(around.on_axis, (x - x0) / space.scale, 0.0)
     u = np.where(np.isnan(u), 0.0, u)
-    needed = gap - float(slope @ u)  # what the plane has to fall by, from the row
+    needed = float(slope @ u) - gap  # by which the plane changes from the row to where nothing is missing
     order = np.argsort(-np.abs(slope), kind="stable")
     order = order[slope[order] != 0]
     low, high = space.limits(x0)

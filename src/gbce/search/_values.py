@@ -10,6 +10,7 @@ __all__ = ["values_to_try"]
 _MOST_VALUES = 41  # of one feature; by hand: quantiles of the data 2.5% apart, and what lies between is closed in on
 _FEWEST_VALUES = 6  # of one feature where there are many: three on each side of the row
 _VALUES_IN_ALL = 2_000  # of all features together: each is one model row, so that a first look stays affordable
+_BEYOND = np.array([0.25, 1.0])  # of the data's range, beyond either end of it where there is no limit
 _MOST_LEVELS = 60  # of a category; of more, the most frequent ones
 
 
@@ -61,8 +62,10 @@ def _numbers(column: Array, low: float, high: float, here: float, most: int, who
     """Return numbers within the limits: every whole one if they are few, or those of the data, and finite limits."""
     if whole and high - low < most:
         return np.arange(low, high + 1.0)
-    inside = np.unique(np.clip(column, low, high)) if len(column) else column
-    ends = np.array([end for end in (low, high) if np.isfinite(end)])
+    inside = np.unique(np.clip(column, low, high)) if len(column) else np.array([] if np.isnan(here) else [here])
+    span = float(np.ptp(inside)) if len(inside) else 0.0
+    below, above = (inside.min() - _BEYOND * span, inside.max() + _BEYOND * span) if len(inside) else (0.0, 0.0)
+    ends = np.append(below if low == -np.inf else low, above if high == np.inf else high)
     if len(inside) > most:
         # as many on each side of the row: a row at the edge of the data is to be drawn back finely as well
         below, above = inside[inside < here], inside[inside > here]

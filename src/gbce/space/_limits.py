@@ -142,11 +142,8 @@ def is_admissible(space: "Space", x: Array, x0: Array) -> Array:
     good = np.ones(len(x), dtype=bool)
     for one in space.computed:
         j = space.position[one.name]
-        feature, value = space.features[j], x[:, j]
-        low = -np.inf if feature.low is None else feature.low
-        high = np.inf if feature.high is None else feature.high
-        low = max(low, x0[j]) if feature.direction == "increase" else low
-        high = min(high, x0[j]) if feature.direction == "decrease" else high
+        value = x[:, j]
+        low, high = space.features[j].range_from(x0[j])
         good &= np.isfinite(value) & (value >= low) & (value <= high)
     for constraint in space.constraints:
         good &= constraint.holds(space, x)
