@@ -7,7 +7,6 @@ that were handed in (a model, a judge of points) count for the room that they ar
 
 import argparse
 import sys
-import threading
 from collections import Counter
 from pathlib import Path
 from types import FrameType
@@ -73,13 +72,11 @@ def trace() -> dict[str, Any]:
             if pair[0] != pair[1]:
                 edges[pair] += 1  # type: ignore[index]
 
-    threading.setprofile(look)  # searches and rules run in threads of their own, in turn
     sys.setprofile(look)
     try:
         explainer.explain(data[0], gbce.AtLeast(2.0), seed=0).summary()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)
     return {"edges": edges, "functions": list(functions), "files": files}
 
 
