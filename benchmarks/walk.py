@@ -18,7 +18,6 @@ import numpy as np
 
 import gbce
 
-
 _HANDED_IN = "<locals>"  # in the name of a function that was made inside of another
 
 
