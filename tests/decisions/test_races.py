@@ -87,7 +87,7 @@ def test_what_is_found_beyond_the_draws_is_admissible():
     for seed in range(5):
         scene = scene_of(x, x0=[0.0, 1.0], model=tilted, noise=SIDEWAYS, seed=seed, space=gbce.Space(features))
         around = propose_around(scene, scene.posterior, x[0], x[:12], 50, 1.0)
-        for found in (BEYOND.choose(scene).x, around, propose_nearer(scene, x[0], 50)):
+        for found in (BEYOND.choose(scene).x, around, propose_nearer(scene, x[0], 50, scene.distance, np.copy)):
             np.testing.assert_array_equal(found, scene.space.project(found, scene.x0))
         assert len(around) > 10
         costs = scene.posterior.prior.cost

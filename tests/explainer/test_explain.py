@@ -206,9 +206,9 @@ def test_model_calls_and_rows_are_counted_to_the_last():
         return x.sum(axis=1)
 
     data = np.random.default_rng(0).normal(size=(100, 2))
-    explainer = gbce.Explainer(model, data, sampler=SMALL)
     rules = [gbce.MAP(polish=False), gbce.Mean(), gbce.CVaR(race=False, refine=False)]
-    for chosen in (None, rules):
+    for chosen, policy in ((None, gbce.Reliable()), (rules, None)):
+        explainer = gbce.Explainer(model, data, sampler=SMALL, policy=policy)
         asked.clear()
         explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(2.0), rules=chosen, seed=0)
         assert explanation.diagnostics["n_model_calls"] == len(asked)

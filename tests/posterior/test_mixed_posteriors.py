@@ -420,7 +420,7 @@ def test_noise_moves_numbers_only_and_stays_inside():
         asked.append(rows)
         return score(rows)
 
-    explainer = gbce.Explainer(watching, frame, space=space, sampler=SMALL)
+    explainer = gbce.Explainer(watching, frame, space=space, sampler=SMALL, policy=None)
     row = frame.iloc[3]
     explanation = explainer.explain(row, gbce.AtLeast(3.0), rules=[gbce.Medoid()], seed=0)
     noisy = asked[-1]  # robustness comes last

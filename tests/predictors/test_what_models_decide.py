@@ -29,7 +29,8 @@ def share_decided_otherwise(model, label, explanation):
     wanted = model.predict(rows) == label
     np.testing.assert_array_equal(explanation.draws.reached[:, 0], wanted)
     assert 0 < wanted.mean() < 1, "draws on one side only would agree by themselves"
-    chosen = explanation.space.decode(np.vstack([decision.x for decision in explanation.decisions]))
+    shown = [decision.x for decision in explanation.decisions if decision.label in explanation.pointwise.index]
+    chosen = explanation.space.decode(np.vstack(shown))
     np.testing.assert_array_equal(explanation.pointwise["reached"], model.predict(chosen) == label)
     most_probable = np.asarray(model.classes_)[model.predict_proba(rows).argmax(axis=1)]
     return np.mean((most_probable == label) != wanted)

@@ -50,7 +50,8 @@ class Nearest(Rule):
     With several models the first decides, as in ``reached`` and ``status``, however they are combined; points that the
     others accept too are for ``ChanceConstrained(across="models")`` and :meth:`gbce.Explainer.frontier`.
 
-    The search asks about 4,000 rows and 150 for each feature at most, in few calls. If any point that the explanation
+    The search asks about 4,000 rows and 150 for each feature at most, and never more than 12,000, in few calls. If any
+    point that the explanation
     looked at reaches, so does this one, at no higher cost: the sampler's points, the training rows it asked about, the
     row. What is chosen is confirmed by the model's own decision; where the model denies a point, the next one is taken.
     Real numbers are rounded to few digits where that adds no more than a hundredth to the cost. Of points whose costs

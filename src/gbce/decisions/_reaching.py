@@ -58,7 +58,8 @@ class Reaching:
         low, high = accepted
         if self.margin > 0:
             reached = reached & (output >= low) & (output <= high)
-        gap = np.maximum(self._place(low) - self._place(output), self._place(output) - self._place(high))
+        with np.errstate(over="ignore", invalid="ignore"):  # outputs at both ends of what doubles hold
+            gap = np.maximum(self._place(low) - self._place(output), self._place(output) - self._place(high))
         return Judged(gap, reached)
 
     def _accepted(self) -> tuple[float, float] | None:

@@ -15,13 +15,15 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
-from gbce.search._nearing import Around, Sections, Singles, keep_cheapest, lean
+from gbce.search._nearing import MOST_PARTS, Around, Sections, Singles, keep_cheapest, lean
 
 __all__ = ["Judged", "NearestSites", "find_nearest"]
 
 # What a search may ask, in rows of the model: the sum of both. By hand: about as much as the sampler asks in a usual
 # explanation, or less.
 _MOST_ROWS, _MOST_ROWS_PER_FEATURE = 4_000, 150
+_MOST_ROWS_IN_ALL = 12_000  # of many columns: all rows are remembered, so that memory would grow with their square
+_OPENED = 0.5  # of the rows that are left, in closing in on single changes in one call
 # Chosen by hand: they trade rows for how widely is searched.
 _FEW_POINTS = 1_000  # that a table of levels and whole numbers can have to be looked at whole, which is exact
 _ROUNDS = 14  # after the first look, at most
@@ -31,6 +33,7 @@ _CHEAPEST = 4  # and of any number
 _STARTS = 24  # known points that reach, to give changes back from
 _BASES = 6  # points that do not reach yet, and get one more change in a round
 _EXCHANGED = 6  # points that reach, and exchange one change for another in a round
+_MOST_EXCHANGED = 40  # changes of one point that are exchanged, the first ones: what has more is given back first
 _EXCHANGE_ROUNDS = 5
 _SPARED = 4  # one part in so many of the rows that are left may go into exchanges in a round
 _DEARER = 1.5  # times the cheapest with fewer changes, beyond which a set of changes is not closed in on
@@ -156,7 +159,7 @@ def find_nearest(
     affords : callable, optional
         Takes a number of points, returns how many of them may be asked about.
     max_rows : int, optional
-        What is asked in all; 4,000 rows and 150 for each feature that can move, when left out.
+        What is asked in all; 4,000 rows and 150 for each feature that can move, 12,000 at most, when left out.
 
     Returns
     -------
@@ -164,7 +167,7 @@ def find_nearest(
         One point for each set of changed features that was met, what was known before included.
     """
     n_free = len(around.values)
-    limit = _MOST_ROWS + _MOST_ROWS_PER_FEATURE * n_free if max_rows is None else max_rows
+    limit = min(_MOST_ROWS + _MOST_ROWS_PER_FEATURE * n_free, _MOST_ROWS_IN_ALL) if max_rows is None else max_rows
     shelf = _Shelf(around, judge, affords, limit)
     shelf.add(starts)
     most = n_free if most_changes is None else min(most_changes, n_free)
@@ -198,7 +201,8 @@ class _Search:
             return
         x, feature = around.singles()
         here, alone, tried, _ = shelf.ask(around.x0[None, :], x, trials, around.give_back(starts[:_STARTS]))
-        gain = here.gap[0] - alone.gap
+        with np.errstate(invalid="ignore", over="ignore"):  # what misses infinitely much gains nothing
+            gain = here.gap[0] - alone.gap
         singles = Singles(x, feature, around.cost(x) ** self.power, np.where(np.isfinite(gain), gain, 0.0))
         self.worth = singles.worth(len(around.x0), around.x0)
         joined = around.combine(singles, float(here.gap[0]), self.most)
@@ -258,7 +262,11 @@ class _Search:
         size = np.where(around.changed(x) & around.on_axis, size, 0.0)
         several = (size > 0).sum(axis=1) > 1
         size = np.column_stack([size, np.where(several, around.cost(x), 0.0)])
-        worth = size * (1.0 - low) > _CLOSE * around.cost(x)[:, None]
+        open_part = size * (1.0 - low)
+        worth = open_part > _CLOSE * around.cost(x)[:, None]
+        room = max(int(_OPENED * self.shelf.rows_left) // MOST_PARTS, 1)
+        if worth.sum() > room:  # the largest changes come first
+            worth &= open_part >= np.partition(open_part[worth], -room)[-room]
         return around.sections(x, low, worth, sloped=self.slope_seen)
 
     def _close_in(self, x: Array, sections: Sections, told: Judged) -> Array:
@@ -306,7 +314,7 @@ class _Search:
         base, ceiling = [np.zeros((0, len(around.x0)))], [np.zeros(0)]
         cost, changed = around.cost(active), around.changed(active)
         for i in keep_cheapest(cost, _EXCHANGED).tolist():
-            where = np.flatnonzero(changed[i])
+            where = np.flatnonzero(changed[i])[:_MOST_EXCHANGED]
             if len(where) < 2 or active[i].tobytes() in self.swept:
                 continue
             self.swept.add(active[i].tobytes())
@@ -315,8 +323,8 @@ class _Search:
             rows, good = around.snap(rows)
             base.append(rows[good])
             ceiling.append(np.full(int(good.sum()), cost[i]))
-        exchanged = around.one_more(np.vstack(base), np.concatenate(ceiling))
-        added = around.one_more(*self._promising(least))[: max(room // 2, room - len(exchanged))]
+        exchanged = around.one_more(np.vstack(base), np.concatenate(ceiling), room)
+        added = around.one_more(*self._promising(least), room)[: max(room // 2, room - len(exchanged))]
         return np.vstack([added, exchanged[: room - len(added)]])
 
     def _promising(self, least: Array) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.space import Space
 
-__all__ = ["Around", "Sections", "Singles", "keep_cheapest", "lean"]
+__all__ = ["MOST_PARTS", "Around", "Sections", "Singles", "keep_cheapest", "lean"]
 
 # Chosen by hand: they decide how many points are tried, never whether one reaches.
 _PAIRS = 60  # of single changes, for each share of what is missing that they are expected to make up for
@@ -31,6 +31,7 @@ _PARTS = {  # by whether it is the first time, and whether they are to be few
     (True, True): np.array([0.0, 0.5, 0.9]),
     (False, True): np.array([0.3, 0.6]),
 }
+MOST_PARTS = max(map(len, _PARTS.values()))  # rows that closing in on one change takes at most
 _MANY_CHANGES = 6
 _VALUES_EACH_WAY = 5  # that one more change is given, on each side of the row
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)  # multiples of it, without their whole parts, are spread evenly
@@ -209,13 +210,15 @@ class Around:
                     found[tuple(np.sort(order[:size]).tolist())] = None
         return [np.array(members) for members in found]
 
-    def one_more(self, base: Array, ceiling: Array) -> Array:
+    def one_more(self, base: Array, ceiling: Array, enough: int) -> Array:
         """Return rows that differ from one of the points ``(b, d)`` in one more change, and cost less than allowed.
 
-        ``ceiling`` ``(b,)`` is what the rows of each point may cost at most.
+        ``ceiling`` ``(b,)`` is what the rows of each point may cost at most; with ``enough`` rows no more are made.
         """
         found = [np.zeros((0, len(self.x0)))]
         for x, most in zip(base, ceiling.tolist(), strict=True):
+            if sum(map(len, found)) >= enough:
+                break
             rows, good = self.snap(self._change_one_more(x))
             good &= self.space.changed(rows, x).any(axis=1) if len(rows) else good
             rows = rows[good]
