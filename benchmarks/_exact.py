@@ -116,7 +116,7 @@ class Case:
             self.model,
             self.data,
             space=self.space,
-            prior=self.prior,
+            prior=gbce.Gaussian() if self.prior is None else self.prior,
             eta=self.eta,
             combine=self.combine,
             evaluation=gbce.Evaluation(alpha=ALPHA),

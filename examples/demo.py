@@ -1,7 +1,7 @@
 """Explain what would have to change for a patient's predicted disease progression to fall by a third.
 
-Fits a random forest to the diabetes data that ship with scikit-learn, explains one row, prints the summary and saves
-two pictures to ``out/``. Run it with ``make demo``.
+Fits a random forest to the diabetes data that ship with scikit-learn, explains one row, prints the answer and what it
+rests on, and saves two pictures to ``out/``. Run it with ``make demo``.
 """
 
 from pathlib import Path
@@ -27,19 +27,21 @@ NAMES = {
 }
 
 
-def main() -> None:
-    """Fit, explain, print, draw."""
+def explain_patient() -> gbce.Explanation:
+    """Fit a forest and ask what would have to change for one patient."""
     X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     X = X.rename(columns=NAMES).astype(float)
     model = RandomForestRegressor(200, min_samples_leaf=5, random_state=0, n_jobs=-1).fit(X, y)
     row = X.iloc[9]
     now = float(model.predict(X.iloc[[9]])[0])
 
-    space = gbce.Space.infer(
-        X, immutable=["age", "sex"], bounds={name: (X[name].min(), X[name].max()) for name in X.columns}
-    )
-    explainer = gbce.Explainer(model, X, space=space)
-    explanation = explainer.explain(row, gbce.AtMost(round(2 / 3 * now)), seed=0)
+    explainer = gbce.Explainer(model, X, space=gbce.Space.infer(X, immutable=["age", "sex"], bounds="data"))
+    return explainer.explain(row, gbce.AtMost(round(2 / 3 * now)), seed=0)
+
+
+def main() -> None:
+    """Explain, print, draw."""
+    explanation = explain_patient()
     print(explanation.summary())
 
     folder = Path("out")

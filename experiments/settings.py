@@ -57,11 +57,7 @@ class Setting:
     @property
     def rules(self) -> tuple[gbce.decisions.Rule, ...]:
         """Mean, MAP as the paper approximates it (KDE in 2-D, kNN in 10-D), CVaR among draws by an even grid."""
-        mode = gbce.MAP(method="kde") if self.d == 2 else gbce.MAP(method="knn", k=40)
-        cvar = gbce.CVaR(
-            self.tau, n_perturb=self.cvar_perturb, max_candidates=self.cvar_candidates, race=False, refine=False
-        )
-        return gbce.Mean(), mode, cvar
+        return gbce.paper_rules(self.d, tau=self.tau, n_perturb=self.cvar_perturb, max_candidates=self.cvar_candidates)
 
     def target(self, y_star: float) -> gbce.Value:
         """Squared error to ``y*``, reached when it is at most epsilon."""

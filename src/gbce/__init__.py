@@ -21,7 +21,10 @@ if TYPE_CHECKING:
         GeometricMedian,
         Mean,
         Medoid,
+        Nearest,
         RandomDraw,
+        Reliable,
+        paper_rules,
     )
     from gbce.ensembles import (
         BayesianBootstrap,
@@ -35,13 +38,14 @@ if TYPE_CHECKING:
     )
     from gbce.eta import ExpectedLoss, ModelError, SuccessProbability, noise_scale
     from gbce.explainer import Explainer
-    from gbce.explanation import Explanation
+    from gbce.explanation import Answer, Explanation
     from gbce.files import FileError, load
     from gbce.metrics import Evaluation
     from gbce.posterior import Entropic, weights_from_risk
     from gbce.predictors import PredictionError, Remote, classifier
     from gbce.priors import DistancePrior, Gaussian, Gower, Laplace, NearData, Sparse
     from gbce.samplers import SMC, Chains, Importance, Nested
+    from gbce.search import Proof
     from gbce.space import Feature, Space
     from gbce.targets import AtLeast, AtMost, Change, Class, Loss, Multi, Range, Value
 
@@ -53,28 +57,31 @@ _ROOMS = {
     "base": "ModelNeededError",
     "batch": "ExplanationTable group_changes group_costs",
     "budget": "BudgetSpentError",
-    "decisions": "CVaR ChanceConstrained DirectOpt DiverseSet GeometricMedian MAP Mean Medoid RandomDraw",
+    "decisions": "CVaR ChanceConstrained DirectOpt DiverseSet GeometricMedian MAP Mean Medoid Nearest "
+    "RandomDraw Reliable paper_rules",
     "ensembles": "BayesianBootstrap CoefficientPosterior LaplaceApproximation ModelPosterior PACBayes Rashomon "
     "cross_val_risk model_posterior",
     "eta": "ExpectedLoss ModelError SuccessProbability noise_scale",
     "explainer": "Explainer",
-    "explanation": "Explanation",
+    "explanation": "Answer Explanation",
     "files": "FileError load",
     "metrics": "Evaluation",
     "posterior": "Entropic weights_from_risk",
     "predictors": "PredictionError Remote classifier",
     "priors": "DistancePrior Gaussian Gower Laplace NearData Sparse",
     "samplers": "Chains Importance Nested SMC",
+    "search": "Proof",
     "space": "Feature Space",
     "targets": "AtLeast AtMost Change Class Loss Multi Range Value",
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
-_MODULES = (*_ROOMS, "draws", "plots", "report", "search", "stress")  # as in gbce.metrics.survival
+_MODULES = (*_ROOMS, "draws", "plots", "report", "stress")  # as in gbce.metrics.survival
 
 __all__ = [
     "MAP",
     "SMC",
+    "Answer",
     "AtLeast",
     "AtMost",
     "BayesianBootstrap",
@@ -110,12 +117,15 @@ __all__ = [
     "ModelPosterior",
     "Multi",
     "NearData",
+    "Nearest",
     "Nested",
     "PACBayes",
     "PredictionError",
+    "Proof",
     "RandomDraw",
     "Range",
     "Rashomon",
+    "Reliable",
     "Remote",
     "Space",
     "Sparse",
@@ -128,6 +138,7 @@ __all__ = [
     "load",
     "model_posterior",
     "noise_scale",
+    "paper_rules",
     "weights_from_risk",
 ]
 

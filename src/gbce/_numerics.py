@@ -15,6 +15,7 @@ from gbce._validation import is_count
 from gbce.base import Array
 
 __all__ = [
+    "ANSWERING",
     "DECIDING",
     "ENOUGH_ESS",
     "HUGE",
@@ -33,6 +34,7 @@ __all__ = [
     "WORST_R_HAT",
     "effective_sample_size",
     "first_of_least",
+    "fork",
     "log_mean_exp",
     "log_sum_exp",
     "normalise",
@@ -56,6 +58,7 @@ ROUNDS_TO_ZERO = 0.005  # shares below it would be printed as 0%
 NORMAL_975 = 1.959964  # 97.5% quantile of N(0, 1): so many standard errors on either side cover 95%
 TINY, HUGE = 1e-300, 1e300  # floor of divisors and logarithms, ceiling of sums; doubles end at 1e-308 and 1e308
 WIDEST = 1e15  # moves in units of scale: a double has some 16 digits, so the row is lost beside a wider one
+_FORK_WORDS = 4  # of 63 bits each that a generator of its own is seeded with: as much as numpy seeds one with
 MATRIX_UP_TO = 128  # coordinates: a matrix of them takes about as long to handle as the vectors of forty steps
 
 _FEWEST_WEIGHTS = 25  # a fifth of them are five, the fewest that a Pareto tail is fitted to
@@ -182,7 +185,13 @@ def first_of_least(values: Array, *tie_breakers: Array) -> int:
     return int(np.lexsort((*reversed(tie_breakers), values))[0])
 
 
-SAMPLING, DECIDING, JUDGING, REWEIGHTING = 0, 1, 2, 3  # purposes of streams; a seed means other bits if they change
+SAMPLING, DECIDING, JUDGING, REWEIGHTING, ANSWERING = (
+    0,
+    1,
+    2,
+    3,
+    4,
+)  # purposes of streams; a seed means other bits if they change
 
 
 def seed_number(seed: Any) -> int:
@@ -201,3 +210,8 @@ def seed_number(seed: Any) -> int:
 def stream(seed: int, purpose: int) -> np.random.Generator:
     """Return the generator for one purpose; what one purpose consumes does not shift another."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose,)))
+
+
+def fork(rng: np.random.Generator) -> np.random.Generator:
+    """Return a generator of its own for a task, so that it does not matter what others draw in the meantime."""
+    return np.random.default_rng(rng.integers(2**63, size=_FORK_WORDS))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gbce.metrics import Evaluation
     from gbce.posterior import GibbsPosterior, Mixture
     from gbce.priors import LocatedPrior
-    from gbce.space import Space
+    from gbce.space import Condition, Space
 
 __all__ = [
     "Array", "Choice", "ModelNeededError", "Outputs", "Prior", "Query", "Reading", "Rule", "Sampler", "Target",
@@ -81,6 +81,10 @@ class Target(ABC):
             Where the output alone does not tell.
         """
         raise TypeError(f"{type(self).__name__} cannot be read off one number per model")
+
+    def say(self, output: float, reached: bool) -> str:
+        """Return what a model says about a row, as a sentence goes on after "the model then"."""
+        return f"{'reaches' if reached else 'misses'} the target ({self.describe()})"
 
     @property
     def readable(self) -> bool:
@@ -169,7 +173,8 @@ class Query:
     seed : int
         The number that reproduces draws and decisions.
     row : Points
-        The row itself as one evaluated point.
+        The row itself as one evaluated point. One that breaks the conditions of a follow-up question has an infinite
+        cost and does not count as reached, so that no rule chooses it.
     free : int array of shape (m,)
         Positions of the features that can move.
     identities : tuple of str
@@ -178,6 +183,8 @@ class Query:
     sparse : bool
         Whether the prior lets features stay exactly where they are with positive probability, so that densities of
         points with different numbers of changed features cannot be compared.
+    conditions : tuple of Condition
+        What a follow-up question holds on to; the space has them as bounds, constraints and columns that stay.
     """
 
     space: "Space"
@@ -191,6 +198,7 @@ class Query:
     free: Array
     identities: tuple[str, ...] = ()
     sparse: bool = False
+    conditions: "tuple[Condition, ...]" = ()
 
     @property
     def x0(self) -> Array:
@@ -248,6 +256,7 @@ class Rule(ABC):
     """Base of all decision rules: frozen dataclasses with their options inside."""
 
     asks_model: ClassVar[bool] = False  # whether it cannot choose without asking the model
+    reads_earlier: ClassVar[bool] = False  # whether it looks at what rules listed before it chose, ``scene.earlier``
 
     @abstractmethod
     def choose(self, scene: "Scene") -> Choice:
@@ -256,9 +265,17 @@ class Rule(ABC):
     def check_space(self, space: "Space") -> None:  # noqa: B027 (most rules have nothing to check)
         """Refuse options that do not fit the space, before anything is drawn; by default all do."""
 
+    def check_target(self, target: Target) -> None:  # noqa: B027 (most rules have nothing to check)
+        """Refuse options that do not fit the target, its numbers filled in, before anything is drawn."""
+
     @property
     def seeks_mode(self) -> bool:
         """Whether its answer is meant to be the most probable point."""
+        return False
+
+    @property
+    def has_path(self) -> bool:
+        """Whether points beside its answer are a path over the number of changes, which has a table of its own."""
         return False
 
     @property

@@ -11,11 +11,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from gbce._validation import is_number, is_whole
 
-__all__ = ["Budget", "BudgetSpentError", "Load", "Pace", "budget_of", "deadline_in", "require_rows", "require_seconds"]
+__all__ = [
+    "Budget", "BudgetSpentError", "Load", "Pace", "Watcher", "budget_of", "deadline_in", "require_rows",
+    "require_seconds",
+]  # fmt: skip
 
 Load = Sequence[tuple[int, float]]  # models by a number of theirs, and how many of its rows a point takes
 
@@ -37,6 +40,18 @@ _SAME_SIZE = 1e-9  # relative spread of batch sizes below which a slope would be
 
 class BudgetSpentError(RuntimeError):
     """A model was about to be asked more than ``max_model_rows`` or ``time_budget`` allow."""
+
+
+class Watcher(Protocol):
+    """Somebody who looks on while a budget is spent."""
+
+    def begin(self, stage: str) -> None:
+        """Learn what is done now, such as ``"sampling"``."""
+        ...
+
+    def spend(self, rows: int) -> None:
+        """Learn that models were asked about so many more rows."""
+        ...
 
 
 @dataclass
@@ -100,12 +115,18 @@ class Budget:
     whole : Budget, optional
         The budget this one is a share of; it is charged as well. Plans are made for the share, but what is under way
         is broken off only when the time of the whole is over.
+    ceiling : int, optional
+        Rows after which even an unlimited budget gives no more. Nobody plans with it, so that it changes nothing before
+        it is met; :meth:`lift` takes it away.
     """
 
     max_rows: int | None = None
     deadline: float | None = None
     whole: "Budget | None" = None
+    ceiling: int | None = None
     rows: int = 0
+    met_ceiling: bool = False
+    watch: Watcher | None = field(default=None, repr=False)
     paces: dict[int, Pace] = field(default_factory=dict, repr=False)
 
     @property
@@ -126,7 +147,8 @@ class Budget:
     @property
     def rows_left(self) -> int:
         """Rows that may still be asked; without a limit, more than anybody asks."""
-        return _UNLIMITED if self.max_rows is None else self.max_rows - self.rows
+        limits = [limit for limit in (self.max_rows, self.ceiling) if limit is not None]
+        return min(limits) - self.rows if limits else _UNLIMITED
 
     @property
     def time_left(self) -> float:
@@ -139,9 +161,11 @@ class Budget:
         A point takes as many rows as the load says, or at most ``each``. Time is foreseen from what rows have cost so
         far; before that is known, a few are affordable.
         """
-        if self.max_rows is not None:
+        if self.max_rows is not None or self.ceiling is not None:
             rows = each or int(sum(rows for _, rows in load)) or 1
-            n = min(n, self.rows_left // rows)
+            within = self.rows_left // rows
+            self.met_ceiling |= self.ceiling is not None and within < n
+            n = min(n, within)
         return max(min(n, self._points_in_time(load)), 0)
 
     def _points_in_time(self, load: Load) -> int:
@@ -172,6 +196,7 @@ class Budget:
             per_call, per_point = self._seconds(load)
             within = self.time_left > 0 and per_call + n * per_point <= _SLACK * self.time_left
         if not within:
+            self.met_ceiling |= self.ceiling is not None
             raise BudgetSpentError(
                 f"{rows:,} more model rows are not within the budget: raise max_model_rows or time_budget"
             )
@@ -219,6 +244,21 @@ class Budget:
             paces=self.paces,
         )
 
+    def begin(self, stage: str) -> None:
+        """Tell whoever looks on what is done now."""
+        if self.watch is not None:
+            self.watch.begin(stage)
+        if self.whole is not None:
+            self.whole.begin(stage)
+
+    def under(self, ceiling: int) -> "Budget":
+        """Return an unlimited budget that ends at so many more rows, unless the ceiling is lifted before."""
+        return Budget(whole=self, ceiling=ceiling, paces=self.paces)
+
+    def lift(self) -> None:
+        """Take the ceiling away, if there is one."""
+        self.ceiling = None
+
     def without_deadline(self) -> "Budget":
         """Return the same budget without its deadline, for the few rows without which nothing can be reported."""
         left = None if self.max_rows is None else self.max_rows - self.rows
@@ -226,6 +266,8 @@ class Budget:
 
     def _charge(self, rows: int) -> None:
         self.rows += rows
+        if self.watch is not None:
+            self.watch.spend(rows)
         if self.whole is not None:
             self.whole._charge(rows)
 

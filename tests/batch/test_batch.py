@@ -1,7 +1,5 @@
 """Many rows: the answers of single rows, fewer model calls, the same bits in parallel, and nothing lost."""
 
-import threading
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +7,6 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import gbce
-from gbce.predictors import Lockstep
 
 X, Y = load_diabetes(return_X_y=True, as_frame=True)
 FOREST = RandomForestRegressor(20, min_samples_leaf=5, random_state=0).fit(X, Y)
@@ -266,32 +263,55 @@ def test_a_row_that_failed_is_tried_again(tmp_path):
     assert len(list((tmp_path / "run").glob("row-*.gbce"))) == 5
 
 
-def test_an_interrupted_run_stops_asking(monkeypatch):
-    asked, begun, go_on, ended = [], threading.Event(), threading.Event(), threading.Event()
+# --- what a table says of itself --------------------------------------------------------------------------------------
 
-    def model(rows):
-        asked.append(len(rows))
-        return rows[:, 0]
 
-    def late(number):
-        begun.set()
-        go_on.wait(10)
-        try:
-            step.ask(number, model, np.ones((1, 1)))
-        finally:
-            ended.set()
+def test_changes_are_those_of_the_rows_one_after_the_other():
+    table = many()
+    found = table.changes()
+    assert found.columns.tolist() == ["row", "rule", "feature", "from", "to", "change"]
+    for label, row in ROWS.iterrows():
+        alone = explainer().explain(row, TARGET, rules=RULES, seed=int(table.diagnostics.loc[label, "seed"]))
+        own = found[found["row"] == label].drop(columns="row").reset_index(drop=True)
+        pd.testing.assert_frame_equal(own, alone.changes(), check_exact=True)
+    counted = table.pointwise["changed"]
+    assert found.groupby(["row", "rule"]).size().to_dict() == counted[counted > 0].to_dict()
+    found.loc[:, "rule"] = "x"  # a copy: the table's own stay
+    assert "x" not in set(table.changes()["rule"])
 
-    step = Lockstep(100)
-    join = threading.Thread.join
 
-    def interrupted(thread, *args):
-        begun.wait(10)
-        monkeypatch.setattr(threading.Thread, "join", join)
-        raise KeyboardInterrupt
+@pytest.mark.parametrize("labels", [[(1, "a"), (1, "b")], [7, 7], pd.to_datetime(["2024-01-01", "2024-01-02"])])
+def test_changes_keep_labels_of_any_kind(labels):
+    rows = ROWS.iloc[:2].copy()
+    rows.index = pd.Index(labels, tupleize_cols=False)
+    table = explainer().explain_many(rows, TARGET, rules="MAP", seed=5, progress=False)
+    assert list(dict.fromkeys(table.changes()["row"])) == list(dict.fromkeys(labels))
 
-    monkeypatch.setattr(threading.Thread, "join", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        step.run([late])
-    go_on.set()
-    assert ended.wait(10)
-    assert asked == []
+
+def test_changes_without_any():
+    table = explainer().explain_many(ROWS, TARGET, rules=[], seed=0, progress=False)
+    assert len(table.changes()) == 0
+    assert repr(table).startswith("<ExplanationTable: 5 rows, ")
+    assert repr(table).endswith(", 0 rules; print(table.summary()) shows it>")
+    assert "<table" not in table._repr_html_()
+
+
+def test_a_table_shows_itself_in_one_line():
+    table = many()
+    status = ", ".join(f"{n} {word}" for word, n in table.diagnostics["status"].value_counts().items())
+    assert repr(table) == f"<ExplanationTable: 5 rows, {status}, 4 rules; print(table.summary()) shows it>"
+    html = table._repr_html_()
+    assert f"<p>5 rows, {status}, 4 rules</p>" in html
+    assert html.count("<tr") == 1 + 1 + 4  # a head, the name of the index, a line for each rule
+    assert len(html) < 5_000
+
+
+def test_rows_that_failed_are_counted_and_change_nothing():
+    with pytest.warns(UserWarning, match=TOO_HEAVY):
+        table = many(HEAVY, model=picky)
+    assert ", 1 failed," in repr(table)
+    assert set(table.changes()["row"]) <= {"a", "b", "d", "e"}
+    with pytest.warns(UserWarning, match="5 of 5 rows could not be explained"):
+        table = many(ROWS.assign(bmi=100.0), model=picky)
+    assert repr(table) == "<ExplanationTable: 5 rows, 5 failed, 0 rules; print(table.summary()) shows it>"
+    assert table.changes().columns.tolist() == ["row", "rule", "feature", "from", "to", "change"]

@@ -25,9 +25,10 @@ def diabetes():
 def explanation(diabetes):
     X, model = diabetes
     row = X.iloc[int(np.argsort(model.predict(X))[250])]
-    space = gbce.Space.infer(X, immutable=["age", "sex"])
+    space = gbce.Space.infer(X, immutable=["age", "sex"], bounds="none")
     rules = [gbce.MAP(), gbce.Mean(), gbce.CVaR(n_perturb=16, max_candidates=100), gbce.DiverseSet(2)]
-    return gbce.Explainer(model, X, space=space, sampler=SMALL).explain(row, gbce.AtMost(120), rules=rules, seed=4)
+    explainer = gbce.Explainer(model, X, space=space, prior=gbce.Gaussian(), sampler=SMALL)
+    return explainer.explain(row, gbce.AtMost(120), rules=rules, seed=4)
 
 
 def test_tables_have_the_shapes_of_the_contract(diabetes, explanation):
@@ -44,8 +45,8 @@ def test_tables_have_the_shapes_of_the_contract(diabetes, explanation):
     assert explanation.distribution["success_probability_se"] > 0
     assert explanation.distribution["stability_se"] > 0
     assert explanation.distribution["tail_se"] >= 0  # zero where the quantile sits in a lump of equal losses
-    wanted = {"ess", "pareto_k", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows", "rungs", "verdict",
-              "notes"}  # fmt: skip
+    wanted = {"ess", "pareto_k", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows", "rungs",
+              "sampling", "sampling_note", "notes"}  # fmt: skip
     assert wanted <= set(explanation.diagnostics)
     draws = explanation.draws
     assert draws.x.shape == (500, 10)
@@ -58,6 +59,9 @@ def test_figures_are_those_of_the_model(diabetes, explanation):
     X, model = diabetes
     f = model.predict(explanation.counterfactuals)
     np.testing.assert_allclose(explanation.pointwise["output"], f)
+    counted = explanation.changes().groupby("rule").size()
+    assert explanation.pointwise["changed"].to_dict() == counted.to_dict()
+    assert explanation.pointwise["changed"].max() <= 8  # two of the ten columns are immutable
     scale = explanation.target.scale
     assert scale == pytest.approx(0.1 * model.predict(X).std())
     np.testing.assert_allclose(explanation.pointwise["loss"], np.square(np.maximum(f - 120, 0) / scale))
@@ -167,7 +171,7 @@ def test_not_attained_names_the_best(diabetes):
     explanation = gbce.Explainer(model, X, sampler=SMALL).explain(X.iloc[0], gbce.AtLeast(1000), seed=0)
     assert explanation.status == "not attained"
     best = max(explanation.draws.pool.outputs.max(), explanation.pointwise["output"].max())
-    assert f"best attainable is {best:.4g}" in explanation.notes[0]
+    assert f"best seen is {best:.4g}" in explanation.notes[0]
     assert explanation.distribution["success_probability"] == 0
     assert explanation.distribution["success_probability_se"] > 0
     assert not explanation.pointwise["reached"].any()
@@ -178,17 +182,19 @@ def test_too_few_effective_draws_are_said_with_what_to_do():
     explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(2), eta=2000.0, sampler=SMALL)
     explanation = explainer.explain([0.0, 0.0], gbce.Value(4.0, scale=1, tolerance=0.1), rules=[], seed=0)
     assert explanation.diagnostics["ess"] < 100
-    verdict = explanation.diagnostics["verdict"]
-    assert verdict.startswith("not sampled")
-    assert "n_candidates" in verdict
-    assert explanation.summary().startswith("verdict  not sampled")
+    sentence = explanation.diagnostics["sampling_note"]
+    assert sentence.startswith("not sampled")
+    assert "n_candidates" in sentence
+    assert explanation.summary().startswith("sampling  not sampled")
 
 
 def test_good_draws_are_called_trustworthy(explanation):
-    assert explanation.diagnostics["verdict"].startswith(("trustworthy", "use with care"))
+    assert explanation.diagnostics["sampling_note"].startswith(("trustworthy", "use with care"))
     easy = gbce.Explainer(lambda x: x.sum(axis=1), np.random.default_rng(0).normal(size=(100, 2)))
     assert (
-        easy.explain([0.0, 0.0], gbce.AtLeast(0.5), rules=[], seed=0).diagnostics["verdict"].startswith("trustworthy")
+        easy.explain([0.0, 0.0], gbce.AtLeast(0.5), rules=[], seed=0)
+        .diagnostics["sampling_note"]
+        .startswith("trustworthy")
     )
 
 
@@ -388,8 +394,8 @@ def test_decide_with_and_without_the_model(diabetes):
 
 def test_assess_judges_any_row(diabetes, explanation):
     X, model = diabetes
-    space = gbce.Space.infer(X, immutable=["age", "sex"])
-    explainer = gbce.Explainer(model, X, space=space, sampler=SMALL)
+    space = gbce.Space.infer(X, immutable=["age", "sex"], bounds="none")
+    explainer = gbce.Explainer(model, X, space=space, prior=gbce.Gaussian(), sampler=SMALL)
     table = explainer.assess(explanation, explanation.counterfactuals.iloc[:2])
     pd.testing.assert_frame_equal(table, explanation.pointwise.iloc[:2], check_names=False)
 
@@ -400,10 +406,10 @@ def test_a_decision_may_reach_what_no_candidate_does():
     target = gbce.Value(7.0, scale=1, tolerance=0.01)
     explanation = explainer.explain([0.0, 0.0], target, rules=[gbce.MAP(polish=False), gbce.DirectOpt()], seed=0)
     assert explanation.status == "attainable"
-    assert explanation.notes[0] == "None of 3,000 candidates reaches the target (7 ± 0.01), but DirectOpt does."
+    assert explanation.notes[0] == "None of 3,000 evaluated points reaches the target (7 ± 0.01), but DirectOpt does."
     without = explainer.explain([0.0, 0.0], target, rules=[], seed=0)
     assert without.status == "not attained"
-    assert f"best attainable is {without.draws.pool.outputs.max():.4g}, against 0 now" in without.notes[0]
+    assert f"best seen is {without.draws.pool.outputs.max():.4g}, against 0 now" in without.notes[0]
 
 
 # --- files ------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def test_summary_has_the_posterior_by_feature(explanation):
         chains = tree["posterior"][name].mean("draw").to_numpy()
         own = chains.std() / np.sqrt(len(chains)) if len(chains) > 1 else 0.0
         assert abs(float(table.loc[name, "mean"]) - mean[j]) < 4 * np.hypot(error[j], own) + 0.01
-    assert tree.attrs["verdict"] == explanation.diagnostics["verdict"]
+    assert tree.attrs["sampling"] == explanation.diagnostics["sampling_note"]
     assert tree.attrs["eta"] == 1.0
 
 

@@ -76,8 +76,9 @@ def test_a_verdict_is_its_word_and_begins_its_sentence(make, verdict, word, tmp_
         assert found["sampling"] is verdict
         assert found["sampling"] == word
         assert (str(found["sampling"]), repr(found["sampling"])) == (word, repr(word))
-        assert found["verdict"].startswith(word)
-        assert one.summary().startswith(f"verdict  {word}")
+        assert found["sampling_note"].startswith(word)
+        assert found["verdict"] == found["sampling_note"]  # the older name, for a version
+        assert one.summary().startswith(f"sampling  {word}")
 
 
 def test_tables_of_many_rows_hold_plain_words():
@@ -88,7 +89,10 @@ def test_tables_of_many_rows_hold_plain_words():
     assert table.diagnostics["sampling"].tolist() == ["trustworthy"] * 2
     for name in ("status", "sampling"):
         assert {type(word) for word in table.diagnostics[name]} == {str}
-    assert table.summary().splitlines()[:2] == ["2 rows: 1 attainable, 1 already reached", "verdicts: 2 trustworthy"]
+    first, answers, sampling = table.summary().splitlines()[:3]
+    assert first == "2 rows: 1 attainable, 1 already reached"
+    assert answers == "answers: 1 reliable, 1 nothing to change; columns to change in the median: 1"
+    assert sampling == "sampling: 2 trustworthy"
 
 
 def test_a_row_that_failed_has_the_word_for_it():
@@ -103,7 +107,7 @@ def test_a_row_that_failed_has_the_word_for_it():
     assert table.diagnostics["status"].tolist() == ["attainable", Status.FAILED]
     assert table.diagnostics["sampling"].tolist() == ["trustworthy", ""]
     assert table.errors.index.tolist() == [1]
-    assert "verdicts: 1 trustworthy" in table.summary()
+    assert "sampling: 1 trustworthy" in table.summary()
 
 
 # --- decisions know their rules --------------------------------------------------------------------------------------

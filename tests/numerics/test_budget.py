@@ -32,7 +32,7 @@ def test_rows_are_a_hard_limit(rows, sampler):
     explanation = explainer.explain(DATA[0], HARD, seed=0, max_model_rows=rows)
     assert model.rows == explanation.n_model_rows <= rows
     assert explanation.diagnostics["complete"] is False
-    assert explanation.diagnostics["verdict"].startswith("not finished: the budget ran out at eta = ")
+    assert explanation.diagnostics["sampling_note"].startswith("not finished: the budget ran out at eta = ")
     assert explanation.eta == explanation.draws.rungs[-1] <= 1.0
     assert any("The budget ran out" in note for note in explanation.notes)
 

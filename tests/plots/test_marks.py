@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 
 import gbce
 from gbce.base import Rule
-from gbce.plots._style import _choose_styles, _legend_entry
+from gbce.plots._style import _choose_styles
 
 DATA = np.random.default_rng(0).normal(size=(100, 3))
 RED = "#d62728"  # MAP's
@@ -100,17 +100,14 @@ def test_points_of_one_set_share_a_mark_and_an_entry():
 
 
 @pytest.mark.parametrize("rule", [gbce.MAP(), gbce.MAP(k=41), gbce.MAP(changes=2)], ids=lambda rule: rule.label)
-def test_the_other_points_of_a_sparsity_path_are_alternatives(rule, tmp_path):
+def test_the_other_points_of_a_sparsity_path_are_not_drawn(rule, tmp_path):
     explanation = explained(rule, gbce.Medoid(), prior=gbce.Sparse(change=0.5))
     for one in (explanation, gbce.load(explanation.save(tmp_path / "one.gbce"))):
-        styles = _choose_styles(one.decisions)
-        path = [(s, d) for s, d in zip(styles, one.decisions, strict=True) if isinstance(d.rule, gbce.MAP)]
-        assert len(path) == 3
-        assert [style["marker"] for style, _ in path] == ["o", ".", "."]
-        assert {style["color"] for style, _ in path} == {RED}
-        assert [_legend_entry(decision) for _, decision in path] == [rule.label] + [f"{rule.label}, alternatives"] * 2
+        assert len(one.sparsity_path) == sum(isinstance(decision.rule, gbce.MAP) for decision in one.decisions) == 3
         for ax in (one.plot.posterior(), one.plot.changes()):
-            assert legend(ax)[-3:] == [rule.label, f"{rule.label}, alternatives", "Medoid"]
+            assert legend(ax)[-2:] == [rule.label, "Medoid"]
+            assert set(drawn(ax)) == {rule.label, "Medoid"}
+            assert {colour for colour, _ in drawn(ax)[rule.label]} == {RED}
 
 
 def test_somebodys_own_points_beside_an_answer_are_alternatives_too():

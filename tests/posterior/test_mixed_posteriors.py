@@ -83,15 +83,16 @@ def test_sparse_draws_change_few_features_and_map_is_a_path():
     changed = (few.draws.x != row).sum(axis=1)
     assert (full.draws.x != row).sum(axis=1).min() == 12
     assert np.median(changed) <= 4
-    path = [label for label in few.counterfactuals.index if label.startswith("MAP")]
-    counts = {label: int((few.counterfactuals.loc[label] != 0).sum()) for label in path}
-    assert path[0] == "MAP"
-    assert counts["MAP with 2 changes" if counts["MAP"] == 1 else "MAP"] >= 1
-    assert sorted(counts.values()) == list(range(1, len(path) + 1))
+    path = few.sparsity_path
+    assert path.index.tolist() == list(range(1, len(path) + 1))
+    assert ((path[list(few.space.names)] != 0).sum(axis=1) == path.index).all()
+    assert (path["rule"] == "MAP").sum() == 1
+    others = [f"MAP with {k} change{'s' * (k > 1)}" for k in path.index]
+    assert all(label in ("MAP", name) for label, name in zip(path["rule"], others, strict=True))
+    assert few.counterfactuals.index.tolist() == ["MAP", "Medoid"]
     assert few.pointwise.loc["MAP", "reached"]
     # the best single change is the feature that pays most
-    single = next(label for label in path if counts[label] == 1)
-    assert few.counterfactuals.loc[single].abs().idxmax() == "x1"
+    assert path.loc[1, list(few.space.names)].astype(float).abs().idxmax() == "x1"
     asked = sparse.explain(row, target, rules=[gbce.MAP(changes=3)], seed=0)
     assert (asked.counterfactuals.iloc[0] != 0).sum() == 3
     assert asked.counterfactuals.index[0] == "MAP(changes=3)"

@@ -83,7 +83,7 @@ BAD_DISTANCES = {
 @pytest.mark.parametrize(("distance", "sentence"), BAD_DISTANCES.values(), ids=BAD_DISTANCES)
 def test_bad_distance_is_refused(distance, sentence):
     with pytest.raises(ValueError, match=f"DistancePrior: .*{sentence}"):
-        explain(prior=gbce.DistancePrior(distance))
+        explain(prior=gbce.DistancePrior(distance), space=gbce.Space.infer(DATA, bounds="none"))
 
 
 def test_something_that_is_no_distance_is_refused():

@@ -17,7 +17,7 @@ def explanation():
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(100, 3)), columns=["a", "b <&>", "c"])
     space = gbce.Space.infer(frame, immutable=["c"])
     models = [lambda f: f["a"] + f["b <&>"], lambda f: f["a"] - 0.2 * f["b <&>"]]
-    explainer = gbce.Explainer(models, frame, space=space, sampler=gbce.Importance(4_000, 500))
+    explainer = gbce.Explainer(models, frame, space=space, prior=gbce.Gaussian(), sampler=gbce.Importance(4_000, 500))
     return explainer.explain(frame.iloc[0], gbce.AtLeast(2.0), rules=[gbce.MAP(), gbce.Mean(), gbce.CVaR()], seed=0)
 
 
@@ -27,9 +27,10 @@ def closed_figures():
     plt.close("all")
 
 
-def test_summary_begins_with_the_verdict_and_has_every_number(explanation):
+def test_summary_begins_with_the_answer_and_has_every_number(explanation):
     text = explanation.summary()
-    assert text.startswith(f"verdict  {explanation.diagnostics['verdict'][:40]}")
+    assert " ".join(text.split()).startswith(explanation.answer.sentence)
+    assert f"\nsampling  {explanation.diagnostics['sampling_note'][:40]}" in text
     for label in explanation.pointwise.index:
         assert label in text
     assert format_number(explanation.pointwise.loc["MAP", "distance"]) in text
@@ -76,7 +77,7 @@ def test_notebook_view_is_escaped_html(explanation):
     html = explanation._repr_html_()
     assert "b &lt;&amp;&gt;" in html
     assert "b <&>" not in html
-    assert html.count("<table") == html.count("</table>") == 3
+    assert html.count("<table") == html.count("</table>") == 4
 
 
 def test_repr_is_one_line(explanation):

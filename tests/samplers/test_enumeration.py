@@ -196,7 +196,9 @@ def test_the_mode_is_the_enumerated_one(name):
         return
     reached = np.abs(case.values - WISH) <= 0.5
     changes = np.array([sum(a != b for a, b in zip(p, case.row.values(), strict=True)) for p in case.points])
-    for label, line in explanation.counterfactuals.iterrows():
+    path = explanation.sparsity_path
+    assert len(path) > 1
+    for label, line in path.set_index("rule")[list(case.row)].iterrows():
         k = sum(a != b for a, b in zip(line, case.row.values(), strict=True))
         own = changes == k
         own &= reached if (own & reached).any() else True

@@ -39,7 +39,7 @@ def nothing_asked_yet():
 
 def explain(row=ROW, data=DATA, **options):
     space = gbce.Space.infer(data, **options)
-    explainer = gbce.Explainer(model, data, space=space, sampler=QUICK)
+    explainer = gbce.Explainer(model, data, space=space, prior=gbce.Gaussian(), sampler=QUICK)
     return explainer.explain(row, gbce.AtLeast(7.0, scale=1, tolerance=0), rules=[gbce.MAP()], seed=0)
 
 
@@ -372,7 +372,7 @@ def test_any_index_works_and_changes_no_number(index):
     other = explain(data.iloc[[0]], data)
     np.testing.assert_array_equal(other.draws.x, plain.draws.x)
     pd.testing.assert_frame_equal(other.counterfactuals, plain.counterfactuals)
-    explainer = gbce.Explainer(model, data, sampler=QUICK)
+    explainer = gbce.Explainer(model, data, prior=gbce.Gaussian(), sampler=QUICK)
     table = explainer.explain_many(data.iloc[:3], gbce.AtLeast(7.0), rules=[gbce.MAP()], seed=0, progress=False)
     assert len(table.counterfactuals) == 3
     assert len(explainer.assess(plain, data.iloc[:1])) == 1

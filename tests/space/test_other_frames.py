@@ -86,7 +86,7 @@ def test_rows_may_come_in_any_form():
 def test_a_model_of_polars_expressions_is_explained_saved_and_loaded(rows, tmp_path):
     wishes = {"immutable": ["age"], "increase": ["education"], "kinds": {"education": "ordinal"}}
     space = gbce.Space.infer(DATA, **wishes, constraints=["income >= 5"])
-    explainer = gbce.Explainer(score, DATA, space=space, sampler=QUICK)
+    explainer = gbce.Explainer(score, DATA, space=space, prior=gbce.Gaussian(), sampler=QUICK)
     row = rows[0] if isinstance(rows, pl.DataFrame) else rows.iloc[[0]]
     target = gbce.AtLeast(float(score(DATA)[0]) + 1.0)
     explanation = explainer.explain(row, target, rules=RULES, seed=0)
@@ -139,7 +139,7 @@ def test_a_pipeline_fitted_on_polars_is_explained():
     model = make_pipeline(prepare, LogisticRegression(max_iter=1000)).fit(part, outcome())
     row = part[int(np.flatnonzero(~model.predict(part))[0])]
     for data in (part, part.select(part.columns[::-1])):  # the model's own order is kept
-        explainer = gbce.Explainer(model, data, sampler=QUICK)
+        explainer = gbce.Explainer(model, data, prior=gbce.Gaussian(), sampler=QUICK)
         explanation = explainer.explain(row, gbce.Class(True), rules=[gbce.MAP()], seed=0)
         found = explanation.space.decode(explanation.decisions[0].x)
         assert isinstance(found, pl.DataFrame)

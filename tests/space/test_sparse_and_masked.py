@@ -74,7 +74,7 @@ def test_estimators_and_groups_of_sparse_columns():
     frame = frame.astype(pd.SparseDtype("float64", 0.0))
     model = LinearRegression().fit(frame, frame["x"] + 2 * frame["job_c"])
     space = gbce.Space.infer(frame, one_hot={"job": "job_"})
-    explainer = gbce.Explainer(model, frame, space=space, sampler=QUICK)
+    explainer = gbce.Explainer(model, frame, space=space, prior=gbce.Gaussian(), sampler=QUICK)
     chosen = explainer.explain(frame.iloc[[0]], gbce.AtLeast(2.5), rules=[gbce.MAP()], seed=0).counterfactuals
     assert chosen.filter(like="job_").to_numpy().sum() == 1
 

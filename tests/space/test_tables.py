@@ -61,7 +61,10 @@ def test_a_sparsity_path_searches_all_numbers_of_changes_in_the_same_calls(table
     assert len(set(changes)) == len(changes) == 6
     assert found.pointwise["reached"].iloc[0]
     # a point with one more change is refined as far: it costs little more than one change does by itself
-    steps = np.diff(found.pointwise["objective"].to_numpy()[np.argsort(changes)])
+    loss, cost = (np.array([getattr(decision, name) for decision in found.decisions]) for name in ("loss", "cost"))
+    steps = np.diff(found.mixture.objective(loss, cost)[np.argsort(changes)])
+    assert found.sparsity_path.index.tolist() == sorted(changes)
+    assert found.pointwise.index.tolist() == ["MAP"]
     assert (steps[changes.min() - 1 : 4] < 3).all()
 
 

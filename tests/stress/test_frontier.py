@@ -115,6 +115,54 @@ def test_frontier_under_other_models(explainer, explanation):
     assert len(hopeless) == 0
 
 
+class Torn:
+    """A classifier whose scores and decisions are at odds: it turns away all near the diagonal, where it is cheap."""
+
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, x):
+        p = 1.0 / (1.0 + np.exp(-4.0 * (np.asarray(x, dtype=float).sum(axis=1) - 2.5)))
+        return np.column_stack([1 - p, p])
+
+    def predict(self, x):
+        apart = np.abs(np.diff(np.asarray(x, dtype=float), axis=1))[:, 0] > 0.4
+        return ((self.predict_proba(x)[:, 1] >= 0.5) & apart).astype(int)
+
+
+def test_under_noise_no_point_is_offered_that_the_model_refuses():
+    """A hole around the cheapest point: copies of it succeed, it itself does not."""
+
+    def model(x):
+        x = np.asarray(x, dtype=float)[:, 0]
+        return np.where((x > 1.0) & (np.abs(x - 1.5) > 0.05), 1.0, 0.0)
+
+    explainer = gbce.Explainer(model, RNG.normal(size=(100, 1)), space=gbce.Space.real(1), sampler=QUICK)
+    explanation = explainer.explain([0.0], gbce.AtLeast(0.5, scale=0.5), rules=[], seed=0)
+    table = explainer.frontier(explanation, noise=0.4)
+    assert table.columns.tolist() == ["distance", "se", "output", "reached", "x1"]
+    assert len(table) > 5
+    assert table["reached"].all()
+    assert table["reached"].dtype == bool
+    assert (table["output"] == model(table[["x1"]])).all()
+    assert (table["output"] == 1.0).all()
+    row = explainer.frontier(explanation, noise=5.0)  # the row itself succeeds in two of five copies
+    assert (row["distance"] > 1.0).all()
+
+
+def test_points_that_the_decision_refuses_make_room_for_others():
+    data = RNG.normal(size=(200, 2))
+    explainer = gbce.Explainer(Torn(), data, space=gbce.Space.real(2), sampler=QUICK)
+    explanation = explainer.explain([0.0, 0.0], gbce.Class(1), rules=[], seed=0)
+    table = explainer.frontier(explanation, noise=0.2)
+    assert len(table) > 5
+    assert Torn().predict(table[["x1", "x2"]]).all()
+    assert table["reached"].all()
+    assert table.index.is_monotonic_increasing
+    assert table.index.max() > 0.95
+    one = explainer.frontier(explanation, noise=0.2, levels=[0.9])
+    assert one["reached"].tolist() == [True]
+
+
 def test_frontier_keeps_a_column_named_distance():
     frame = pd.DataFrame(DATA, columns=["distance", "x"])
     explainer = gbce.Explainer(lambda f: f.to_numpy().sum(axis=1), frame, sampler=QUICK)

@@ -26,7 +26,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import gbce
 
 QUESTIONS: dict[str, Callable[[], Any]] = {}
-_IN_WORDS = ("verdict", "sampling", "notes", "spikes")  # digested with the words, or no figure
+_IN_WORDS = ("verdict", "sampling", "sampling_note", "notes", "spikes")  # digested with the words, or no figure
 SMALL = {"n_candidates": 3_000, "n_draws": 500}
 
 
@@ -347,7 +347,11 @@ def many_rows() -> Any:
     explainer = gbce.Explainer(bend, data, sampler=gbce.SMC(**SMALL))
     table = explainer.explain_many(data[:5], gbce.AtLeast(1.5), rules=CHEAP, seed=3, progress=False)
     names = ("counterfactuals", "pointwise", "distribution")
-    return {name: getattr(table, name) for name in names} | {"costs": table.diagnostics["n_model_rows"].to_frame()}
+    tables = {name: getattr(table, name) for name in names}
+    return tables | {
+        "pointwise": table.pointwise.drop(columns="changed", errors="ignore"),
+        "costs": table.diagnostics["n_model_rows"].to_frame(),
+    }
 
 
 @question
@@ -417,7 +421,10 @@ def digests(found: Any) -> dict[str, str]:
     diagnostics = {name: value for name, value in found.diagnostics.items() if name not in _IN_WORDS}
     return {
         "draws": digest(draws.x, draws.z, draws.weights, draws.outputs, draws.loss, draws.reached, pool.x, pool.cost),
-        "decisions": digest(found.counterfactuals, found.changes(), found.pointwise),
+        # without "changed", which follows from the others: digests of before it was there can still be compared
+        "decisions": digest(
+            found.counterfactuals, found.changes(), found.pointwise.drop(columns="changed", errors="ignore")
+        ),
         "tables": digest(found.distribution, found.importance, found.intervals()),
         "diagnostics": digest(json.dumps(diagnostics, default=str, sort_keys=True)),
         "words": digest(str(found.status), *found.notes, str(found.diagnostics["verdict"]), found.summary()),

@@ -16,7 +16,7 @@ from gbce.batch._allowance import Allowance
 from gbce.batch._store import Store, describe_run, rows_to_describe
 from gbce.batch._table import ExplanationTable, Record, failure_of, record_of, stack_records
 from gbce.budget import Budget, BudgetSpentError, deadline_in
-from gbce.explainer import Explainer
+from gbce.explainer import Explainer, Progress, is_shown
 from gbce.predictors import Lockstep, Predictor
 
 __all__ = ["OnError", "explain_many"]
@@ -31,23 +31,28 @@ _USUAL_CANDIDATES = 20_000  # of a sampler that does not say how many it has
 def explain_many(
     explainer: Explainer,
     rows: Any,
-    target: Target,
+    target: Target | Any,
     *,
-    rules: Sequence[Rule] | Rule | None,
+    rules: Sequence[Rule | str] | Rule | str | None,
     seed: Any,
     n_jobs: int | None,
-    progress: bool,
+    progress: Progress,
     store: Any,
     max_model_rows: int | None = None,
     time_budget: float | None = None,
     total_model_rows: int | None = None,
     total_time: float | None = None,
     on_error: OnError = "record",
+    keep_pool: bool = False,
 ) -> ExplanationTable:
     """Explain every row; see :meth:`gbce.Explainer.explain_many`."""
+    if not isinstance(keep_pool, bool):
+        raise TypeError(f"keep_pool must be True or False, not {keep_pool!r}")
+    if keep_pool and store is None:
+        raise ValueError("keep_pool says what the files of a store keep: give explain_many a store, or leave it out")
     if on_error not in ("record", "raise"):
         raise ValueError(f"on_error must be 'record' or 'raise', not {on_error!r}")
-    listed = explainer.listed_rules(rules)
+    listed, target = explainer.listed_rules(rules), explainer.listed_target(target)
     allowance = Allowance.of(max_model_rows, time_budget, total_model_rows, total_time)
     x = explainer.space.encode(rows)
     labels = list(rows.index) if isinstance(rows, pd.DataFrame) else list(range(len(x)))
@@ -58,18 +63,22 @@ def explain_many(
     kept, calls, rows_asked = None, 0, 0
     if store is not None:
         asked = [predictor.with_fresh_meter() for predictor in explainer.predictors]
-        run = describe_run(explainer, asked, x, target, listed, max_model_rows, allowance.whole)
+        refits = [] if explainer.refits is None else [one.with_fresh_meter() for one in explainer.refits.predictors]
+        run = describe_run(explainer, asked, refits, x, target, listed, max_model_rows, allowance.whole)
         run["time_budget"] = time_budget
-        kept = Store.open(store, run, seed)
-        calls, rows_asked = _count_asked(asked)
+        kept = Store.open(store, run, seed, keep_pool)
+        calls, rows_asked = _count_asked([*asked, *refits])
     number = seed_number(seed) if kept is None else kept.seed
     seeds = [seed_number(child) for child in np.random.SeedSequence(number).spawn(len(x))]
     records: dict[int, Record] = {}
-    bar = tqdm(total=len(x), desc="explaining", unit="row", disable=not progress)
+    n_without = 0
+    bar = tqdm(total=len(x), desc="explaining", unit="row", disable=not is_shown(progress))
     with bar:
         for position in range(len(x)):
             if kept is not None and kept.has(position):
-                records[position] = record_of(kept.load(position, x[position], seeds[position]))
+                found = kept.load(position, x[position], seeds[position])
+                records[position] = record_of(found)
+                n_without += found.draws.record is not None
                 bar.update()
         # groups do not depend on what is finished or on n_jobs, so neither do the bits
         size = _choose_group_size(explainer, x.shape[1])
@@ -90,6 +99,12 @@ def explain_many(
             calls, rows_asked = calls + n_calls, rows_asked + n_rows
             bar.update(len(done))
     table = stack_records([records[i] for i in range(len(x))], labels, calls, rows_asked)
+    if keep_pool and n_without:
+        warnings.warn(
+            f"{n_without} of {len(x)} rows were already in the store {store} without their evaluated points, and stay "
+            "so; use another folder, or delete their files, to have them explained again with keep_pool=True",
+            stacklevel=3,
+        )
     if len(table.errors):
         warnings.warn(f"{table.error_sentence()}; table.errors has them all", stacklevel=3)
     return table
@@ -147,23 +162,24 @@ def _explain_group(
     timed = Budget() if seconds is None else Budget(deadline=deadline_in(seconds))
     try:
         predictors, target = explainer.prepare(target, timed)
+        refits = explainer.prepare_refits(target, timed)
     except BudgetSpentError as error:  # the time was up before these rows had their turn
         if on_error == "raise":
             raise
         return {position: failure_of(error, explainer.space, seed, 0, 0) for position, _, _, seed in group}, 0, 0
-    step = Lockstep(min(predictor.batch_rows for predictor in predictors))
+    step = Lockstep(min(predictor.batch_rows for predictor in (*predictors, *refits)))
 
     def task(position: int, label: Any, row: Array, seed: int) -> Callable[[int], tuple[int, Record]]:
         def explain(number: int) -> tuple[int, Record]:
-            shared = tuple(step.share(predictor, number) for predictor in predictors)
+            shared, again = (tuple(step.share(one, number) for one in models) for models in (predictors, refits))
             try:
                 explanation = explainer.explain_encoded(
-                    row, shared, target, rules, seed, Budget(max_rows, timed.deadline)
+                    row, shared, target, rules, seed, Budget(max_rows, timed.deadline), again
                 )
             except Exception as error:
                 if on_error == "raise":
                     raise _name_row_in(error, label) from error
-                return position, failure_of(error, explainer.space, seed, *_count_asked(shared))
+                return position, failure_of(error, explainer.space, seed, *_count_asked((*shared, *again)))
             if store is not None:
                 store.save(position, explanation)
             return position, record_of(explanation)

@@ -35,13 +35,16 @@ class Store:
         Where they are.
     seed : int
         Of the run.
+    pool : bool
+        Whether to keep every evaluated point of a row, or the draws alone.
     """
 
     folder: Path
     seed: int
+    pool: bool = False
 
     @classmethod
-    def open(cls, folder: str | Path, run: dict[str, Any], seed: Any) -> "Store":
+    def open(cls, folder: str | Path, run: dict[str, Any], seed: Any, pool: bool = False) -> "Store":
         """Begin a store, or go on with one that holds the same run, with the seed it began with."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -50,13 +53,13 @@ class Store:
         if not note.exists():
             if not all(is_partial(entry.name) for entry in folder.iterdir()):
                 raise ValueError(f"the store {folder} is not empty and holds no run; use an empty folder")
-            store = cls(folder, seed_number(seed))
+            store = cls(folder, seed_number(seed), pool)
             with whole_file(note) as file:
                 file.write(json.dumps({**run, "seed": store.seed}, indent=1).encode())
             return store
         try:
             before = json.loads(note.read_text())
-            store = cls(folder, int(before["seed"]))
+            store = cls(folder, int(before["seed"]), pool)
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{note} is damaged; use another folder, or delete this one") from None
         if before.get("format") != run["format"]:
@@ -94,7 +97,7 @@ class Store:
 
     def save(self, position: int, explanation: Explanation) -> None:
         """Write a finished row, whole or not at all."""
-        save(explanation, self.path(position))
+        save(explanation, self.path(position), pool=self.pool)
 
 
 def rows_to_describe(explainer: Explainer) -> int:
@@ -106,6 +109,7 @@ def rows_to_describe(explainer: Explainer) -> int:
 def describe_run(
     explainer: Explainer,
     predictors: Sequence[Predictor],
+    refits: Sequence[Predictor],
     x: Array,
     target: Target,
     rules: Sequence[Rule],
@@ -133,6 +137,8 @@ def describe_run(
         "models": list(models),
         "mixture": content(explainer.mixture, probe),
         "eta": content(explainer.eta_rule, probe),
+        "policy": content(explainer.policy, probe),
+        "refits": [_describe_model(predictor, rows, budget)[0] for predictor in refits],
         "joint": explainer.jointly,
         "max_model_rows": max_model_rows,
     }

@@ -1,22 +1,34 @@
 """The result for many rows: the tables of single explanations, stack_records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from gbce._validation import show
-from gbce.explanation import Explanation, Status, point_table
+from gbce.explanation import Answer, Explanation, Share, Status, point_table
+from gbce.files import to_json
 from gbce.metrics import unknown_errors, unknown_figures
-from gbce.space import Space
+from gbce.space import Space, plain_records
 
 __all__ = ["ExplanationTable", "Record", "failure_of", "record_of", "stack_records"]
 
 _DIAGNOSTICS = (
-    "ess", "pareto_k", "n_distinct", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows", "verdict",
+    "ess", "pareto_k", "n_distinct", "log_evidence", "log_evidence_se", "n_model_calls", "n_model_rows",
 )  # fmt: skip
+_NAN = float("nan")
+_UNKNOWN = Share(_NAN, _NAN, _NAN, 0)
+_NO_ANSWER = {
+    "kind": "", "changes": "", "n_changes": 0, "cost": _NAN, "output": _NAN, "reached": False, "reliability": _NAN,
+    "reliability_low": _NAN, "reliability_high": _NAN, "survival": _NAN, "sentence": "",
+}  # fmt: skip
+_SENTENCES = ("sampling_note", "verdict")  # the second is the older name of the first, for a version
+
+_CHANGES = ["rule", "feature", "from", "to", "change"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,18 +40,48 @@ class Record:
     distribution: pd.Series
     importance: pd.DataFrame
     diagnostics: dict[str, Any]
+    answer: dict[str, Any]
+    changes: pd.DataFrame
+    rules: tuple[str, ...]
 
 
 def record_of(explanation: Explanation) -> Record:
     """Read the tables off an explanation, so that its draws can be let go."""
     numbers = explanation.diagnostics
     kept = {"status": str(explanation.status), "sampling": str(numbers["sampling"])} | {
-        name: numbers[name] for name in _DIAGNOSTICS
+        name: numbers[name] for name in (*_DIAGNOSTICS, *_SENTENCES)
     }
     kept |= {"notes": " ".join(explanation.notes), "seed": explanation.seed, "error": ""}
     return Record(
-        explanation.counterfactuals, explanation.pointwise, explanation.distribution, explanation.importance, kept
+        explanation.counterfactuals,
+        explanation.pointwise,
+        explanation.distribution,
+        explanation.importance,
+        kept,
+        _describe_answer(explanation.answer),
+        explanation.changes(),
+        tuple(rule.label for rule in explanation.rules),
     )
+
+
+def _describe_answer(answer: Answer | None) -> dict[str, Any]:
+    """Return an answer as one line of a table; a row without one has an empty line."""
+    if answer is None:
+        return dict(_NO_ANSWER)
+    held, refits = (share or _UNKNOWN for share in (answer.reliability, answer.survival))
+    return {
+        "kind": str(answer.kind),
+        "changes": answer.changes_in_words,
+        "n_changes": answer.n_changes,
+        "cost": answer.cost,
+        "output": float(answer.decision.outputs[0]),
+        "reached": answer.reached,
+        "reliability": held.share,
+        "reliability_low": held.low,
+        "reliability_high": held.high,
+        "survival": refits.share,
+        "sentence": answer.sentence,
+    }
 
 
 def failure_of(error: Exception, space: Space, seed: int, n_calls: int, n_rows: int) -> Record:
@@ -50,7 +92,7 @@ def failure_of(error: Exception, space: Space, seed: int, n_calls: int, n_rows: 
         | unknown
         | {"n_distinct": 0, "n_model_calls": n_calls, "n_model_rows": n_rows}
     )
-    kept |= {"verdict": "", "notes": "", "seed": seed, "error": f"{type(error).__name__}: {error}"}
+    kept |= {**dict.fromkeys(_SENTENCES, ""), "notes": "", "seed": seed, "error": f"{type(error).__name__}: {error}"}
     features = pd.Index(space.names, name="feature")
     return Record(
         point_table(space, np.zeros((0, len(space))), []),
@@ -58,6 +100,9 @@ def failure_of(error: Exception, space: Space, seed: int, n_calls: int, n_rows: 
         pd.Series(dtype=float),
         pd.DataFrame(np.nan, index=features, columns=["change", "se", "prior", "ratio"]),
         kept,
+        dict(_NO_ANSWER),
+        pd.DataFrame(columns=_CHANGES),
+        (),
     )
 
 
@@ -74,11 +119,19 @@ class ExplanationTable:
     importance : DataFrame
         By (row, feature); NaN for a row that could not be explained.
     diagnostics : DataFrame
-        By row: status, effective sample size, the verdict as a word (``sampling``) and as a sentence, notes, the seed
-        that explains the row again on its own, and the error of a row that could not be explained, whose status is
-        "failed".
+        By row: status, effective sample size, how far to trust the sampling as a word (``sampling``) and as a
+        sentence (``sampling_note``; ``verdict`` is its older name), notes, the seed that explains the row again on its
+        own, and the error of a row that could not be explained, whose status is "failed".
     n_model_calls, n_model_rows : int
         What it really cost: rows that were explained together share calls.
+    answers : DataFrame
+        By row the answer to hand over: ``kind``, what ``changes`` in words, how many columns, ``cost``, ``output``,
+        ``reached``, ``reliability`` with its interval, ``survival`` over refits, and the whole ``sentence``. A row
+        that could not be explained has an empty line.
+    rules : tuple of str
+        Labels of the rules that were asked for.
+    moves : DataFrame
+        What :meth:`changes` returns.
 
     Examples
     --------
@@ -88,6 +141,10 @@ class ExplanationTable:
     >>> table = explainer.explain_many(data[:3], gbce.AtLeast(2), rules=[gbce.MAP()], seed=0, progress=False)
     >>> table.pointwise.index.names, len(table)
     (FrozenList(['row', 'rule']), 3)
+    >>> table
+    <ExplanationTable: 3 rows, 3 attainable, 1 rule; print(table.summary()) shows it>
+    >>> table.changes().columns.tolist()
+    ['row', 'rule', 'feature', 'from', 'to', 'change']
     """
 
     counterfactuals: pd.DataFrame
@@ -97,9 +154,36 @@ class ExplanationTable:
     diagnostics: pd.DataFrame
     n_model_calls: int
     n_model_rows: int
+    answers: pd.DataFrame
+    rules: tuple[str, ...] = ()
+    moves: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["row", *_CHANGES]))
 
     def __len__(self) -> int:
         return len(self.diagnostics)
+
+    def __repr__(self) -> str:
+        return f"<ExplanationTable: {self._counts()}; print(table.summary()) shows it>"
+
+    def _repr_html_(self) -> str:
+        text = f"<p>{escape(self._counts())}</p>"
+        return text + (self._compare_rules().to_html(border=0, escape=True) if len(self.pointwise) else "")
+
+    def _counts(self) -> str:
+        n, k = len(self), len(self.rules)
+        rows, rules = f"{n:,} row{'s' * (n != 1)}", f"{k} rule{'s' * (k != 1)}"
+        return ", ".join([rows, *self._count_words(self.diagnostics["status"]), rules])
+
+    @staticmethod
+    def _count_words(words: pd.Series) -> list[str]:
+        return [f"{n:,} {word}" for word, n in words.value_counts().items()]
+
+    def changes(self) -> pd.DataFrame:
+        """Only what changes, tidy: one line per row, rule and changed feature, with ``from``, ``to`` and ``change``.
+
+        The columns after ``row`` are those of :meth:`gbce.Explanation.changes`. A decision that changes nothing, and a
+        row that could not be explained, have no line.
+        """
+        return self.moves.copy()
 
     @property
     def errors(self) -> pd.Series:
@@ -119,26 +203,60 @@ class ExplanationTable:
         means[("reached", "share")] = self.pointwise["reached"].groupby(level="rule", sort=False).mean()
         return means
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return all tables as plain data, lists of mappings: docs/reference.md has the keys.
+
+        Returns
+        -------
+        dict
+            Texts, finite numbers, booleans, ``None`` (missing, or not finite), lists and mappings of them.
+        """
+        return {
+            "rules": list(self.rules),
+            "answers": plain_records(self.answers),
+            "counterfactuals": plain_records(self.counterfactuals, values="values"),
+            "changes": plain_records(self.changes()),
+            "pointwise": plain_records(self.pointwise),
+            "distribution": plain_records(self.distribution),
+            "importance": plain_records(self.importance),
+            "diagnostics": plain_records(self.diagnostics.drop(columns="verdict")),
+            "n_model_calls": int(self.n_model_calls),
+            "n_model_rows": int(self.n_model_rows),
+        }
+
+    def to_json(self, path: str | Path | None = None) -> str | Path:
+        """Return :meth:`to_dict` as strict JSON, or write it to ``path``, whole or not at all, and return the path."""
+        return to_json(self.to_dict(), path)
+
     def summary(self) -> str:
         """Return a readable text: how many rows, how many attained, how far to trust it, the rules compared."""
-        status = ", ".join(f"{n} {name}" for name, n in self.diagnostics["status"].value_counts().items())
-        verdicts = self.diagnostics.loc[self.diagnostics["status"] != Status.FAILED, "sampling"]
-        trust = ", ".join(f"{n} {name}" for name, n in verdicts.value_counts().items())
+        status = ", ".join(self._count_words(self.diagnostics["status"]))
+        sampled = self.diagnostics.loc[self.diagnostics["status"] != Status.FAILED, "sampling"]
+        trust = ", ".join(self._count_words(sampled))
         text = [
             f"{len(self)} rows: {status}",
-            f"verdicts: {trust or 'none'}",
+            f"sampling: {trust or 'none'}",
             f"cost: {self.n_model_calls:,} model calls, {self.n_model_rows:,} rows",
         ]
+        answered = self.answers[self.answers["kind"] != ""]
+        if len(answered):
+            changed = answered["n_changes"].median()
+            listed = ", ".join(self._count_words(answered["kind"]))
+            text.insert(1, f"answers: {listed}; columns to change in the median: {changed:g}")
         if len(self.errors):
             text.append(self.error_sentence())
         if len(self.pointwise):
-            shown = self.by_rule()
-            table = pd.DataFrame({"reached": shown[("reached", "share")].map("{:.0%}".format)})
-            for name in ("loss", "distance", *unknown_figures()):
-                pairs = zip(shown[(name, "mean")], shown[(name, "std")], strict=True)
-                table[name] = [f"{mean:.4g} ± {sd:.3g}" for mean, sd in pairs]
-            text += ["", "Mean ± SD over rows", table.to_string()]
+            text += ["", "Mean ± SD over rows", self._compare_rules().to_string()]
         return "\n".join(text)
+
+    def _compare_rules(self) -> pd.DataFrame:
+        """Return the rules' figures as texts, mean and standard deviation over rows."""
+        shown = self.by_rule()
+        table = pd.DataFrame({"reached": shown[("reached", "share")].map("{:.0%}".format)})
+        for name in ("loss", "distance", "changed", *unknown_figures()):
+            pairs = zip(shown[(name, "mean")], shown[(name, "std")], strict=True)
+            table[name] = [f"{mean:.4g} ± {sd:.3g}" for mean, sd in pairs]
+        return table
 
 
 def stack_records(records: Sequence[Record], labels: Sequence[Any], n_calls: int, n_rows: int) -> ExplanationTable:
@@ -154,6 +272,9 @@ def stack_records(records: Sequence[Record], labels: Sequence[Any], n_calls: int
         diagnostics=pd.DataFrame([record.diagnostics for record in records], index=keys),
         n_model_calls=n_calls,
         n_model_rows=n_rows,
+        answers=pd.DataFrame([record.answer for record in records], index=keys),
+        rules=tuple(dict.fromkeys(label for record in records for label in record.rules)),
+        moves=_stack_changes([record.changes for record in records], keys),
     )
 
 
@@ -163,3 +284,11 @@ def _stack(frames: Sequence[pd.DataFrame], keys: pd.Index, inner: str) -> pd.Dat
     whole = pd.concat([frame for frame in frames if len(frame)] or list(frames[:1]), ignore_index=False)
     outer = keys.take(np.repeat(np.arange(len(frames)), lengths))
     return whole.set_axis(pd.MultiIndex.from_arrays([outer, whole.index], names=["row", inner]), axis=0)
+
+
+def _stack_changes(frames: Sequence[pd.DataFrame], keys: pd.Index) -> pd.DataFrame:
+    """Return what changes in all rows, with the row's label as the first column."""
+    outer = keys.take(np.repeat(np.arange(len(frames)), [len(frame) for frame in frames]))
+    whole = pd.concat([frame for frame in frames if len(frame)] or [pd.DataFrame(columns=_CHANGES)], ignore_index=True)
+    whole.insert(0, "row", outer)
+    return whole.infer_objects()

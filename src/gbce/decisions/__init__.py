@@ -13,9 +13,12 @@ from gbce.decisions._apply import (
 from gbce.decisions._bayes import GeometricMedian, Mean, Medoid
 from gbce.decisions._chance import ChanceConstrained
 from gbce.decisions._cvar import CVaR
-from gbce.decisions._decision import Decision, stack_points
+from gbce.decisions._decision import Decision, answers_among, stack_points
 from gbce.decisions._direct import DirectOpt
 from gbce.decisions._mode import MAP
+from gbce.decisions._nearest import Nearest, nearest_sites
+from gbce.decisions._paper import paper_rules
+from gbce.decisions._reliable import Reliable, refit_shares
 from gbce.decisions._sets import DiverseSet, RandomDraw
 from gbce.draws import Scene
 
@@ -31,14 +34,20 @@ __all__ = [
     "Mean",
     "Medoid",
     "ModelNeededError",
+    "Nearest",
     "RandomDraw",
+    "Reliable",
     "Rule",
     "Scene",
+    "answers_among",
     "apply_known_rules",
     "apply_rule",
     "apply_rules",
     "evaluate_choices",
     "evaluate_points",
+    "nearest_sites",
+    "paper_rules",
+    "refit_shares",
     "require_rule",
     "require_rules",
     "stack_points",

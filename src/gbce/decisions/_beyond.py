@@ -1,5 +1,7 @@
 """Points beyond the draws: steps from a chosen point as good candidates differ, and back towards the row."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from gbce.base import Array
@@ -43,11 +45,14 @@ def propose_around(scene: Scene, posterior: GibbsPosterior, x: Array, field: Arr
     return rows[posterior.prior.cost(rows) <= posterior.prior.cost(field).max()] if len(rows) else rows
 
 
-def propose_nearer(scene: Scene, x: Array, n: int) -> Array:
-    """Return at most ``n`` admissible points ``(k, d)`` that are nearer to the row than ``x`` ``(d,)``, nearest first.
+def propose_nearer(
+    scene: Scene, x: Array, n: int, cost: Callable[[Array], Array], tidy: Callable[[Array], Array]
+) -> Array:
+    """Return at most ``n`` admissible points ``(k, d)`` that cost less than ``x`` ``(d,)``, the cheapest first.
 
     One change is drawn back, in part or altogether; or one is given up for going further with another; or all are drawn
-    back in part. Of more than ``n`` such points some are taken that are much nearer and some that are a little.
+    back in part. Of more than ``n`` such points some are taken that are much cheaper and some that are a little.
+    Each is made ``tidy`` before its ``cost`` is compared.
     """
     space, x0 = scene.space, scene.x0
     limits = np.column_stack(space.limits(x0))
@@ -56,10 +61,11 @@ def propose_nearer(scene: Scene, x: Array, n: int) -> Array:
         drawn = x0 + _PARTS[:, None] * (x - x0)
     drawn = space.project(np.where(space.unordered | np.isnan(drawn), x, drawn), x0)
     drawn = drawn[space.admissible(drawn, x0)]
-    rows = np.unique(np.vstack([steps.draw_back(x[None, :]).x, steps.exchange(x[None, :]), drawn]), axis=0)
-    distance = scene.distance(rows)
-    nearer = np.flatnonzero(distance < scene.distance(x[None, :]))
-    nearer = nearer[np.argsort(distance[nearer], kind="stable")]
+    rows = tidy(np.vstack([steps.draw_back(x[None, :]).x, steps.exchange(x[None, :]), drawn]))
+    rows = np.unique(rows, axis=0)
+    price = cost(rows)
+    nearer = np.flatnonzero(price < cost(x[None, :]))
+    nearer = nearer[np.argsort(price[nearer], kind="stable")]
     return rows[thin_out(nearer, n)]
 
 

@@ -9,7 +9,7 @@ from gbce.base import Array, Choice, Rule
 from gbce.draws import Points
 from gbce.metrics import unknown_errors, unknown_figures
 
-__all__ = ["Candidates", "Decision", "decisions_without_noise", "stack_choices", "stack_points"]
+__all__ = ["Candidates", "Decision", "answers_among", "decisions_without_noise", "stack_choices", "stack_points"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +58,18 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.x)
+
+    @property
+    def on_path(self) -> list[bool]:
+        """Which are on a path over the number of changes, beside its answer."""
+        return [
+            beside and rule is not None and rule.has_path for beside, rule in zip(self.beside, self.rules, strict=True)
+        ]
+
+
+def answers_among(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+    """Return the decisions that tables show: all but those on a path over the number of changes, beside its answer."""
+    return tuple(one for one in decisions if not (one.beside and one.rule is not None and one.rule.has_path))
 
 
 def stack_points(decisions: Sequence[Decision], d: int) -> Array:

@@ -1,5 +1,6 @@
 """Looks at candidates under execution noise, from a glance at all of them to a closer look at a few."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,8 +68,8 @@ class Looks:
             self.share[which] = (had * self.share[which] + (n - had) * more) / n
             self.full[which] = True
 
-    def find_holding(self, hopeful: Array, trials: Trials) -> int | None:
-        """Return the first of the hopeful candidates that holds under many copies and in a trial."""
+    def find_holding(self, hopeful: Array, trials: Trials, holds_elsewhere: Callable[[Array], Array]) -> int | None:
+        """Return the first of the hopeful candidates that holds under many copies, elsewhere, and in a trial."""
         for start in range(0, len(hopeful), _AT_ONCE):
             some = hopeful[start : start + _AT_ONCE]
             self.look(some)
@@ -80,6 +81,7 @@ class Looks:
                 share = self.noisy.success(self.x[near], self.many)
                 good = share >= trials.worth
                 good[good] = accepts(self.noisy, self.x[near[good]], known=True)
+                good[good] = holds_elsewhere(self.x[near[good]])
                 held = trials.first_to_hold(near[good], share[good])
                 if held is not None:
                     return held

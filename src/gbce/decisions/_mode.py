@@ -72,6 +72,11 @@ class MAP(Rule):
         """Whether the known density is maximised; estimates of it go by the draws alone."""
         return self.method == "objective"
 
+    @property
+    def has_path(self) -> bool:
+        """Whether the best points for each number of changes stand beside its answer: under a prior with spikes."""
+        return self.method == "objective"
+
     def choose(self, scene: Scene) -> Choice:
         """Choose the mode."""
         if self.method == "objective" and (scene.query.sparse or self.changes is not None):

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 from scipy.special import logsumexp, stdtrit
 
 from gbce._numerics import NORMAL_975, TINY, effective_sample_size, normalise, resample_evenly
@@ -12,13 +13,16 @@ from gbce._numerics import resample as multinomial
 from gbce.base import Array
 from gbce.draws._info import SamplerInfo
 from gbce.draws._points import Points
+from gbce.draws._pool_record import PoolRecord
 from gbce.posterior import Mixture
 from gbce.priors import LocatedPrior
+from gbce.space import Space
 
 __all__ = ["Draws", "log_target"]
 
 _COLUMNS = 16  # figures compared in one block, so that it stays in the processor's cache; results do not hang on it
 _PICKING_ONLY = 1e-9  # share of an error's variance below which the pool's own part is nothing but rounding
+_FIGURES = {"weight": "weights", "output": "outputs", "loss": "loss", "reached": "reached"}  # columns of a frame
 _CONSTANT = 1e-12  # variance relative to the largest square: below it a figure does not vary but for rounding
 
 
@@ -72,6 +76,11 @@ class Draws:
         Further evaluated points that no rule may fall behind: the best that a search has met.
     coverage : Covering, optional
         Where the pool's points were to be expected; not kept in files.
+    space : Space, optional
+        The user's columns, for :meth:`frame`; the draws of an explanation have it.
+    record : PoolRecord, optional
+        What was read off the whole pool, where only the drawn points of it and a few more are kept, see
+        :meth:`let_pool_go`.
 
     Examples
     --------
@@ -93,6 +102,8 @@ class Draws:
     evidence_inflation: float = 1.0
     seen: Points | None = None
     coverage: Covering | None = None
+    space: Space | None = None
+    record: PoolRecord | None = None
 
     @classmethod
     def weigh(
@@ -132,8 +143,37 @@ class Draws:
             evidence_inflation=evidence_inflation,
         )
 
+    def let_pool_go(self, record: PoolRecord, beside: Array) -> "Draws":
+        """Return the same draws without the rest of the pool, but for the points at positions ``beside``.
+
+        Where the points lie in the latent space is let go as well, and what the record does not have cannot be asked
+        any more.
+        """
+        kept = np.union1d(self.distinct[0], beside)
+        index = np.searchsorted(kept, self.index)
+        return replace(
+            self,
+            pool=_without_latent(self.pool.take(kept)),
+            pool_weights=np.bincount(index, weights=self.weights, minlength=len(kept)),
+            index=index,
+            log_base_weights=np.zeros(len(kept)),
+            groups=None if self.groups is None else self.groups[kept],
+            seen=None if self.seen is None else _without_latent(self.seen),
+            coverage=None,
+            record=record,
+        )
+
+    def require_pool(self, what: str) -> None:
+        """Refuse what needs every evaluated point where only the draws are kept."""
+        if self.record is not None:
+            raise ValueError(
+                f"{what} needs every evaluated point, of which only the draws were kept: save the explanation with "
+                "explanation.save(path, pool=True), or the rows of a store with explain_many(..., keep_pool=True)"
+            )
+
     def reweigh(self, mixture: Mixture) -> "Draws":
         """Weigh the same pool anew: another eta, other weights of the models, another combination."""
+        self.require_pool("another eta, weights or combination")
         log_weights = self.log_base_weights - mixture.potential(self.pool.loss) - self.pool.log_correction
         weights = normalise(log_weights)
         return replace(
@@ -147,12 +187,39 @@ class Draws:
             rungs=(*(rung for rung in self.rungs if rung < mixture.eta), float(mixture.eta)),
         )
 
+    def restrict(self, inside: Array, mixture: Mixture, prior_change: Array, coordinates: Array) -> "Draws":
+        """Return the posterior given an event: the pool's points ``inside`` it, their weights normalised again.
+
+        Errors are those of ratios, so that a run with no point inside still counts as a run. The evidence is that
+        against the prior given the same event.
+
+        Parameters
+        ----------
+        inside : bool array of shape (N,)
+            Which points of the pool meet the event.
+        mixture : Mixture
+            That the pool is weighed by.
+        prior_change : array of shape (N, d)
+            Size of each feature's change in each point of the pool.
+        coordinates : int array
+            Latent coordinates to keep; the others do not vary any more.
+        """
+        where = np.flatnonzero(inside)
+        pool, base = self.pool.take(where), self.log_base_weights[where]
+        pool = replace(pool, z=pool.z[:, coordinates])
+        groups = None if self.groups is None else _same_runs(self.groups, where)
+        kept = replace(self, pool=pool, log_base_weights=base, groups=groups, coverage=None)
+        prior_weights = normalise(base - pool.log_correction)
+        seen = None if self.seen is None else replace(self.seen, z=self.seen.z[:, coordinates])
+        return replace(kept.reweigh(mixture), prior_change=prior_weights @ prior_change[where], seen=seen)
+
     def resample(self, rng: np.random.Generator, n: int, *, apart: bool = False) -> "Draws":
         """Pick ``n`` draws of equal weight from the pool, with replacement.
 
         Each is picked by itself, as in Algorithm 1 of the paper, unless there are groups or draws are to be ``apart``:
         then systematically, which keeps as many different points as can be.
         """
+        self.require_pool("picking other draws")
         pick = resample_evenly if apart or self.groups is not None else multinomial
         return replace(self, index=pick(rng, self.pool_weights, n), weights=np.full(n, 1.0 / n), resampled=True)
 
@@ -169,6 +236,7 @@ class Draws:
     @property
     def z(self) -> Array:
         """Latent coordinates ``(n, m)``."""
+        self.require_pool("where draws lie in the latent space")
         return self.points.z
 
     @property
@@ -194,6 +262,43 @@ class Draws:
     def __len__(self) -> int:
         return len(self.index)
 
+    def frame(self, *figures: str) -> pd.DataFrame:
+        """Return the draws in the user's columns and dtypes, one line each.
+
+        Parameters
+        ----------
+        *figures : {"weight", "output", "loss", "reached"}
+            What to show beside them, in columns of these names (with an underscore more where a column of the user's
+            has the name): each draw's weight, and what the first model says about it. ``.outputs``, ``.loss`` and
+            ``.reached`` have all models.
+
+        Returns
+        -------
+        DataFrame
+            ``n`` lines, of equal weight unless the sampler weighs its draws.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = pd.DataFrame({"income": [1.0, 2.0, 3.0], "children": [0, 1, 2]})
+        >>> explainer = gbce.Explainer(lambda rows: rows["income"], data)
+        >>> explanation = explainer.explain(data.iloc[0], gbce.AtLeast(2.5), rules=[], seed=0)
+        >>> explanation.draws.frame("output", "reached").dtypes.astype(str).tolist()
+        ['float64', 'int64', 'float64', 'bool']
+        """
+        if self.space is None:
+            raise ValueError("these draws do not know the columns of the table; those of an explanation do")
+        unknown = [name for name in figures if name not in _FIGURES]
+        if unknown:
+            raise ValueError(f"frame shows {', '.join(map(repr, _FIGURES))} beside the draws, not {unknown[0]!r}")
+        rows = self.space.frame(self.x)
+        for name in dict.fromkeys(figures):
+            values, taken = getattr(self, _FIGURES[name]), {str(label) for label in rows.columns}
+            while name in taken:
+                name += "_"
+            rows[name] = values if values.ndim == 1 else values[:, 0]
+        return rows
+
     @cached_property
     def known(self) -> Points:
         """Every evaluated point that is kept: the pool, and what a search has seen beside it."""
@@ -202,11 +307,14 @@ class Draws:
     @cached_property
     def prior_weights(self) -> Array:
         """Weights ``(N,)`` of the pool's points under the prior."""
+        self.require_pool("the prior")
         return normalise(self.log_base_weights - self.pool.log_correction)
 
     @cached_property
     def ess(self) -> float:
         """Effective sample size of the pool: of its weights, or less where independent runs show that it is less."""
+        if self.record is not None:
+            return self.record.ess
         size = effective_sample_size(self.pool_weights)
         return size if self.groups is None else min(size, 1.0 / max(float(np.mean(self._relative_errors)), TINY))
 
@@ -216,6 +324,8 @@ class Draws:
 
         That is a latent coordinate, 0 to ``m - 1``, the loss, ``m``, or the distance, ``m + 1``.
         """
+        if self.record is not None:
+            return self.record.worst_ess, self.record.worst_of
         if self.groups is None:
             return self.ess, 0
         worst = int(np.argmax(self._relative_errors))
@@ -252,8 +362,11 @@ class Draws:
         """Monte Carlo error of a figure from its influence values on the pool, ``(N, ...)``.
 
         The influence of a mean is value minus mean. The first term is the error of the weighted pool, the second
-        that of picking the draws out of it.
+        that of picking the draws out of it. Where the pool was let go, both follow from the effective sample size.
         """
+        if self.record is not None:
+            square = np.tensordot(self.pool_weights, np.square(influence), axes=1)
+            return np.asarray(np.sqrt(square * (1.0 / self.ess + self.resampled / len(self))))
         weighted = self.pool_weights.reshape(-1, *[1] * (influence.ndim - 1)) * influence
         freedom = None if self.groups is None else int(self.groups.max())
         if not self.resampled or freedom == 0:
@@ -265,6 +378,24 @@ class Draws:
         # Welch and Satterthwaite: the larger the share of picking, which is well known, the more degrees of freedom
         more = np.square(both / np.maximum(pool, _PICKING_ONLY * both + TINY))
         return np.sqrt(both) * _student_factor(freedom * more)
+
+
+def _without_latent(points: Points) -> Points:
+    """Return points without their places in the latent space, half of what a file takes."""
+    return replace(points, z=np.zeros_like(points.z))
+
+
+def _same_runs(groups: Array, where: Array) -> Array:
+    """Return the runs ``(n,)`` of the points at ``where``, with a number of runs that is still read off the largest.
+
+    The last number must occur for that, so it changes places with one that does. Runs are counted anew if there are
+    more of them than points.
+    """
+    last, kept = int(groups.max()), groups[where]
+    if last >= len(kept):
+        return np.unique(kept, return_inverse=True)[1]
+    most = int(kept.max())
+    return np.where(kept == most, last, kept) if most < last else kept
 
 
 def _evidence_error(weights: Array, prior_weights: Array, groups: Array | None, evidence_inflation: float) -> float:

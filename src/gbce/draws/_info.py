@@ -29,6 +29,8 @@ class SamplerInfo:
         Whether each point was shown to one of many models.
     model_evidence : tuple of K float, optional
         Log evidence of each of these models by itself.
+    ended : str, optional
+        Why it did not finish, as a part of a sentence, where it was not the budget.
     """
 
     sampler: str = "a sampler"
@@ -38,6 +40,7 @@ class SamplerInfo:
     doubt: str | None = None
     joint: bool | None = None
     model_evidence: tuple[float, ...] | None = None
+    ended: str | None = None
 
     @property
     def advice(self) -> str:

@@ -31,12 +31,18 @@ class Scene:
         The same stream for every rule, whatever the order of rules.
     posterior : GibbsPosterior, optional
         For rules that ask the model; ``None`` when there is only an explanation.
+    refits : GibbsPosterior, optional
+        The same question under refitted models, where the explainer was given some.
+    earlier : tuple of pairs of Rule and Choice
+        What other rules chose before, for a rule that ``reads_earlier``.
     """
 
     query: Query
     draws: Draws
     rng: np.random.Generator
     posterior: GibbsPosterior | None = None
+    refits: GibbsPosterior | None = None
+    earlier: tuple[tuple[Rule, Choice], ...] = ()
 
     @property
     def mixture(self) -> Mixture:

@@ -1,6 +1,6 @@
 """The one call: from a fitted model and a row to an explanation. Assembly only; the mathematics lives elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -11,13 +11,14 @@ import pandas as pd
 
 from gbce._numerics import SAMPLING, seed_number, stream
 from gbce._validation import is_count
-from gbce.base import Array, Prior, Query, Rule, Sampler, Target
+from gbce.base import Array, Outputs, Prior, Query, Rule, Sampler, Target
 from gbce.budget import Budget, budget_of
 from gbce.decisions import (
     MAP,
     ChanceConstrained,
     CVaR,
-    Mean,
+    Nearest,
+    Reliable,
     apply_rule,
     apply_rules,
     evaluate_choices,
@@ -28,6 +29,9 @@ from gbce.decisions import (
 from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
+from gbce.explainer._answering import apply_policy, judge_answer
+from gbce.explainer._assumed import AssumedPrior, assume_prior
+from gbce.explainer._given import explain_given
 from gbce.explainer._notes import (
     budget_note,
     calibration_note,
@@ -36,23 +40,27 @@ from gbce.explainer._notes import (
     mode_note,
     shortfall_note,
 )
+from gbce.explainer._progress import Progress, watched
 from gbce.explainer._provenance import ADVICE, require_own
+from gbce.explainer._proving import Prover
 from gbce.explainer._reach import seek_reach
-from gbce.explanation import Explanation, point_table, require_explanation
+from gbce.explainer._unreached import sampling_budget, unreached_note
+from gbce.explanation import Event, Explanation, Status, choice_table, exclude_row, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
-from gbce.priors import Gaussian
 from gbce.samplers import MANY_MODELS, SMC, sample_jointly
-from gbce.space import Space
-from gbce.stress import KnownModels, explainer_survival, frontier, sensitivity
+from gbce.space import Space, restate
+from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
+from gbce.targets import as_target
 
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
 
 __all__ = ["Explainer"]
 
-_DEFAULT_RULES: tuple[Rule, ...] = (MAP(), Mean(), CVaR(), ChanceConstrained())
+_DEFAULT_RULES: tuple[Rule, ...] = (Nearest(), ChanceConstrained(), CVaR(), MAP())
+_DEFAULT_POLICY = Reliable()
 _SAMPLING_SHARE = 0.5  # of a budget, if there are rules; chosen by hand, and the rest is for them and their figures
 
 
@@ -68,9 +76,10 @@ class Explainer:
     data : DataFrame or array of shape (n, d)
         Rows the model was fitted on, without the outcome: for units, for plausibility, for the spread of outputs.
     space : Space, optional
-        What may change, how far and in which unit; read off the data when left out.
+        What may change, how far and in which unit; read off the data when left out, see :meth:`gbce.Space.infer`.
     prior : Gaussian, Laplace, Sparse, NearData or DistancePrior, optional
-        Law of candidates around the row; ``Gaussian()`` when left out.
+        Law of candidates around the row. When left out: on a frame ``Sparse(moves=3)``, under which about three columns
+        change; on an array, and in a :meth:`gbce.Space.real`, the paper's ``Gaussian()``. A note says so.
     eta : float, SuccessProbability, ExpectedLoss or ModelError
         Weight of the loss against the prior: a number, or a rule that finds one for each row.
     sampler : SMC, Importance, Chains or Nested, optional
@@ -84,6 +93,12 @@ class Explainer:
         Settings of the figures: execution noise, neighbours, tail.
     batch_rows : int, optional
         Largest number of rows in one model call.
+    refits : list of models or ModelPosterior, optional
+        The same model fitted again, to other samples or with other seeds: ``explanation.answer`` is then sought among
+        points that these accept as well, and says how many do.
+    policy : Rule or name of one, optional
+        What chooses ``explanation.answer``: :class:`gbce.Reliable` unless told otherwise, any rule, or ``None`` if no
+        answer is to be sought.
     joint : bool, optional
         Whether points carry the index of a model and only that one is asked about them, which makes a mixture of many
         models (``combine="any"``, a number as eta) cost about as much as one. From twenty models on when left out.
@@ -115,6 +130,8 @@ class Explainer:
         combine: Combine = "any",
         evaluation: Evaluation | None = None,
         batch_rows: int | None = None,
+        refits: Any = None,
+        policy: Rule | str | None = _DEFAULT_POLICY,
         joint: bool | None = None,
     ) -> None:
         if isinstance(model, ModelPosterior) and weights is None:
@@ -124,7 +141,8 @@ class Explainer:
             _require_attribute(space, "adopt", "space", "gbce.Space.infer(data)")
         self.space = Space.infer(data) if space is None else space.adopt(data)
         self.data = self.space.encode(data, what="data")
-        self.prior: Prior = Gaussian() if prior is None else prior
+        self._assumed = assume_prior(self.space, data) if prior is None else AssumedPrior(prior)
+        self.prior: Prior = self._assumed.prior
         if hasattr(self.prior, "learned"):  # what it reads off the data: correlations, densities, ranges
             self.prior = self.prior.learned(self.space, self.data)
         self.sampler: Sampler = SMC() if sampler is None else sampler
@@ -138,11 +156,14 @@ class Explainer:
             raise ValueError(f"batch_rows must be a whole number of at least 1, not {batch_rows!r}")
         require_noise(self.evaluation.noise, self.space)
         self._models = models
+        self._prover = Prover(models[0], self.space)
         predictors = [as_predictor(one, self.space, batch_rows=batch_rows) for one in models]
         self.predictors = _make_names_distinct(predictors)
         self._neighbours = Neighbours.of(self.data, self.space)
         self._reference = Reference.of(self.data, self.space)
         self.other_models = KnownModels(self.space, self.data)
+        self.refits = None if refits is None else OtherModels.of(refits, self.space, self.data, "refits")
+        self.policy = None if policy is None else require_rules(policy, self.space)[0]
         self._model_error: dict[str, Any] | None = None
         can = combine == "any" and self.eta_rule is None and len(models) > 1
         if joint and not can:
@@ -152,12 +173,13 @@ class Explainer:
     def explain(
         self,
         row: Any,
-        target: Target,
+        target: Target | Any,
         *,
-        rules: Sequence[Rule] | Rule | None = None,
+        rules: Sequence[Rule | str] | Rule | str | None = None,
         seed: Any = None,
         max_model_rows: int | None = None,
         time_budget: float | None = None,
+        progress: Progress = "auto",
     ) -> Explanation:
         """Explain one row.
 
@@ -165,19 +187,24 @@ class Explainer:
         ----------
         row : Series, mapping, one-row DataFrame or array of shape (d,)
             The row, x_b; a frame may be of any library, whatever the data are.
-        target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss
-            What is wanted of the model's output, y*.
-        rules : Rule or sequence of Rule, optional
-            Which decisions to take; MAP, Mean, CVaR and ChanceConstrained when left out.
+        target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss; or a class label of the model
+            What is wanted of the model's output, y*; ``"good"`` is short for ``Class("good")``.
+        rules : Rule or name of one, or a sequence of them, optional
+            Which decisions to take; Nearest, ChanceConstrained, CVaR and MAP when left out.
         seed : int, Generator or SeedSequence, optional
             The same seed gives the same bits.
         max_model_rows : int, optional
             Most rows that may be shown to models, over all of them. When they are used up, the posterior at the eta
-            that was reached comes back, and says so.
+            that was reached comes back, and says so. When left out there is no limit once a point reaches the target;
+            before that, sampling ends at ten times the rows of a usual explanation (400,000 for each model with the
+            default sampler), with a note.
         time_budget : float, optional
             Seconds after which no model is asked any more, but for the few rows of the decisions. How long a row takes
             is measured, and models are asked in batches, so that the time is overrun by one batch at most: 0.05
             seconds, or a single row where models take longer. The bits then depend on the machine.
+        progress : bool or "auto"
+            Whether to show what is done now and how many model rows it took so far. ``"auto"`` does so on a terminal
+            and in a notebook, if it takes longer than a second; nothing is left behind.
 
         Returns
         -------
@@ -192,26 +219,29 @@ class Explainer:
         budget = budget_of(max_model_rows, time_budget)
         listed = self.listed_rules(rules)
         x0 = self.space.encode_row(row)
-        predictors, target = self.prepare(target, budget)
-        self.prior.at(self.space, x0)  # a prior that cannot be placed is refused before models are asked
-        self.ask_about_data(predictors, budget)
-        return self.explain_encoded(x0, predictors, target, listed, seed_number(seed), budget)
+        with watched(budget, progress):
+            predictors, target = self.prepare(target, budget)
+            self.prior.at(self.space, x0)  # a prior that cannot be placed is refused before models are asked
+            self.ask_about_data(predictors, budget)
+            refits = self.prepare_refits(target, budget)
+            return self.explain_encoded(x0, predictors, target, listed, seed_number(seed), budget, refits)
 
     def explain_many(
         self,
         rows: Any,
-        target: Target,
+        target: Target | Any,
         *,
-        rules: Sequence[Rule] | Rule | None = None,
+        rules: Sequence[Rule | str] | Rule | str | None = None,
         seed: Any = None,
         n_jobs: int | None = None,
-        progress: bool = True,
+        progress: Progress = True,
         store: str | Path | None = None,
         max_model_rows: int | None = None,
         time_budget: float | None = None,
         total_model_rows: int | None = None,
         total_time: float | None = None,
         on_error: Literal["record", "raise"] = "record",
+        keep_pool: bool = False,
     ) -> "ExplanationTable":
         """Explain many rows; rows share model calls, and a run that is killed can be resumed.
 
@@ -225,8 +255,8 @@ class Explainer:
             The same seed gives the same bits, whatever ``n_jobs`` is.
         n_jobs : int, optional
             Processes to use, as in joblib; one when left out. A model that uses all cores by itself gains little.
-        progress : bool
-            Whether to show a progress bar.
+        progress : bool or "auto"
+            Whether to show a progress bar; ``"auto"`` does on a terminal and in a notebook.
         store : path, optional
             A folder that keeps each finished row as a file that :func:`gbce.load` reads. A second run of the same
             question with the same folder explains only what is missing; what a kill loses is the group of rows
@@ -243,6 +273,10 @@ class Explainer:
             ``diagnostics`` with the status "failed" and its error, and a warning in the end, while the others go on;
             or the end of the run, with an error that names the row. Such a row is not kept in a ``store``, so that it
             is tried again. Rows that do not fit the table are refused before anything is asked.
+        keep_pool : bool
+            Whether the files of a store keep every evaluated point, see :meth:`gbce.Explanation.save`. Without them,
+            they are four to six times smaller, and tables, pictures, decisions and draws are the same. Rows that
+            are in a store already stay as they are.
 
         Returns
         -------
@@ -274,6 +308,7 @@ class Explainer:
             total_model_rows=total_model_rows,
             total_time=total_time,
             on_error=on_error,
+            keep_pool=keep_pool,
         )
 
     survival = explainer_survival
@@ -283,7 +318,7 @@ class Explainer:
     def decide(
         self,
         explanation: Explanation,
-        rule: Rule,
+        rule: Rule | str,
         *,
         max_model_rows: int | None = None,
         time_budget: float | None = None,
@@ -294,8 +329,8 @@ class Explainer:
         ----------
         explanation : Explanation
             Of this explainer.
-        rule : Rule
-            Such as ``gbce.CVaR(0.95)``.
+        rule : Rule or str
+            Such as ``gbce.CVaR(0.95)`` or ``"CVaR"``.
         max_model_rows, time_budget : optional
             What may be spent, as in :meth:`explain`.
 
@@ -309,10 +344,10 @@ class Explainer:
         BudgetSpentError
             If the budget does not allow what the rule asks the model.
         """
-        require_rule(rule)
+        rule = require_rule(rule)
         posterior = self.own_posterior(explanation, budget_of(max_model_rows, time_budget))
         choice = apply_rule(rule, explanation.query, explanation.draws, posterior)
-        return point_table(self.space, choice.x, choice.labels(rule.label))
+        return choice_table(self.space, choice, rule)
 
     def assess(
         self,
@@ -350,23 +385,83 @@ class Explainer:
         decisions = evaluate_points(explanation.query, posterior, labels, x, self._neighbours)
         return replace(explanation, decisions=decisions).pointwise
 
+    def given(
+        self,
+        explanation: Explanation,
+        *,
+        keep: Iterable[str] | str = (),
+        at_least: Mapping[str, Any] | None = None,
+        at_most: Mapping[str, Any] | None = None,
+        between: Mapping[str, tuple[Any, Any]] | None = None,
+        exactly: Mapping[str, Any] | None = None,
+        seed: Any = None,
+        max_model_rows: int | None = None,
+        time_budget: float | None = None,
+    ) -> Explanation:
+        """Explain the row of an explanation again, given that columns stay or lie in a range.
+
+        It is the posterior of :meth:`gbce.Explanation.given`, which answers from the draws where they carry it; here
+        the models are asked anew. Row, target, rules and eta are those of the explanation.
+
+        Parameters
+        ----------
+        explanation : Explanation
+            Of this explainer.
+        keep, at_least, at_most, between, exactly : optional
+            What is to hold, as in :meth:`gbce.Explanation.given`.
+        seed : int, Generator or SeedSequence, optional
+            The explanation's own when left out.
+        max_model_rows, time_budget : optional
+            What may be spent, as in :meth:`explain`.
+
+        Returns
+        -------
+        Explanation
+            A new run. A rule whose point does not meet the conditions, because the row itself does not, is left out.
+
+        Raises
+        ------
+        ValueError
+            For conditions that nothing meets, and an explanation of other models.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(60, 2))
+        >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(2))
+        >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(1, scale=1), rules=[gbce.MAP()], seed=0)
+        >>> explainer.given(explanation, keep=["x1"]).counterfactuals["x1"].tolist()
+        [0.0]
+        """
+        event = Event(keep, at_least, at_most, between, exactly)
+        return explain_given(self, explanation, event, seed, budget_of(max_model_rows, time_budget))
+
     # --- the steps for one row, for the rooms that build on them -------------------------------------------
 
     def listed_rules(self, rules: Any) -> tuple[Rule, ...]:
         """Return rules as a tuple, the default ones for ``None``, or say what is wrong with them."""
         return require_rules(_DEFAULT_RULES if rules is None else rules, self.space)
 
-    def prepare(self, target: Target, budget: Budget) -> tuple[tuple[Predictor, ...], Target]:
+    def listed_target(self, target: Any) -> Target:
+        """Return a target as it is, and a class label as the wish for it; or say what is wrong with it."""
+        first = self.predictors[0]
+        return as_target(target, first.classes, first.name)
+
+    def prepare(self, target: Target | Any, budget: Budget) -> tuple[tuple[Predictor, ...], Target]:
         """Return predictors that count from zero and the target with its open numbers filled in.
 
         What this asks the models is asked once per explainer.
         """
-        _require_target(target)
+        target = self.listed_target(target)
         predictors = tuple(predictor.with_fresh_meter() for predictor in self.predictors)
         if target.reads_classes:
             predictors = self._reference.as_classifiers(predictors, budget)
         spread = self._reference.output_spread(predictors[0], budget) if target.needs_spread else 1.0
         return predictors, target.resolve(spread)
+
+    def prepare_refits(self, target: Target, budget: Budget) -> tuple[Predictor, ...]:
+        """Return the predictors of refitted models, if there are any, that count from zero."""
+        return () if self.refits is None else self.refits.prepare(target, budget)
 
     def ask_about_data(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
         """Ask models about some rows of the data, once per explainer: those that meet a target show where to search."""
@@ -375,7 +470,6 @@ class Explainer:
 
     def rows_to_prepare(self, target: Target) -> int:
         """Return how many model rows :meth:`prepare` and :meth:`ask_about_data` take, if nothing was asked before."""
-        _require_target(target)
         rows = self._reference.rows_to_compare(self.predictors) if target.reads_classes else 0
         if self._searches:
             rows += self._reference.rows_to_know(self.predictors, target.reads_classes)
@@ -389,31 +483,50 @@ class Explainer:
         rules: tuple[Rule, ...],
         seed: int,
         budget: Budget,
+        refits: tuple[Predictor, ...] = (),
     ) -> Explanation:
-        """Explain a row ``(d,)`` as it is encoded; predictors and target are those of :meth:`prepare`."""
+        """Explain a row ``(d,)`` as it is encoded; predictors, refits and target are those of :meth:`prepare`."""
         posterior, query = self._evaluate_row(self._posterior(x0, predictors, target, budget), x0, rules, seed)
+        for rule in rules:
+            rule.check_target(query.target)
         rng, share = stream(seed, SAMPLING), _SAMPLING_SHARE if rules else 1.0
-        allowed = replace(posterior, budget=budget.share(share))
+        spending = sampling_budget(budget.share(share), self.sampler, len(predictors), self.jointly)
+        allowed = replace(posterior, budget=spending)
+        budget.begin("sampling")
         draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
         if not isinstance(draws, Draws):
             raise TypeError(f"the sampler {type(self.sampler).__name__} must return Draws, not {draws!r:.80}")
+        draws = replace(draws, space=self.space)
         # eta is the one that was reached, or found
         posterior = replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1]), goal=None)
         query = replace(query, mixture=posterior.mixture)
-        if not query.row.reached[0, 0]:
+        proof = self._prover.prove(query, posterior, draws.known)
+        if not query.row.reached[0, 0] and proof is None:
+            budget.begin("searching")
             draws = seek_reach(posterior, draws, self.data)
-        choices, rule_notes = apply_rules(query, draws, posterior)
-        decisions = evaluate_choices(query, posterior, choices, self._neighbours)
+        budget.begin("deciding")
+        policy = self.policy if rules else None
+        again = None if self.refits is None else replace_models(posterior, refits, self.refits.weights)
+        choices, rule_notes = apply_rules(query, draws, posterior, further=0 if policy is None else 1)
+        handed = [] if policy is None else [(policy, apply_policy(policy, query, draws, posterior, again, choices))]
+        decisions = evaluate_choices(query, posterior, [*choices, *handed], self._neighbours)
+        answer = None
+        for rule, choice in handed if decisions else []:  # judged together with the others, shown apart from them
+            *others, last = decisions
+            decisions = tuple(others)
+            answer = judge_answer(query, posterior, again, draws, rule, choice.note, last)
         draws = doubt_draws(query, posterior, draws, decisions)
-        status, note = judge_status(query, draws.known, decisions)
+        status, note = judge_status(query, draws.known, decisions, proof)
         calibration = self._calibration(draws)
         notes = [
             note,
-            budget_note(draws, None if self.eta_rule is not None else self.mixture.eta),
+            unreached_note(draws, spending, None if self.eta_rule is not None else self.mixture.eta)
+            or budget_note(draws, None if self.eta_rule is not None else self.mixture.eta),
             "" if decisions or not choices else "The budget left no row to judge decisions with.",
             calibration_note(calibration, posterior.mixture.eta),
             *rule_notes,
             *self.space.notes,
+            self._assumed.note(self.space),
             shortfall_note(query, status, decisions),
             mode_note(query, decisions),
         ]
@@ -424,23 +537,29 @@ class Explainer:
             status=status,
             status_note=note,
             notes=tuple(sentence for sentence in notes if sentence),
-            n_model_calls=posterior.n_calls,
-            n_model_rows=posterior.n_rows,
+            n_model_calls=posterior.n_calls + (0 if again is None else again.n_calls),
+            n_model_rows=posterior.n_rows + (0 if again is None else again.n_rows),
             calibration=calibration,
+            answer=answer,
+            proof=proof if status == Status.NOT_ATTAINED else None,
         )
 
     def own_posterior(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
         """Return the posterior that an explanation was drawn from; refuse an explanation of other models."""
         posterior = self.posterior_of(require_explanation(explanation), budget)
         require_own(explanation, posterior)
-        return posterior
+        known = self._reference.known(posterior.predictors)
+        return posterior if known is None else _with_landmarks(posterior, *known)
 
     def posterior_of(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
         """Return the posterior of an explanation under this explainer's models, which need not be its own."""
-        if explanation.space != self.space or len(explanation.models) != len(self.predictors):
+        query = explanation.query
+        same = len(explanation.models) == len(self.predictors) and query.space.names == self.space.names
+        space = restate(self.space, query.conditions, query.x0, spikes=query.sparse) if same else self.space
+        if not same or explanation.space != space:
             raise ValueError(f"the explanation was made with another space, or another number of models. {ADVICE}")
         predictors, target = self.prepare(explanation.target, budget)
-        prior = self.prior.at(self.space, explanation.x0)
+        prior = self.prior.at(space, explanation.x0)
         return GibbsPosterior(prior, predictors, target, explanation.mixture, budget=budget)
 
     @property
@@ -470,9 +589,10 @@ class Explainer:
         posterior = replace(posterior, target=posterior.target.bind(said[0]))
         known = self._reference.known(posterior.predictors) if self._searches else None
         if known is not None:
-            posterior = replace(posterior, landmarks=known[0], landmark_loss=posterior.read(known[1]).loss)
+            posterior = _with_landmarks(posterior, *known)
         zero = np.zeros((1, posterior.prior.dimension))
         row = Points(zero, x, *posterior.read(said), cost=posterior.prior.cost(x), log_correction=np.zeros(1))
+        row = exclude_row(row, self.space)
         return posterior, Query(
             space=self.space,
             target=posterior.target,
@@ -496,9 +616,10 @@ class Explainer:
         return Calibration(self.eta_rule.label, met=bool(draws.info.goal_met))
 
 
-def _require_target(target: Any) -> None:
-    if not isinstance(target, Target):
-        raise TypeError(f"target must be a gbce target such as gbce.AtLeast(10), not {target!r}")
+def _with_landmarks(posterior: GibbsPosterior, rows: Array, outputs: Sequence[Outputs]) -> GibbsPosterior:
+    """Return a posterior that knows rows of the data ``(n, d)`` and what models said there."""
+    said = posterior.read(outputs)
+    return replace(posterior, landmarks=rows, landmark_loss=said.loss, landmark_said=said)
 
 
 def _require_attribute(value: Any, attribute: str, what: str, example: str) -> None:

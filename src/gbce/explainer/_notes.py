@@ -12,6 +12,7 @@ from gbce.draws import Draws, Points
 from gbce.eta import Calibration
 from gbce.explanation import Status
 from gbce.posterior import GibbsPosterior
+from gbce.search import Proof
 
 __all__ = ["budget_note", "calibration_note", "doubt_draws", "judge_status", "mode_note", "shortfall_note"]
 
@@ -19,7 +20,9 @@ _SAME_PLACE = 1e-9  # relative: values that differ by rounding
 _WORTH_A_NOTE = 0.1  # of log density, chosen by hand: what is denser by less is not worth a sentence
 
 
-def judge_status(query: Query, known: Points, decisions: Sequence[Decision]) -> tuple[Status, str]:
+def judge_status(
+    query: Query, known: Points, decisions: Sequence[Decision], proof: Proof | None = None
+) -> tuple[Status, str]:
     """Say whether there was anything to do, and whether any evaluated point does it; a sentence where it is needed."""
     wish, row = query.target.describe(), query.row
     if row.reached[0, 0]:
@@ -27,15 +30,17 @@ def judge_status(query: Query, known: Points, decisions: Sequence[Decision]) -> 
         return Status.ALREADY_REACHED, f"The row already reaches the target ({wish}): its output is {now}."
     if known.reached[:, 0].any():
         return Status.ATTAINABLE, ""
-    none = f"None of {len(known):,} candidates reaches the target ({wish})"
+    none = f"None of {len(known):,} evaluated points reaches the target ({wish})"
     found = [decision.label for decision in decisions if decision.reached[0]]
     if found:
         return Status.ATTAINABLE, f"{none}, but {', '.join(found)} does."
     loss = np.append(known.loss[:, 0], [decision.loss[0] for decision in decisions])
     best = np.append(known.outputs[:, 0], [decision.outputs[0] for decision in decisions])[int(np.argmin(loss))]
+    seen = f"best seen is {short(float(best))}, against {short(row.outputs[0, 0])} now"
+    if proof is not None:
+        return Status.NOT_ATTAINED, f"{proof.sentence} The {seen}. Widen the bounds, or ask for less."
     return Status.NOT_ATTAINED, (
-        f"{none}; the best attainable is {short(float(best))}, against {short(row.outputs[0, 0])} now. "
-        "Widen the prior or the bounds, or ask for less."
+        f"{none}; the {seen}. This is a search, not a proof: widen the prior or the bounds, or ask for less."
     )
 
 

@@ -42,9 +42,10 @@ def require_own(explanation: Explanation, posterior: GibbsPosterior) -> None:
 
 def _known_points(explanation: Explanation) -> Points:
     """Return the row and some points that every model was asked about."""
-    pool = explanation.draws.pool
+    pool, row = explanation.draws.pool, explanation.row
+    row = row.take(np.isfinite(row.log_correction))  # not one that breaks the conditions of a follow-up question
     asked = np.flatnonzero(np.isfinite(pool.log_correction))
-    return Points.join([explanation.row, pool.take(asked[pick_rows(len(asked))])])
+    return Points.join([row, pool.take(asked[pick_rows(len(asked))])])
 
 
 def _output(outputs: Outputs, target: Target) -> Array | None:

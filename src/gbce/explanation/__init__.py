@@ -1,8 +1,30 @@
 """The result: plain data about one row, with its tables. No model inside, nothing executable."""
 
 from gbce.decisions import Decision
+from gbce.explanation._alternatives import Alternatives
+from gbce.explanation._answer import Answer, AnswerKind, Share, cheapest_known
 from gbce.explanation._explanation import Explanation, require_explanation
+from gbce.explanation._given import Event, answer_given, exclude_row, meets, with_conditions
 from gbce.explanation._status import Status
-from gbce.explanation._tables import point_table
+from gbce.explanation._tables import choice_table, point_table
+from gbce.explanation._words import say_value
 
-__all__ = ["Decision", "Explanation", "Status", "point_table", "require_explanation"]
+__all__ = [
+    "Alternatives",
+    "Answer",
+    "AnswerKind",
+    "Decision",
+    "Event",
+    "Explanation",
+    "Share",
+    "Status",
+    "answer_given",
+    "cheapest_known",
+    "choice_table",
+    "exclude_row",
+    "meets",
+    "point_table",
+    "require_explanation",
+    "say_value",
+    "with_conditions",
+]

@@ -35,7 +35,7 @@ def to_arviz(explanation: Explanation) -> Any:
         "eta": explanation.eta,
         "target": explanation.target.describe(),
         "seed": str(explanation.seed),
-        "verdict": explanation.diagnostics["verdict"],
+        "sampling": explanation.diagnostics["sampling_note"],
         "inference_library": "gbce",
     }
     return tree

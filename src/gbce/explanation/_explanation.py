@@ -1,6 +1,6 @@
 """The result: plain data about one row, with its tables. No model inside, nothing executable."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,11 +12,24 @@ import pandas as pd
 from gbce._numerics import ENOUGH_ESS, REWEIGHTING, stream
 from gbce._validation import printable
 from gbce.base import Array, Query, Rule, Target
-from gbce.decisions import Decision, apply_known_rules, apply_rule, require_rule, stack_points
+from gbce.decisions import Decision, answers_among, apply_known_rules, apply_rule, require_rule, stack_points
 from gbce.draws import Draws, Points
 from gbce.eta import Calibration, EtaRule, ModelError, as_etas, solve_eta
+from gbce.explanation._alternatives import Alternatives, alternatives
+from gbce.explanation._answer import Answer
+from gbce.explanation._given import Event, condition
+from gbce.explanation._path import path_table
 from gbce.explanation._status import Status
-from gbce.explanation._tables import changes, draws_frontier, intervals, point_table, quantiles, rule_index, shares
+from gbce.explanation._tables import (
+    changes,
+    choice_table,
+    draws_frontier,
+    intervals,
+    point_table,
+    quantiles,
+    rule_index,
+    shares,
+)
 from gbce.metrics import (
     Diagnosis,
     Disagreement,
@@ -31,6 +44,7 @@ from gbce.metrics import (
     unknown_figures,
 )
 from gbce.posterior import Combine, Mixture, as_weights
+from gbce.search import Proof
 from gbce.space import Space
 
 if TYPE_CHECKING:
@@ -66,6 +80,11 @@ class Explanation:
         What it cost.
     calibration : Calibration, optional
         How eta was found, where a rule found it.
+    answer : Answer, optional
+        The one decision to hand over, by the explainer's policy; ``None`` where no decision was asked for.
+    proof : Proof, optional
+        That the target cannot be reached within the bounds, where the model allows one: then ``status`` is
+        ``"not attained"``. Without it, that status only says what a search has seen.
 
     Examples
     --------
@@ -88,6 +107,8 @@ class Explanation:
     n_model_calls: int
     n_model_rows: int
     calibration: Calibration | None = None
+    answer: Answer | None = None
+    proof: Proof | None = None
 
     # --- what was asked -------------------------------------------------------------------------------------
 
@@ -146,13 +167,18 @@ class Explanation:
         """Positions ``(m,)`` of the features that can move."""
         return self.query.free
 
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What a follow-up question held on to, as texts such as ``"income stays at 3000"``; empty without one."""
+        return tuple(condition.text for condition in self.query.conditions)
+
     # --- tables ---------------------------------------------------------------------------------------------
 
     @cached_property
     def counterfactuals(self) -> pd.DataFrame:
         """One line per decision in the user's columns and dtypes, with the rule as the index."""
-        x = stack_points(self.decisions, len(self.space))
-        return point_table(self.space, x, [decision.label for decision in self.decisions])
+        decided = answers_among(self.decisions)
+        return point_table(self.space, stack_points(decided, len(self.space)), [one.label for one in decided])
 
     def changes(self) -> pd.DataFrame:
         """Only what changes, tidy: one line per rule and changed feature, with ``from``, ``to`` and ``change``.
@@ -160,7 +186,19 @@ class Explanation:
         Values are as the table has them; ``change`` is a difference of numbers, or of positions of an ordinal's levels,
         and NaN where there is none.
         """
-        return changes(self.space, self.x0, self.decisions)
+        return changes(self.space, self.x0, answers_among(self.decisions))
+
+    @cached_property
+    def sparsity_path(self) -> pd.DataFrame:
+        """The best answer for each number of changed features: Nearest's if it is among the rules, else MAP's.
+
+        One line per number of changes, ``changes``: ``rule``, ``cost`` (the sum of changes in units of each feature's
+        scale; for ``Nearest(distance="l2")`` their Euclidean distance), ``distance`` (always Euclidean), ``loss``,
+        ``output`` and ``reached`` of the first model, then the row in the user's columns. Nearest has a line only
+        where one more change makes it cheaper; MAP has one for each number under a :class:`gbce.Sparse` prior, and
+        one in all under any other.
+        """
+        return path_table(self.space, self.x0, self.free, self.decisions)
 
     @cached_property
     def pointwise(self) -> pd.DataFrame:
@@ -169,9 +207,10 @@ class Explanation:
         ``loss`` (L_pt), ``reached`` and ``output`` are those of the first model; with several models
         ``combined_loss`` is the one their combination stands for, and each model's own follow with its name in
         brackets. ``distance`` (D_pt) is Euclidean in units of each feature's scale; ``robustness`` (Rb) and
-        ``plausibility`` (Plu) as in the paper; ``objective`` is what MAP minimises.
+        ``plausibility`` (Plu) as in the paper; ``objective`` is what MAP minimises; ``changed`` counts the columns that
+        differ from the row's.
         """
-        decided = self.decisions
+        decided = answers_among(self.decisions)
         loss = np.array([decision.loss for decision in decided]).reshape(-1, len(self.models))
         x = stack_points(decided, len(self.space))
         cost = np.array([decision.cost for decision in decided])
@@ -182,6 +221,7 @@ class Explanation:
             "reached": np.array([decision.reached[0] for decision in decided], dtype=bool),
             "output": [decision.outputs[0] for decision in decided],
             "objective": self.mixture.objective(loss, cost),
+            "changed": self.space.changed(x, self.x0).sum(axis=1),
             **{f"{name}_se": [decision.errors.get(name, np.nan) for decision in decided] for name in unknown_errors()},
         }
         if len(self.models) > 1:
@@ -255,7 +295,8 @@ class Explanation:
     def diagnostics(self) -> dict[str, Any]:
         """How it was sampled: ess, pareto_k or r_hat, log_evidence and its error, rungs, cost, notes, and more.
 
-        ``sampling`` is the verdict on the draws in one word of :class:`gbce.metrics.Verdict`, ``verdict`` a sentence.
+        ``sampling`` says how far the draws can be trusted in one word of :class:`gbce.metrics.Verdict`,
+        ``sampling_note`` in a sentence. ``verdict`` is the older name of that sentence; the next version drops it.
 
         Where a rule chose eta, ``calibration`` has what it went by.
         """
@@ -266,7 +307,8 @@ class Explanation:
             "n_model_calls": self.n_model_calls,
             "n_model_rows": self.n_model_rows,
             "sampling": sampling,
-            "verdict": sentence,
+            "sampling_note": sentence,
+            "verdict": sentence,  # the older name, for a version
             "notes": list(self.notes),
         }
 
@@ -298,6 +340,7 @@ class Explanation:
             ``expected_distance`` and ``log_evidence``, each again as ``*_se``, ``tail_low`` and ``tail_high``, and
             ``ess``. Below 100 effective draws the figures are left open.
         """
+        self.draws.require_pool("path()")
         wanted = None if etas is None else as_etas(etas)
         return eta_path(self.draws, self.mixture, self.space, self.x0, self.evaluation.alpha, wanted)
 
@@ -309,6 +352,10 @@ class Explanation:
         self, *, distance: str = "l2", levels: Sequence[float] | None = None, among: str = "draws"
     ) -> pd.DataFrame:
         """Return the cheapest draw (or decision) for every reliability, with no model call.
+
+        It differs from :meth:`gbce.Explainer.frontier` in that it only reads what was evaluated, so that reliability is
+        the share of the explanation's own models; that one asks models, and knows noise, other models and points beyond
+        the draws.
 
         Parameters
         ----------
@@ -323,7 +370,7 @@ class Explanation:
         -------
         DataFrame
             By ``reliability``, the weighted share of models that reach the target: ``distance``, ``se`` (zero here),
-            and the row in the user's columns. :meth:`gbce.Explainer.frontier` has noise and other models.
+            and the row in the user's columns.
         """
         points, weights = (self.draws, self.row, self.decisions, self.space), self.mixture.weights
         return draws_frontier(*points, weights, distance=distance, levels=levels, among=among)
@@ -353,6 +400,7 @@ class Explanation:
         ValueError
             Where fewer than 100 effective draws would be left, which are too few for an answer.
         """
+        self.draws.require_pool("at(...)")
         mixture = Mixture(
             self.eta if eta is None or isinstance(eta, EtaRule) else eta,
             self.mixture.weights if weights is None else as_weights(weights, len(self.models)),
@@ -380,6 +428,92 @@ class Explanation:
             self, query=query, draws=draws, decisions=tuple(decisions), notes=(*kept, note), calibration=calibration
         )
 
+    def given(
+        self,
+        *,
+        keep: Iterable[str] | str = (),
+        at_least: Mapping[str, Any] | None = None,
+        at_most: Mapping[str, Any] | None = None,
+        between: Mapping[str, tuple[Any, Any]] | None = None,
+        exactly: Mapping[str, Any] | None = None,
+    ) -> "Explanation":
+        """Return the posterior given that columns stay or lie in a range, from the draws.
+
+        It answers "what if I cannot change that?". Draws that do not meet the conditions are left out and the others
+        weighed anew; no model is asked. Rules that choose among evaluated points are applied again; figures that need
+        the model are left NaN. ``diagnostics["log_evidence"]`` is then that of the conditioned question, against the
+        prior given the same.
+
+        Parameters
+        ----------
+        keep : iterable of str
+            Columns that stay exactly as the row has them.
+        at_least, at_most : mapping of str to value, optional
+            Ends of a column's range, in its own units: numbers, levels of an ordinal, moments. The row itself need not
+            lie in it.
+        between : mapping of str to (low, high), optional
+            Both ends at once.
+        exactly : mapping of str to value, optional
+            The one value a column is to have: a level, a whole number, a moment, ``None`` for missing.
+
+        Returns
+        -------
+        Explanation
+            Its notes say how probable the conditions are, and how many effective draws are left.
+
+        Raises
+        ------
+        ValueError
+            Where fewer than 100 effective draws would be left: the error has the line to type that asks the models
+            again, with :meth:`gbce.Explainer.given`. So it always is for a real column that is kept, unless the
+            prior is one under which columns stay (:class:`gbce.Sparse`).
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(200, 2))
+        >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(2))
+        >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(1, scale=1), rules=[gbce.Medoid()], seed=1)
+        >>> bool(explanation.given(at_most={"x1": 0.5}).draws.x[:, 0].max() <= 0.5)
+        True
+        """
+        return condition(self, Event(keep, at_least, at_most, between, exactly))
+
+    def alternatives(self, k: int = 3) -> Alternatives:
+        """Return distinct strategies: modes of the posterior with their probability, not ``k`` points of one cluster.
+
+        Under a prior that lets most columns stay (:class:`gbce.Sparse`), and for categories, strategies differ in what
+        is changed and which way; numbers that always move are parted where their distribution has a valley. No model
+        is asked: each strategy is shown by the cheapest known point of it that reaches the target.
+
+        Parameters
+        ----------
+        k : int
+            Most strategies to list; fewer if the posterior has fewer. A strategy is listed if it has a probability of
+            at least 0.05 and 20 effective draws; the probability of all others is ``other``.
+
+        Returns
+        -------
+        Alternatives
+            Its ``table`` has a line for each; printed, it is a list of sentences.
+
+        Raises
+        ------
+        ValueError
+            Where there are fewer than 100 effective draws.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(200, 2))
+        >>> explainer = gbce.Explainer(lambda x: np.abs(x[:, 0]), data, space=gbce.Space.real(2))
+        >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(2, scale=0.1), rules=[], seed=1)
+        >>> found = explanation.alternatives()
+        >>> len(found), found.table["mass"].round(1).tolist()
+        (2, [0.5, 0.5])
+        """
+        return alternatives(self, k)
+
     def _solve_eta(self, rule: EtaRule, mixture: Mixture) -> float:
         if isinstance(rule, ModelError):
             raise TypeError("ModelError needs the model: give it to gbce.Explainer(..., eta=gbce.ModelError(y))")
@@ -391,19 +525,21 @@ class Explanation:
             )
         return eta
 
-    def decide(self, rule: Rule) -> pd.DataFrame:
+    def decide(self, rule: Rule | str) -> pd.DataFrame:
         """Apply one more rule to the draws and return its choice in the user's columns, one line per point.
 
-        A rule that must ask the model (CVaR, ChanceConstrained, DirectOpt) needs ``explainer.decide`` instead.
+        The name of a built-in rule will do: ``"Medoid"``. A rule that must ask the model (CVaR, ChanceConstrained,
+        DirectOpt) needs ``explainer.decide`` instead.
         """
-        choice = apply_rule(require_rule(rule), self.query, self.draws)
-        return point_table(self.space, choice.x, choice.labels(rule.label))
+        rule = require_rule(rule)
+        choice = apply_rule(rule, self.query, self.draws)
+        return choice_table(self.space, choice, rule)
 
     # --- for people -----------------------------------------------------------------------------------------
     # The outer rooms (plots, report, files) are imported when asked for, so that this room does not depend on them.
 
     def summary(self) -> str:
-        """Return a readable text: verdict, posterior, what changes, decisions, notes."""
+        """Return a readable text: how far to trust the sampling, posterior, what changes, decisions, notes."""
         from gbce.report import as_text
 
         return as_text(self)
@@ -411,7 +547,7 @@ class Explanation:
     def __repr__(self) -> str:
         return (
             f"<Explanation: {printable(self.target.describe())}, {self.status}, {len(self.draws)} draws, "
-            f"{len(self.decisions)} decisions; print(explanation.summary()) shows it>"
+            f"{len(answers_among(self.decisions))} decisions; print(explanation.summary()) shows it>"
         )
 
     def _repr_html_(self) -> str:
@@ -435,11 +571,47 @@ class Explanation:
 
         return to_arviz(self)
 
-    def save(self, path: str | Path) -> Path:
-        """Write everything to one file, whole or not at all; :func:`gbce.load` reads it back."""
+    def to_dict(self, *, draws: bool = False) -> dict[str, Any]:
+        """Return it as plain data, for readers that know neither Python nor gbce: docs/reference.md has the keys.
+
+        Parameters
+        ----------
+        draws : bool
+            Whether to include the draws, each with its weight and what the first model says about it.
+
+        Returns
+        -------
+        dict
+            Texts, finite numbers, booleans, ``None`` (missing, or not finite), lists and mappings of them.
+        """
+        from gbce.explanation._plain import as_dict
+
+        return as_dict(self, draws=draws)
+
+    def to_json(self, path: str | Path | None = None, *, draws: bool = False) -> str | Path:
+        """Return :meth:`to_dict` as strict JSON, or write that to ``path``, whole or not at all, and return the path.
+
+        It cannot be read back as an explanation; :meth:`save` is for that.
+        """
+        from gbce.files import to_json
+
+        return to_json(self.to_dict(draws=draws), path)
+
+    def save(self, path: str | Path, *, pool: bool = True) -> Path:
+        """Write everything to one file, whole or not at all; :func:`gbce.load` reads it back.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        pool : bool
+            Whether to keep every evaluated point. Without them a file is four to six times smaller. Tables, pictures,
+            decisions and draws stay as they are; :meth:`path`, :meth:`at`, ``frontier(among="pool")`` and ``draws.z``
+            cannot be asked of what is read back, and say so.
+        """
         from gbce.files import save
 
-        return save(self, path)
+        return save(self, path, pool=pool)
 
 
 def require_explanation(explanation: Any) -> Explanation:

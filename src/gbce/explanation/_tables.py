@@ -6,18 +6,25 @@ import numpy as np
 import pandas as pd
 
 from gbce._numerics import weighted_quantile
-from gbce.base import Array
+from gbce.base import Array, Choice, Rule
 from gbce.decisions import Decision
 from gbce.draws import Draws, Points
-from gbce.metrics import costs, frontier_table, pareto_front, positions_at_levels
+from gbce.metrics import costs, frontier_table, pareto_front, positions_at_levels, prior_shares
 from gbce.space import Space
 
-__all__ = ["changes", "draws_frontier", "intervals", "point_table", "quantiles", "rule_index", "shares"]
+__all__ = ["changes", "choice_table", "draws_frontier", "intervals", "point_table", "quantiles", "rule_index", "shares"]
 
 
 def point_table(space: Space, x: Array, labels: Sequence[str]) -> pd.DataFrame:
     """Return points ``(k, d)`` in the user's columns and dtypes, one line each, under the names of their rules."""
     return space.frame(x).set_axis(rule_index(labels))
+
+
+def choice_table(space: Space, choice: Choice, rule: Rule) -> pd.DataFrame:
+    """Return what a rule chose in the user's columns, without a path over the number of changes beside its answer."""
+    answers = [i for i, beside in enumerate(choice.beside) if not (beside and rule.has_path)]
+    labels = choice.labels(rule.label)
+    return point_table(space, choice.x[answers], [labels[i] for i in answers])
 
 
 def rule_index(labels: Iterable[str]) -> pd.Index:
@@ -75,13 +82,11 @@ def shares(draws: Draws, space: Space, feature: str) -> pd.DataFrame:
     levels = space.features[j].levels
     if levels is None:
         raise ValueError(f"{feature!r} has no levels; explanation.intervals() shows where its values lie")
-    table = {}
-    for name, x, weights in (
-        ("posterior", draws.x[:, j], draws.weights),
-        ("prior", draws.pool.x[:, j], draws.prior_weights),
-    ):
-        codes = np.where(np.isnan(x), len(levels), x).astype(int)
-        table[name] = np.bincount(codes, weights, minlength=len(levels) + 1)
+    codes = np.where(np.isnan(draws.x[:, j]), len(levels), draws.x[:, j]).astype(int)
+    table = {
+        "posterior": np.bincount(codes, draws.weights, minlength=len(levels) + 1),
+        "prior": prior_shares(draws, space, j),
+    }
     shown = pd.DataFrame(table, index=pd.Index([*levels, "(missing)"], name=feature, dtype=object))
     return shown if space.features[j].missing is not None else shown.iloc[:-1]
 
@@ -103,6 +108,8 @@ def draws_frontier(
     """
     if among not in ("draws", "pool"):
         raise ValueError(f"among must be 'draws' or 'pool', not {among!r}")
+    if among == "pool":
+        draws.require_pool('frontier(among="pool")')
     where = draws.distinct[0] if among == "draws" else np.flatnonzero(np.isfinite(draws.pool.log_correction))
     x = np.vstack([row.x, draws.pool.x[where], *(decision.x for decision in decisions)])
     reached = np.vstack([row.reached, draws.pool.reached[where], *(decision.reached for decision in decisions)])

@@ -53,7 +53,8 @@ class Archive:
     file : file
         Open for reading.
     max_bytes : int, optional
-        How much it may take unpacked; 500 MB, or ten times its size if that is more, when left out.
+        How much it may take unpacked; 500 MB, or ten times its size if that is more, when left out. ``limit`` has the
+        number that holds.
     """
 
     def __init__(self, file: BinaryIO, max_bytes: int | None = None) -> None:
@@ -84,7 +85,7 @@ class Archive:
         if len(self._members) < len(listed):
             raise ValueError("a member occurs twice")
         size = file.seek(0, 2)
-        limit = max(_USUAL_BYTES, _USUAL_RATIO * size) if max_bytes is None else max_bytes
+        self.limit = limit = max(_USUAL_BYTES, _USUAL_RATIO * size) if max_bytes is None else max_bytes
         takes = sum(info.file_size * (_JSON_GROWTH if info.filename == MANIFEST else 1) for info in listed)
         if takes > limit:
             raise TooLargeError(

@@ -1,6 +1,6 @@
 """Explanations in files: one zip of arrays and JSON. Reading one never runs code from it."""
 
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -8,20 +8,22 @@ import numpy as np
 
 from gbce._validation import is_number
 from gbce.base import Array, Query, Rule
-from gbce.draws import Draws, Points
+from gbce.draws import Draws, Points, PoolRecord
 from gbce.eta import Calibration
-from gbce.explanation import Decision, Explanation, Status
+from gbce.explanation import Answer, Decision, Explanation, Share, Status
 from gbce.files._archive import Archive, FileError, TooLargeError, write_archive
 from gbce.files._classes import read_info, read_rule, read_target, write_object
 from gbce.files._durable import whole_file
 from gbce.files._soundness import require_sound
-from gbce.metrics import Evaluation
+from gbce.metrics import Evaluation, let_pool_go
 from gbce.posterior import Combine, Entropic, Mixture
-from gbce.space import space_fields, space_of
+from gbce.search import Proof
+from gbce.space import Condition, Space, space_fields, space_of
 
 __all__ = ["FileError", "load", "save"]
 
-FORMAT = 6  # a file with another number is refused
+FORMAT = 7  # of the files that are written
+_READ = (6, FORMAT)  # formats that are read: the one before has no answer; a file with another number is refused
 _POINT_ARRAYS = tuple(f.name for f in fields(Points))
 _DECISION_ARRAYS = ("x", "outputs", "loss", "reached", "cost", "beside")
 _DRAW_ARRAYS = ("pool_weights", "index", "weights", "prior_change", "log_base_weights")
@@ -33,17 +35,24 @@ _NEEDED = (
     "decisions.errors",
     "mixture.weights",
 )
+_ANSWER_FIELDS, _SHARES = ("policy", "reason", "cost", "promised"), ("reliability", "survival")
 _POSSIBLE = ("draws.groups", *(f"seen.{name}" for name in _POINT_ARRAYS))
+# a file without the pool has no latent coordinates and no weights of the pool, but what was read off it
+_WITH_POOL = ("pool.z", "seen.z", "draws.pool_weights", "draws.log_base_weights")
+_RECORD_NUMBERS = ("n_evaluated", "ess", "worst_ess", "worst_of", "pareto_k", "expected_potential")
+_RECORD_ARRAYS = ("change", "change_se", "prior_moves", "prior_shares")
 
 
-def save(explanation: Explanation, path: str | Path) -> Path:
-    """Write an explanation to ``path``, whole or not at all.
+def save(explanation: Explanation, path: str | Path, *, pool: bool = True) -> Path:
+    """Write an explanation to ``path``, whole or not at all; without its pool if so wished.
 
     It is on the disk when this returns. Functions are not kept: a :class:`gbce.Loss` comes back without its function,
     a noise given as a function comes back as one that says it is gone, and a rule or target that holds one comes back
     as plain data with its label.
     """
-    path = Path(path)
+    if not isinstance(pool, bool):
+        raise TypeError(f"save: pool must be True or False, not {pool!r}")
+    path, explanation = Path(path), explanation if pool else _without_pool(explanation)
     with whole_file(path) as file:
         write_archive(file, _manifest(explanation), _arrays(explanation), _as_plain)
     return path
@@ -97,15 +106,35 @@ def load(path: str | Path, *, max_bytes: int | None = None) -> Explanation:
         except Exception as error:
             raise FileError(f"{path} is not an explanation written by gbce: {error}") from error
         found = archive.manifest.get("format")
-        if found != FORMAT:
-            raise FileError(f"{path} has format {found!r}; this version of gbce reads format {FORMAT}")
+        if found not in _READ:
+            raise FileError(
+                f"{path} has format {found!r}; this version of gbce reads formats {_READ[0]} to {_READ[-1]}"
+            )
         try:
-            arrays = archive.arrays(_NEEDED, _POSSIBLE)
+            arrays = archive.arrays(*_expected(archive.manifest))
+            if archive.manifest.get("record") is not None:
+                arrays = _fill_in(arrays, archive.limit)
             explanation = _rebuild(archive.manifest, arrays)
             require_sound(explanation)
         except Exception as error:
             raise FileError(f"{path} is damaged: {type(error).__name__} {error}") from error
     return explanation
+
+
+def _without_pool(explanation: Explanation) -> Explanation:
+    """Return an explanation whose draws stand alone, with a record of what was read off the pool."""
+    names = tuple(explanation.space.names[j] for j in explanation.free)
+    asked = (explanation.mixture, explanation.space, explanation.x0, explanation.evaluation.alpha, explanation.models)
+    return replace(explanation, draws=let_pool_go(explanation.draws, *asked, names))
+
+
+def _expected(manifest: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the arrays that a file must have, and others that it may have."""
+    if manifest.get("record") is None:
+        return list(_NEEDED), list(_POSSIBLE)
+    record = [f"record.{name}" for name in _RECORD_ARRAYS]
+    needed, possible = ([name for name in names if name not in _WITH_POOL] for names in (_NEEDED, _POSSIBLE))
+    return needed + record, possible
 
 
 def _arrays(explanation: Explanation) -> dict[str, Array]:
@@ -117,13 +146,17 @@ def _arrays(explanation: Explanation) -> dict[str, Array]:
         arrays["draws.groups"] = draws.groups
     if draws.seen is not None:
         arrays |= {f"seen.{name}": getattr(draws.seen, name) for name in _POINT_ARRAYS}
-    decisions = explanation.decisions
+    decisions = _kept_decisions(explanation)
     for name in _DECISION_ARRAYS:
         arrays[f"decisions.{name}"] = np.array([getattr(decision, name) for decision in decisions])
     for name in ("figures", "errors"):
         arrays[f"decisions.{name}"] = np.array([list(getattr(decision, name).values()) for decision in decisions])
     arrays["mixture.weights"] = explanation.mixture.weights
-    return arrays
+    if draws.record is None:
+        return arrays
+    arrays |= {f"record.{name}": getattr(draws.record, name) for name in _RECORD_ARRAYS[:-1]}
+    arrays["record.prior_shares"] = np.concatenate([np.zeros(0), *draws.record.prior_shares])
+    return {name: array for name, array in arrays.items() if name not in _WITH_POOL}
 
 
 def _manifest(explanation: Explanation) -> dict[str, Any]:
@@ -138,6 +171,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         "models": explanation.models,
         "identities": explanation.query.identities,
         "sparse": explanation.query.sparse,
+        "conditions": [condition.to_json() for condition in explanation.query.conditions],
         "mixture": {"eta": explanation.mixture.eta, "combine": _write_combine(explanation.mixture.combine)},
         "evaluation": evaluation,
         "rules": [write_object(rule) for rule in explanation.rules],
@@ -149,15 +183,59 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
             "rungs": draws.rungs,
             "evidence_inflation": draws.evidence_inflation,
         },
+        "record": _write_record(draws.record),
         "sampler": write_object(draws.info),
         "decisions": _decision_texts(explanation),
+        "answer": _write_answer(explanation.answer),
         "status": str(explanation.status),
         "status_note": explanation.status_note,
         "notes": explanation.notes,
         "n_model_calls": explanation.n_model_calls,
         "n_model_rows": explanation.n_model_rows,
         "calibration": None if explanation.calibration is None else asdict(explanation.calibration),
+        "proof": None if explanation.proof is None else asdict(explanation.proof),
     }
+
+
+def _write_record(record: PoolRecord | None) -> dict[str, Any] | None:
+    """Return what was read off a pool that was let go, but for arrays."""
+    if record is None:
+        return None
+    return {name: getattr(record, name) for name in _RECORD_NUMBERS} | {
+        "figures": [list(one) for one in record.figures]
+    }
+
+
+def _read_record(written: dict[str, Any], arrays: dict[str, Array], space: Space) -> PoolRecord:
+    lengths = [0 if feature.levels is None else len(feature.levels) + 1 for feature in space.features]
+    shares = arrays["record.prior_shares"]
+    if shares.shape != (sum(lengths),):
+        raise ValueError(f"record.prior_shares has the shape {shares.shape}, where ({sum(lengths)},) belongs")
+    held: dict[str, Any] = {name: written[name] for name in _RECORD_NUMBERS}
+    held |= {name: arrays[f"record.{name}"] for name in _RECORD_ARRAYS[:-1]}
+    return PoolRecord(
+        figures=tuple(_read_figure(*one) for one in written["figures"]),
+        prior_shares=tuple(np.split(shares, np.cumsum(lengths)[:-1])),
+        **held,
+    )
+
+
+def _read_figure(measure: Any, model: Any, value: Any, se: Any, low: Any, high: Any) -> Any:
+    """Return one figure of a record, of which a file must have all parts."""
+    return measure, model, value, se, low, high
+
+
+def _fill_in(arrays: dict[str, Array], limit: float) -> dict[str, Array]:
+    """Return the arrays of a file without the pool with those that follow from the others, within a limit of bytes."""
+    row, index, n = arrays["row.z"], arrays["draws.index"], len(arrays["pool.x"])
+    if row.ndim != 2 or index.ndim != 1 or (index >= n).any():
+        raise ValueError("the draws are not among the points that were kept")
+    rooms = [room for room in ("pool", "seen") if f"{room}.x" in arrays]
+    if sum(len(arrays[f"{room}.x"]) for room in rooms) * row.nbytes > limit:
+        raise ValueError(f"its points would take more than the {limit:,} bytes that are allowed")
+    weights = np.bincount(index, weights=arrays["draws.weights"], minlength=n)
+    filled = {"draws.pool_weights": weights, "draws.log_base_weights": np.zeros(n)}
+    return arrays | filled | {f"{room}.z": np.zeros((len(arrays[f"{room}.x"]), row.shape[1])) for room in rooms}
 
 
 def _write_combine(combine: Combine) -> Any:
@@ -168,9 +246,29 @@ def _read_combine(written: Any) -> Combine:
     return Entropic(written["t"]) if isinstance(written, dict) else written
 
 
+def _kept_decisions(explanation: Explanation) -> tuple[Decision, ...]:
+    """Return the decisions, and the answer's, if there is one, after them."""
+    return explanation.decisions + (() if explanation.answer is None else (explanation.answer.decision,))
+
+
+def _write_answer(answer: Answer | None) -> dict[str, Any] | None:
+    """Return what an answer has beside its decision."""
+    if answer is None:
+        return None
+    shares = {name: getattr(answer, name) for name in _SHARES}
+    return {name: getattr(answer, name) for name in _ANSWER_FIELDS} | {
+        name: None if share is None else list(share) for name, share in shares.items()
+    }
+
+
+def _read_answer(written: dict[str, Any], query: Query, decision: Decision) -> Answer:
+    held: dict[str, Any] = {name: None if written[name] is None else Share(*written[name]) for name in _SHARES}
+    return Answer(query=query, decision=decision, **{name: written[name] for name in _ANSWER_FIELDS} | held)
+
+
 def _decision_texts(explanation: Explanation) -> dict[str, Any]:
     """Return what is not a number: labels, which of the rules chose each decision, names of figures."""
-    decisions = explanation.decisions
+    decisions = _kept_decisions(explanation)
     position = {id(rule): i for i, rule in enumerate(explanation.rules)}
     return {
         "labels": [decision.label for decision in decisions],
@@ -184,15 +282,20 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
     evaluation = manifest["evaluation"]
     if evaluation["noise"] is None:
         evaluation["noise"] = _lost_noise
+    space, record = space_of(manifest["space"]), None
+    if manifest.get("record") is not None:
+        record = _read_record(manifest["record"], arrays, space)
+    row = _read_points(arrays, "row")
     draws = Draws(
         pool=_read_points(arrays, "pool"),
         **cast(dict[str, Any], {name: arrays[f"draws.{name}"] for name in _DRAW_ARRAYS}),
         groups=arrays.get("draws.groups"),
         seen=_read_points(arrays, "seen") if "seen.x" in arrays else None,
         info=read_info(manifest["sampler"]),
+        space=space,
+        record=record,
         **manifest["draws"] | {"rungs": tuple(manifest["draws"]["rungs"])},
     )
-    space, row = space_of(manifest["space"]), _read_points(arrays, "row")
     query = Query(
         space=space,
         target=read_target(manifest["target"]),
@@ -207,17 +310,24 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         free=space.free(row.x[0]),
         identities=tuple(manifest["identities"]),
         sparse=bool(manifest["sparse"]),
+        conditions=tuple(map(Condition.from_json, manifest.get("conditions", ()))),  # none in earlier files
     )
+    decisions = _read_decisions(manifest["decisions"], query.rules, arrays)
+    answer, handed = None, manifest.get("answer")
+    if handed is not None:
+        decisions, answer = decisions[:-1], _read_answer(handed, query, decisions[-1])
     return Explanation(
         query=query,
         draws=draws,
-        decisions=_read_decisions(manifest["decisions"], query.rules, arrays),
+        decisions=decisions,
+        answer=answer,
         status=Status(manifest["status"]),
         status_note=manifest["status_note"],
         notes=tuple(manifest["notes"]),
         n_model_calls=manifest["n_model_calls"],
         n_model_rows=manifest["n_model_rows"],
         calibration=None if manifest["calibration"] is None else Calibration(**manifest["calibration"]),
+        proof=None if manifest.get("proof") is None else Proof(**manifest["proof"]),  # earlier files have none
     )
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from gbce._validation import is_number
+from gbce._validation import is_count, is_number
 from gbce.base import Array
-from gbce.draws import Draws, Points, SamplerInfo
-from gbce.explanation import Decision, Explanation
+from gbce.draws import PRIOR_LEVELS, Draws, Points, PoolRecord, SamplerInfo
+from gbce.explanation import Answer, Decision, Explanation, Status
 from gbce.space import Space
 
 __all__ = ["require_sound"]
@@ -22,6 +22,7 @@ def require_sound(explanation: Explanation) -> None:
     """Refuse what no explanation holds; the error names it."""
     draws, d, k = explanation.draws, len(explanation.space), len(explanation.models)
     _require_texts(explanation)
+    _require_proof(explanation)
     latent = draws.pool.z.shape[1:]
     if len(latent) != 1 or not len(draws.pool):
         raise ValueError("the pool has no points, or none with coordinates")
@@ -30,8 +31,13 @@ def require_sound(explanation: Explanation) -> None:
         _require_points("seen", draws.seen, len(draws.seen), latent[0], explanation.space, k)
     _require_points("row", explanation.row, 1, latent[0], explanation.space, k)
     _require_draws(draws, d)
+    if draws.record is not None:
+        _require_record(draws.record, explanation.space, len(draws.pool))
+    _require_conditions(explanation)
     for decision in explanation.decisions:
         _require_decision(decision, explanation.space, k)
+    if explanation.answer is not None:
+        _require_answer(explanation.answer, explanation.space, k)
     _require("mixture.weights", explanation.mixture.weights, (k,), "f", _sum_to_one)
     explanation.space.frame(explanation.row.x)  # levels and dtypes make a table
 
@@ -107,6 +113,28 @@ def _require_draws(draws: Draws, d: int) -> None:
         raise ValueError("what is said about the draws is impossible")
 
 
+def _require_record(record: PoolRecord, space: Space, n: int) -> None:
+    d = len(space)
+    _require("record.change", record.change, (d,), "f", lambda change: change >= 0)
+    _require("record.change_se", record.change_se, (d,), "f", lambda se: (se >= 0) | np.isnan(se))
+    _require("record.prior_moves", record.prior_moves, (len(PRIOR_LEVELS), d), "f", np.isfinite)
+    for shares in record.prior_shares:
+        if len(shares):
+            _require("record.prior_shares", shares, shares.shape, "f", _sum_to_one)
+    if not is_count(record.n_evaluated, n) or not is_count(record.worst_of, 0):
+        raise ValueError("the record of the pool counts fewer points than there are")
+    if not all(is_number(size) and size > 0 for size in (record.ess, record.worst_ess)):
+        raise ValueError("the record of the pool has no effective sample size")
+    if not (is_number(record.pareto_k) and is_number(record.expected_potential)):
+        raise ValueError("the record of the pool has no Pareto k, or no potential")
+    for measure, model, value, se, low, high in record.figures:
+        numbers = [value, se, *([] if low is None and high is None else [low, high])]
+        if not (isinstance(measure, str) and isinstance(model, str) and all(map(is_number, numbers))):
+            raise ValueError(f"the record of the pool has no number for {measure!r:.40}")
+    if "success_probability" not in [measure for measure, *_ in record.figures]:
+        raise ValueError("the record of the pool lacks the success probability")
+
+
 def _require_info(info: SamplerInfo) -> None:
     """Refuse a report whose usual entries are of another kind; what more somebody's own has is theirs."""
     evidence = info.model_evidence
@@ -116,6 +144,7 @@ def _require_info(info: SamplerInfo) -> None:
         "goal_met": info.goal_met is None or isinstance(info.goal_met, bool),
         "r_hat": info.r_hat is None or is_number(info.r_hat),
         "joint": info.joint is None or isinstance(info.joint, bool),
+        "ended": info.ended is None or isinstance(info.ended, str),
         "model_evidence": evidence is None or (isinstance(evidence, tuple) and all(map(is_number, evidence))),
     }
     for name, right in sound.items():
@@ -131,6 +160,42 @@ def _require_decision(decision: Decision, space: Space, k: int) -> None:
     _require(f"{room} reached", decision.reached, (k,), "b", _anything)
     if not is_number(decision.cost) or np.isnan(decision.cost):  # the other figures may not have been computed
         raise ValueError(f"{room} cost is no number")
+
+
+def _require_answer(answer: Answer, space: Space, k: int) -> None:
+    _require_decision(answer.decision, space, k)
+    if not (isinstance(answer.policy, str) and isinstance(answer.reason, str) and is_number(answer.cost)):
+        raise ValueError("what is said about the answer is of another kind")
+    for name, share in (("reliability", answer.reliability), ("survival", answer.survival)):
+        if share is not None and not (
+            all(is_number(number) and 0 <= number <= 1 for number in share[:3]) and is_count(share.n)
+        ):
+            raise ValueError(f"the answer's {name} is {share!r:.80}")
+    if answer.promised is not None and not (is_number(answer.promised) and 0 <= answer.promised <= 1):
+        raise ValueError(f"the answer promises {answer.promised!r:.80}")
+
+
+def _require_conditions(explanation: Explanation) -> None:
+    """Refuse conditions on columns that are not there, and draws that do not meet them."""
+    pool = explanation.draws.pool
+    counted = pool.x[np.isfinite(pool.log_correction)]
+    for condition in explanation.query.conditions:
+        if condition.name not in explanation.space.position or not isinstance(condition.text, str):
+            raise ValueError(f"a condition names the column {condition.name!r:.80}, which is not there")
+        if not condition.holds(explanation.space, counted).all():
+            raise ValueError(f"points of the pool do not meet the condition {condition.text!r:.80}")
+
+
+def _require_proof(explanation: Explanation) -> None:
+    proof = explanation.proof
+    if proof is None:
+        return
+    bounded = proof.bound is None or (is_number(proof.bound) and proof.bound == proof.bound)
+    counted = isinstance(proof.boxes, int) and not isinstance(proof.boxes, bool) and proof.boxes > 0
+    if proof.kind not in ("trees", "linear") or not isinstance(proof.sentence, str) or not (bounded and counted):
+        raise ValueError(f"the proof is {proof!r:.80}")
+    if explanation.status != Status.NOT_ATTAINED:
+        raise ValueError(f"there is a proof, but the status is {explanation.status}")
 
 
 def _require_texts(explanation: Explanation) -> None:

@@ -19,6 +19,7 @@ from gbce.metrics._distributional import (
 )
 from gbce.metrics._evaluation import Evaluation
 from gbce.metrics._frontier import costs, frontier_table, near_front, pareto_front, positions_at_levels
+from gbce.metrics._modes import Modes, find_modes
 from gbce.metrics._noise import Noise, evaluate_under_noise, offsets, require_noise
 from gbce.metrics._path import eta_path
 from gbce.metrics._pointwise import (
@@ -30,6 +31,7 @@ from gbce.metrics._pointwise import (
     unknown_errors,
     unknown_figures,
 )
+from gbce.metrics._pool import let_pool_go, prior_moves, prior_shares, signed_changes
 from gbce.metrics._predictive import FEWEST_MODELS, next_model_probability
 from gbce.metrics._survival import survival_table
 
@@ -49,6 +51,7 @@ __all__ = [
     "Figure",
     "FigureName",
     "Judgement",
+    "Modes",
     "Neighbours",
     "Noise",
     "PointFigure",
@@ -60,16 +63,21 @@ __all__ = [
     "evaluate_figures",
     "evaluate_under_noise",
     "figures",
+    "find_modes",
     "frontier_table",
     "importance",
+    "let_pool_go",
     "most_moved",
     "near_front",
     "next_model_probability",
     "offsets",
     "pareto_front",
     "positions_at_levels",
+    "prior_moves",
+    "prior_shares",
     "require_noise",
     "robustness",
+    "signed_changes",
     "stability",
     "success_probability",
     "survival",

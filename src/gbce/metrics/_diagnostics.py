@@ -80,21 +80,18 @@ class Diagnosis:
     @classmethod
     def of(cls, draws: Draws, mixture: Mixture, free: tuple[str, ...]) -> "Diagnosis":
         """Read it off draws; ``free`` names the latent coordinates."""
-        potential = mixture.potential(draws.pool.loss)
-        weights = draws.pool_weights
-        counted = weights > 0
-        expected = float(weights[counted] @ potential[counted])
+        record = draws.record
+        expected, k = _read_weights(draws, mixture) if record is None else (record.expected_potential, record.pareto_k)
         worst, which = draws.worst_ess
-        log_weights = draws.log_base_weights - potential - draws.pool.log_correction
         return cls(
             info=draws.info,
             ess=draws.ess,
             ess_worst=worst,
             ess_worst_of=(*free, "the loss", "the distance")[which],
-            pareto_k=pareto_k(log_weights) if draws.groups is None else np.nan,
+            pareto_k=k,
             n_draws=len(draws),
             n_distinct=len(draws.distinct[0]),
-            n_evaluated=len(draws.pool),
+            n_evaluated=len(draws.pool) if record is None else record.n_evaluated,
             log_evidence=draws.log_evidence,
             log_evidence_se=draws.log_evidence_se,
             free_energy=-draws.log_evidence,
@@ -111,9 +108,9 @@ class Diagnosis:
     def judge(self) -> Judgement:
         """Return whether to trust the draws, and what to do if not."""
         if not self.info.complete:
-            ended = (
-                f"the budget ran out at eta = {self.rungs[-1]:g}, with {self._count_of_draws}; allow more rows or time"
-            )
+            why, what = self.info.ended or "the budget ran out", "allow more rows or time"
+            what = what if self.info.ended is None else "ask for less, or widen the prior or the bounds"
+            ended = f"{why} at eta = {self.rungs[-1]:g}, with {self._count_of_draws}; {what}"
             return _judgement(Verdict.NOT_FINISHED, f": {ended}")
         if self.ess < ENOUGH_ESS:
             return _judgement(Verdict.NOT_SAMPLED, f": only {self._count_of_draws}; {self.info.advice}")
@@ -156,6 +153,16 @@ class Diagnosis:
             (self.ess < GOOD_ESS, f"there are only {self._count_of_draws}"),
         ]
         return [reason for holds, reason in reasons if holds]
+
+
+def _read_weights(draws: Draws, mixture: Mixture) -> tuple[float, float]:
+    """Return the expected potential and the Pareto k of the weights' tail."""
+    potential = mixture.potential(draws.pool.loss)
+    weights = draws.pool_weights
+    counted = weights > 0
+    log_weights = draws.log_base_weights - potential - draws.pool.log_correction
+    k = pareto_k(log_weights) if draws.groups is None else np.nan
+    return float(weights[counted] @ potential[counted]), k
 
 
 def _judgement(verdict: Verdict, why: str) -> Judgement:

@@ -143,9 +143,12 @@ def importance(draws: Draws, space: Space, x0: Array) -> pd.DataFrame:
 
     For a category it is the probability of a change.
     """
-    size = space.change(draws.pool.x, x0)
-    change = draws.mean(size)
-    se = draws.standard_error(size - change)
+    if draws.record is not None:
+        change, se = draws.record.change, draws.record.change_se
+    else:
+        size = space.change(draws.pool.x, x0)
+        change = draws.mean(size)
+        se = draws.standard_error(size - change)
     table = {"change": change, "se": se, "prior": draws.prior_change}
     with np.errstate(invalid="ignore", divide="ignore"):
         table["ratio"] = np.where(draws.prior_change > 0, change / draws.prior_change, 1.0)
@@ -185,6 +188,11 @@ def first_figures(draws: Draws, geometry: PoolGeometry, alpha: float) -> dict[st
 
 def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[str, ...]) -> dict[FigureName, Figure]:
     """All figures of a posterior by name; of several models, those of each, and success under all and half of them."""
+    if draws.record is not None:
+        return {
+            FigureName(measure, model): Figure(value, se, None if low is None or high is None else (low, high))
+            for measure, model, value, se, low, high in draws.record.figures
+        }
     pool, first = draws.pool, first_figures(draws, PoolGeometry.of(draws.pool, space, x0), alpha)
     table = {FigureName(name): figure for name, figure in first.items()}
     if len(models) > 1:

@@ -20,7 +20,10 @@ __all__ = ["Plots"]
 
 @dataclass(frozen=True)
 class Plots:
-    """The pictures of one explanation; each returns the axes it drew on.
+    """The pictures of one explanation.
+
+    Each takes ``ax``, where to draw, and returns what it drew on: the matplotlib ``Axes``, or a flat array of them
+    where there are several panels.
 
     Examples
     --------
@@ -37,9 +40,11 @@ class Plots:
         """Change per feature with intervals, see :func:`gbce.plots.plot_changes`."""
         return plot_changes(self.explanation, ax=ax, **options)
 
-    def path(self, etas: Sequence[float] | None = None, **options: Any) -> "np.ndarray[Any, Any]":
+    def path(
+        self, etas: Sequence[float] | None = None, *, ax: "Axes | Sequence[Axes] | None" = None, **options: Any
+    ) -> "Axes | np.ndarray[Any, Any]":
         """Figures over eta, one panel each, see :func:`gbce.plots.plot_path`."""
-        return plot_path(self.explanation, etas, **options)
+        return plot_path(self.explanation, etas, ax=ax, **options)
 
     def frontier(self, table: "pd.DataFrame | None" = None, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
         """Cost of every reliability, see :func:`gbce.plots.plot_frontier`."""

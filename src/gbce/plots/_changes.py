@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gbce._numerics import weighted_quantile
-from gbce.base import Array
-from gbce.decisions import stack_points
+from gbce.decisions import answers_among, stack_points
 from gbce.explanation import Explanation
-from gbce.metrics import most_moved
+from gbce.metrics import most_moved, prior_moves, signed_changes
 from gbce.plots._style import DRAWS, PRIOR, finish_axes, literal_text, mark_decisions, new_axes, put_legend_outside
 from gbce.space import value_text
 
@@ -83,9 +82,9 @@ def plot_changes(
         now = value_text(space.features[j], space.codecs[j], explanation.x0[j])
         odds = f", changes: {high * space.scale[j]:.0%}" if space.features[j].unordered else ""
         labels.append(literal_text(f"{_shorten(kept[y])}  (now {_shorten(now)}{odds})"))
-    decisions = explanation.decisions
+    decisions = answers_among(explanation.decisions)
     rise = np.linspace(-_MARK_RISE, _MARK_RISE, len(decisions)) if len(decisions) > 1 else np.zeros(len(decisions))
-    changes = _signed_changes(explanation, stack_points(decisions, len(space)))[:, columns]
+    changes = signed_changes(space, stack_points(decisions, len(space)), explanation.x0)[:, columns]
     places = [(change, np.arange(len(columns)) + up) for change, up in zip(changes, rise, strict=True)]
     mark_decisions(ax, decisions, places, size=38, star=90, edge=0.7)
     ax.axvline(0.0, color="#111111", lw=1)
@@ -101,30 +100,19 @@ def plot_changes(
     return ax
 
 
-def _signed_changes(explanation: Explanation, x: Array) -> Array:
-    """Signed changes ``(n, d)`` in units of each feature's scale; a category that changes, upwards."""
-    space, x0 = explanation.space, explanation.x0
-    unordered = np.array([feature.unordered for feature in space.features])
-    with np.errstate(invalid="ignore"):
-        side = np.where(unordered | np.isnan(x - x0), 1.0, np.sign(x - x0))
-    return side * space.change(x, x0) / space.scale
-
-
 def _change_spans(explanation: Explanation, j: int, mass: float) -> tuple[list[float], list[float]]:
     """Low end, middle and high end of a feature's change under the prior and under the posterior.
 
     For a category both reach from zero to the probability of a change.
     """
-    draws, found = explanation.draws, []
-    for x, weights in ((draws.pool.x, draws.prior_weights), (draws.x, draws.weights)):
-        moves = _signed_changes(explanation, x)[:, j]
-        if explanation.space.features[j].unordered:
-            mean = float(weights @ moves)
-            found.append([0.0, mean, mean])
-        else:
-            edges = ((1 - mass) / 2, 0.5, (1 + mass) / 2)
-            found.append([float(weighted_quantile(moves, weights, q)) for q in edges])
-    return found[0], found[1]
+    draws, space, x0 = explanation.draws, explanation.space, explanation.x0
+    edges = ((1 - mass) / 2, 0.5, (1 + mass) / 2)
+    before = prior_moves(draws, space, x0, j, edges).tolist()
+    moves = signed_changes(space, draws.x, x0)[:, j]
+    if space.features[j].unordered:
+        mean = float(draws.weights @ moves)
+        return [0.0, *before[1:]], [0.0, mean, mean]
+    return before, [float(weighted_quantile(moves, draws.weights, q)) for q in edges]
 
 
 def _shorten(name: str) -> str:

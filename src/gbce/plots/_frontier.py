@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from gbce.decisions import stack_points
+from gbce.decisions import answers_among, stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import PRINTED_Z_95, costs
 from gbce.plots._style import (
@@ -92,13 +92,13 @@ def plot_frontier(
         steps = np.append(reliability, reliability[-1])
         ax.step(at, steps, where="post", color=DRAWS, lw=2, label="frontier")
         ax.plot(cheapest, reliability, "o", color=DRAWS, ms=4 if len(shown) < _MANY_STEPS else 2)
-        if len(shown.columns) - space.n_columns == 3:  # distance, error, and the share of unseen models
-            ax.plot(
-                cheapest, shown.iloc[:, 2], "D", color=UNSEEN, ms=6, mec="white", label="under unseen models", zorder=4
-            )
+        last_figure = len(shown.columns) - space.n_columns - 1  # the share of unseen models, if there are any
+        if str(shown.columns[last_figure]).startswith("unseen"):
+            accepted = shown.iloc[:, last_figure]
+            ax.plot(cheapest, accepted, "D", color=UNSEEN, ms=6, mec="white", label="under unseen models", zorder=4)
             labelled = True
     if own:
-        decisions = explanation.decisions
+        decisions = answers_among(explanation.decisions)
         cost = costs(space, stack_points(decisions, len(space)), x0, distance)
         places = [(c, float(decision.reached @ weights)) for c, decision in zip(cost, decisions, strict=True)]
         mark_decisions(ax, decisions, places, size=60, star=150, edge=1.0)

@@ -1,13 +1,16 @@
 """The eta path: what is won and what is paid as the loss weighs more against the prior."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gbce.explanation import Explanation
 from gbce.metrics import FIGURE_TITLES, PRINTED_Z_95
-from gbce.plots._style import DRAWS
+from gbce.plots._style import DRAWS, new_panels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["plot_path"]
 
@@ -15,8 +18,12 @@ _PANELS = ("success_probability", "tail", "expected_distance", "stability", "log
 
 
 def plot_path(
-    explanation: Explanation, etas: Sequence[float] | None = None, *, figures: Sequence[str] | None = None
-) -> "np.ndarray[Any, Any]":
+    explanation: Explanation,
+    etas: Sequence[float] | None = None,
+    *,
+    figures: Sequence[str] | str | None = None,
+    ax: "Axes | Sequence[Axes] | None" = None,
+) -> "Axes | np.ndarray[Any, Any]":
     """Draw figures of the posterior over eta, one panel each, with 95% bands of Monte Carlo error.
 
     Parameters
@@ -25,14 +32,16 @@ def plot_path(
         What to draw.
     etas : sequence of float, optional
         Where to look; from the prior to the explanation's own eta when left out.
-    figures : sequence of str, optional
+    figures : str or sequence of str, optional
         Columns of ``explanation.path()``; success probability, tail, expected distance, stability and evidence when
         left out.
+    ax : matplotlib Axes or sequence of them, optional
+        Where to draw, one for each figure; a new figure when left out.
 
     Returns
     -------
-    array of matplotlib Axes
-        One for each figure.
+    matplotlib Axes, or array of them
+        The axes drawn on; an array ``(k,)`` where there are ``k`` figures.
 
     Examples
     --------
@@ -43,29 +52,27 @@ def plot_path(
     >>> len(explanation.plot.path(figures=["success_probability", "expected_distance"]))
     2
     """
-    import matplotlib.pyplot as plt
-
     table = explanation.path(etas)
-    names = list(_PANELS if figures is None else figures)
+    names = [figures] if isinstance(figures, str) else list(_PANELS if figures is None else figures)
     unknown = [name for name in names if name not in table.columns]
     if unknown or not names:
         raise ValueError(f"figures must be columns of explanation.path(), such as 'tail', not {unknown or names}")
     positive = table[table.index > 0]
-    _, axes = plt.subplots(1, len(names), figsize=(3.1 * len(names), 2.9), layout="constrained", squeeze=False)
-    for ax, name in zip(axes[0], names, strict=True):
+    panels = new_panels(ax, len(names), 3.1, 2.9)
+    for panel, name in zip(panels, names, strict=True):
         value, se = positive[name], positive.get(f"{name}_se", 0.0 * positive[name])
-        ax.fill_between(
+        panel.fill_between(
             positive.index, value - PRINTED_Z_95 * se, value + PRINTED_Z_95 * se, color=DRAWS, alpha=0.25, lw=0
         )
-        ax.plot(positive.index, value, color=DRAWS, lw=2)
+        panel.plot(positive.index, value, color=DRAWS, lw=2)
         if 0.0 in table.index:
-            ax.axhline(table.loc[0.0, name], color="#888888", lw=1, ls=":")
-        ax.axvline(explanation.eta, color="#111111", lw=1, ls="--")
-        ax.set_xscale("log")
-        ax.set_xlabel("eta")
-        ax.set_title(FIGURE_TITLES.get(name, name), loc="left", fontsize=10)
-        ax.spines[["top", "right"]].set_visible(False)
-    axes[0][0].annotate(
+            panel.axhline(table.loc[0.0, name], color="#888888", lw=1, ls=":")
+        panel.axvline(explanation.eta, color="#111111", lw=1, ls="--")
+        panel.set_xscale("log")
+        panel.set_xlabel("eta")
+        panel.set_title(FIGURE_TITLES.get(name, name), loc="left", fontsize=10)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].annotate(
         "dashed: this explanation's eta\ndotted: the prior",
         (0.03, 0.97),
         xycoords="axes fraction",
@@ -73,4 +80,8 @@ def plot_path(
         fontsize=7,
         color="#555555",
     )
-    return axes[0]
+    if len(panels) == 1:
+        return panels[0]
+    drawn = np.empty(len(panels), dtype=object)
+    drawn[:] = panels
+    return drawn

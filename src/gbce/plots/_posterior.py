@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gbce.base import Array
+from gbce.decisions import answers_among
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
 from gbce.plots._style import (
@@ -79,8 +80,9 @@ def plot_posterior(
         if which.any():
             ax.scatter(x[which, i], x[which, j], s=11, color=colour, alpha=0.55, linewidths=0, label=label)
     ax.scatter(explanation.x0[i], explanation.x0[j], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=4)
-    places = [(decision.x[i], decision.x[j]) for decision in explanation.decisions]
-    mark_decisions(ax, explanation.decisions, places, size=75, star=190, edge=1.0)
+    decisions = answers_among(explanation.decisions)
+    places = [(decision.x[i], decision.x[j]) for decision in decisions]
+    mark_decisions(ax, decisions, places, size=75, star=190, edge=1.0)
     _name_levels(explanation, ax, i, j)
     ax.set_xlabel(literal_text(first))
     ax.set_ylabel(literal_text(second))

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gbce._validation import printable
 from gbce.explanation import Decision
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DRAWS", "MISSED", "PRIOR", "ROW", "UNSEEN", "finish_axes", "literal_text", "mark_decisions", "new_axes",
-    "put_legend_outside",
+    "new_panels", "put_legend_outside",
 ]  # fmt: skip
 
 DRAWS = "#3b6fb6"  # draws that reach the target
@@ -22,6 +24,7 @@ UNSEEN = "#c0562f"
 
 # rules of the paper keep its colours: MAP red, Mean green, CVaR purple, DirectOpt a black star
 _MARKS: dict[str, tuple[str, str]] = {
+    "Nearest": ("#006d77", "H"),
     "MAP": ("#d62728", "o"),
     "Mean": ("#2ca02c", "s"),
     "CVaR": ("#8e44ad", "D"),
@@ -39,10 +42,32 @@ _VARIANTS = ("<", ">", "p", "d", "8")
 def new_axes(ax: "Axes | None", width: float, height: float) -> "Axes":
     """Return the axes to draw on: those that were given, or those of a new figure of so many inches."""
     if ax is not None:
+        _require_axes(ax)
         return ax
     import matplotlib.pyplot as plt  # slow to import
 
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def new_panels(ax: Any, n: int, width: float, height: float) -> "list[Axes]":
+    """Return ``n`` axes side by side: those that were given, or those of a new figure, so many inches each."""
+    if ax is None:
+        import matplotlib.pyplot as plt  # slow to import
+
+        return list(plt.subplots(1, n, figsize=(width * n, height), layout="constrained", squeeze=False)[1][0])
+    given = list(np.ravel(np.asarray(ax, dtype=object)))
+    for one in given:
+        _require_axes(one)
+    if len(given) != n:
+        raise ValueError(f"ax must have one Axes for each of the {n} panels, not {len(given)}")
+    return given
+
+
+def _require_axes(ax: Any) -> None:
+    from matplotlib.axes import Axes  # slow to import
+
+    if not isinstance(ax, Axes):
+        raise TypeError(f"ax must be a matplotlib Axes, such as plt.subplots()[1], not {ax!r:.80}")
 
 
 def finish_axes(ax: "Axes", title: str, *, hidden: Sequence[str] = ("top", "right")) -> None:

@@ -51,6 +51,8 @@ class GibbsPosterior:
         Known rows, such as training data, near which the posterior may have modes that are far from the row.
     landmark_loss : array of shape (n, K), optional
         Their losses, where models were asked about them before.
+    landmark_said : Evaluated, optional
+        All that models said about them: outputs, losses and verdicts.
     budget : Budget
         What may be spent.
     """
@@ -62,6 +64,7 @@ class GibbsPosterior:
     goal: EtaGoal | None = None
     landmarks: Array | None = None
     landmark_loss: Array | None = None
+    landmark_said: Evaluated | None = None
     budget: Budget = field(default_factory=Budget)
 
     @property
@@ -92,7 +95,10 @@ class GibbsPosterior:
     def read(self, said: Sequence[Outputs]) -> Evaluated:
         """Read what models said against the target."""
         readings = [_checked(self.target.read(outputs), self.target, len(outputs.values)) for outputs in said]
-        return Evaluated(*(np.column_stack(column) for column in zip(*readings, strict=True)))
+        evaluated = Evaluated(*(np.column_stack(column) for column in zip(*readings, strict=True)))
+        if self.budget.ceiling is not None and evaluated.reached.any():
+            self.budget.lift()
+        return evaluated
 
     def objective(self, x: Array, loss: Array) -> Array:
         """Return what the mode minimises at ``x`` of shape ``(n, d)``, whose losses are known."""

@@ -8,27 +8,33 @@ and large batches are split so that memory stays bounded.
 from gbce.predictors._classifier import Classifier, classifier
 from gbce.predictors._estimators import as_predictor
 from gbce.predictors._identity import pick_rows, same_answers
+from gbce.predictors._inside import Inside, look_inside
 from gbce.predictors._learners import check_data, classifies, folds_of, rows_of
 from gbce.predictors._lockstep import Lockstep
 from gbce.predictors._panel import Panel
 from gbce.predictors._predictor import PredictionError, Predictor
 from gbce.predictors._reference import Reference
 from gbce.predictors._remote import Remote, Usage
+from gbce.predictors._score_parts import LinearScores, TreeScores
 
 __all__ = [
     "Classifier",
+    "Inside",
+    "LinearScores",
     "Lockstep",
     "Panel",
     "PredictionError",
     "Predictor",
     "Reference",
     "Remote",
+    "TreeScores",
     "Usage",
     "as_predictor",
     "check_data",
     "classifier",
     "classifies",
     "folds_of",
+    "look_inside",
     "pick_rows",
     "rows_of",
     "same_answers",

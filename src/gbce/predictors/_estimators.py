@@ -19,7 +19,7 @@ from gbce.predictors._scores import decides_by_score, shares_of_scores
 from gbce.predictors._torch import from_torch
 from gbce.space import Space
 
-__all__ = ["as_classifier", "as_predictor", "follow_predict"]
+__all__ = ["as_classifier", "as_predictor", "follow_predict", "input_maker"]
 
 # Of one batch, by hand: memory is bounded, and the cost of a call is small against that of its rows.
 _MAX_CELLS = 20_000_000  # numbers: 160 MB of floats
@@ -102,7 +102,7 @@ def follow_predict(predictor: Predictor, said: Outputs) -> Predictor:
 
 def _from_estimator(model: Any, space: Space, name: str) -> Predictor:
     _require_fitted(model, name)
-    as_input = _input_maker(model, space, name)
+    as_input = input_maker(model, space, name)
     if not _classifies(model):
         return Predictor(name, asking(model, "predict", as_input))
     if isinstance(model.classes_, list):
@@ -159,7 +159,7 @@ def _require_fitted(model: Any, name: str) -> None:
         raise NotFittedError(f"{name} is not fitted: call fit(X, y) before it can be explained") from None
 
 
-def _input_maker(model: Any, space: Space, name: str) -> Rows:
+def input_maker(model: Any, space: Space, name: str) -> Rows:
     """Rows as the estimator saw them in ``fit``: a frame in its own column order, or an array."""
     wanted = getattr(model, "feature_names_in_", None)
     if wanted is None:

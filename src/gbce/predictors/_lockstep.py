@@ -1,19 +1,25 @@
-"""Several explanations at once that share their model calls.
+"""Several tasks at once that share their model calls: rows of a table, two searches, or rules.
 
-Each explanation runs in a thread of its own until it asks a model. When all of them wait, their questions are put to
-the model in one call, and all go on. What a model says of a row does not depend on the other rows of the call, so the
-answers are those of explaining the rows one by one; a model with a cost per call is called far less often.
+Each task runs in a thread of its own until it asks a model; then the next one runs. When all of them wait, their
+questions are put to the model in one call, and all go on. What a model says of a row does not depend on the other rows
+of the call, so the answers are those of running the tasks one by one; a model with a cost per call is called far less
+often.
+
+Threads are only a way to stop in the middle of a task: no two run at a time, so that what tasks share is safe and every
+run goes the same way. Models are asked in the thread of the caller.
 """
 
+import contextvars
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
 
 from gbce.base import Array
-from gbce.predictors._predictor import Predictor
+from gbce.predictors._predictor import Meter, Predictor
 from gbce.space import unmasked
 
 __all__ = ["Lockstep"]
@@ -22,22 +28,36 @@ T = TypeVar("T")
 Ask = Callable[[Array], Any]
 
 
+@dataclass(eq=False)
+class _Turn:
+    """How far one task is: what it asks, where it waits for what it is told, and how it ended."""
+
+    question: tuple[Ask, Array] | None = None
+    told: SimpleQueue[Any] = field(default_factory=SimpleQueue)
+    ended: bool = False
+    result: Any = None
+    error: BaseException | None = None
+
+
 class Lockstep:
-    """Runs tasks in threads; questions to the same function are asked in one call, in the order of the tasks."""
+    """Runs tasks in turn; questions to the same function are asked in one call, in the order of the tasks."""
 
     def __init__(self, batch_rows: int) -> None:
         self.batch_rows = batch_rows
         self.n_calls = 0
         self.n_rows = 0
-        self._turn = threading.Condition()
-        self._running = 0
         self._stopped = False
-        self._questions: dict[int, tuple[Ask, Array]] = {}
-        self._answers: dict[int, Any] = {}
+        self._turns: list[_Turn] = []
+        self._paused: SimpleQueue[_Turn] = SimpleQueue()
+        self._meters: dict[Ask, Meter] = {}
 
     def share(self, predictor: Predictor, number: int) -> Predictor:
-        """Return the predictor with its questions put through the lockstep, as those of the task ``number``."""
+        """Return the predictor with its questions put through the lockstep, as those of the task ``number``.
+
+        It counts what its task asks; the predictor itself counts the calls that are made.
+        """
         ask, decide = predictor.ask, predictor.decide
+        self._meters |= dict.fromkeys([ask] if decide is None else [ask, decide], predictor.meter)
         return replace(
             predictor.with_fresh_meter(),
             ask=lambda rows: self.ask(number, ask, rows),
@@ -46,82 +66,95 @@ class Lockstep:
 
     def run(self, tasks: Sequence[Callable[[int], T]]) -> list[T]:
         """Call each task with its number, all in step, and return their results in order."""
-        results: list[Any] = [None] * len(tasks)
-        errors: list[BaseException | None] = [None] * len(tasks)
-
-        def work(number: int) -> None:
-            try:
-                results[number] = tasks[number](number)
-            except BaseException as error:
-                errors[number] = error
-            finally:
-                with self._turn:
-                    self._running -= 1
-                    self._answer_if_all_wait()
-
-        self._running = len(tasks)
-        threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(len(tasks))]
-        for thread in threads:
-            thread.start()
+        self._turns = [_Turn() for _ in tasks]
+        for number, task in enumerate(tasks):
+            context = contextvars.copy_context()  # what the caller has set, for numpy or by itself, holds in tasks too
+            arguments = (self._work, self._turns[number], task, number)
+            threading.Thread(target=context.run, args=arguments, daemon=True).start()
         try:
-            for thread in threads:
-                thread.join()
+            self._take_turns()
         except BaseException:  # Ctrl-C: nobody goes on asking a model behind the user's back
-            with self._turn:
-                self._stopped = True
-                self._turn.notify_all()
+            self._stopped = True
+            for turn in self._turns:
+                turn.told.put(None)
             raise
-        for error in errors:
-            if error is not None:
-                raise error
-        return results
+        for turn in self._turns:
+            if turn.error is not None:
+                raise turn.error
+        return [turn.result for turn in self._turns]
 
     def ask(self, number: int, function: Ask, x: Array) -> Any:
         """Put the question of task ``number`` and wait for the answer."""
-        with self._turn:
-            self._questions[number] = (function, x)
-            self._answer_if_all_wait()
-            while number not in self._answers:
-                if self._stopped:
-                    raise InterruptedError("stopped while waiting for an answer")
-                self._turn.wait()
-            answer = self._answers.pop(number)
+        turn = self._turns[number]
+        turn.question = (function, x)
+        self._paused.put(turn)
+        answer = self._wait(turn)
         if isinstance(answer, BaseException):
             raise answer
         return answer
 
-    def _answer_if_all_wait(self) -> None:
-        if self._stopped or not self._questions or len(self._questions) < self._running:
-            return
-        asked, self._questions = dict(sorted(self._questions.items())), {}
-        functions = list(dict.fromkeys(function for function, _ in asked.values()))
-        for function in functions:
-            self._answer(function, {n: x for n, (f, x) in asked.items() if f is function})
-        self._turn.notify_all()
-
-    def _answer(self, function: Ask, questions: dict[int, Array]) -> None:
-        together = np.concatenate(list(questions.values()))
+    def _work(self, turn: _Turn, task: Callable[[int], Any], number: int) -> None:
         try:
-            answer = self._in_batches(function, together)
+            self._wait(turn)
+            turn.result = task(number)
+        except BaseException as error:
+            turn.error = error
+        finally:
+            turn.ended = True
+            self._paused.put(turn)
+
+    def _wait(self, turn: _Turn) -> Any:
+        told = None if self._stopped else turn.told.get()
+        if self._stopped:
+            raise InterruptedError("stopped while waiting for an answer")
+        return told
+
+    def _take_turns(self) -> None:
+        """Let every task run until it asks or ends, answer all questions, and so on until all have ended."""
+        answers: dict[_Turn, Any] = dict.fromkeys(self._turns)
+        while answers:
+            for turn, answer in answers.items():
+                turn.told.put(answer)
+                self._paused.get()
+            answers = self._answer_all([turn for turn in answers if not turn.ended])
+
+    def _answer_all(self, waiting: Sequence[_Turn]) -> dict[_Turn, Any]:
+        """Return what each task is told, in their order."""
+        asked: dict[Ask, dict[_Turn, Array]] = {}
+        for turn in waiting:
+            assert turn.question is not None
+            function, x = turn.question
+            asked.setdefault(function, {})[turn] = x
+        answers: dict[_Turn, Any] = {}
+        for function, questions in asked.items():
+            answers |= self._answer(function, questions)
+        return {turn: answers[turn] for turn in waiting}
+
+    def _answer(self, function: Ask, questions: dict[_Turn, Array]) -> dict[_Turn, Any]:
+        answers: dict[_Turn, Any] = {}
+        try:
+            answer = self._in_batches(function, np.concatenate(list(questions.values())))
         except Exception:
-            # one row's trouble is not the others': ask again one by one, and let each hear its own
-            for number, x in questions.items():
+            # one task's trouble is not the others': ask again one by one, and let each hear its own
+            for turn, x in questions.items():
                 try:
-                    self._answers[number] = self._in_batches(function, x)
+                    answers[turn] = self._in_batches(function, x)
                 except Exception as error:
-                    self._answers[number] = error
-            return
+                    answers[turn] = error
+            return answers
         start = 0
-        for number, x in questions.items():
-            self._answers[number] = answer[start : start + len(x)]
+        for turn, x in questions.items():
+            answers[turn] = answer[start : start + len(x)]
             start += len(x)
+        return answers
 
     def _in_batches(self, function: Ask, x: Array) -> Array:
-        parts = []
+        parts: list[Array] = []
+        meter = self._meters.get(function, Meter())
         for start in range(0, len(x), self.batch_rows):
             rows = x[start : start + self.batch_rows]
-            self.n_calls += 1
-            self.n_rows += len(rows)
+            self.n_calls, meter.calls = self.n_calls + 1, meter.calls + 1
+            self.n_rows, meter.rows = self.n_rows + len(rows), meter.rows + len(rows)
             answer = np.asarray(unmasked(function(rows)))
             if len(answer) != len(rows):
                 raise ValueError(f"{len(answer)} answers for {len(rows)} rows")

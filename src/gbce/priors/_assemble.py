@@ -177,11 +177,9 @@ def _conditions(space: Space, x0: Array, free: Array) -> tuple[Array, Array, set
     asked = [half for constraint in space.constraints for half in constraint.halfspaces()]
     for one in space.computed:
         feature = space.features[position[one.name]]
-        now = x0[position[one.name]]
-        low = now if feature.direction == "increase" else feature.low
-        high = now if feature.direction == "decrease" else feature.high
-        asked += [({one.name: -1.0}, -low)] if low is not None else []
-        asked += [({one.name: 1.0}, high)] if high is not None else []
+        low, high = feature.range_from(x0[position[one.name]])
+        asked += [({one.name: -1.0}, -low)] if np.isfinite(low) else []
+        asked += [({one.name: 1.0}, high)] if np.isfinite(high) else []
     lines, rooms = [], []
     for weights, bound in asked:
         line = np.zeros(d)

@@ -68,12 +68,13 @@ class Chained:
 
     def _go_through(self, z: Array, given: Array | None) -> tuple[Array, Array, Array]:
         """Go through the features; values are drawn, or those nearest to ``given`` are taken and their noise found."""
-        (n, k), lower = z.shape, self._lower
+        (n, k), lower, alone = z.shape, self._lower, self.factor.ndim == 1
         x, e, noise = np.empty((n, k)), np.empty((n, k)), np.array(z)
-        log_q, used = np.zeros(n), np.zeros((n, len(self.room)))
+        log_q, used = np.zeros(n), np.zeros((len(self.room), n))
         least = np.minimum(_times(self.sides, self.low), _times(self.sides, self.high))
         for j in range(k):
-            shift, scale = self.origin[j] + e[:, :j] @ lower[j, :j], lower[j, j]
+            shift = self.origin[j] if alone else self.origin[j] + e[:, :j] @ lower[j, :j]
+            scale = lower[j, j]
             low, high = self._limits(j, used, least[:, j + 1 :].sum(axis=1))
             empty = ~(low <= high)
             low, high = np.where(empty, self.origin[j], low), np.where(empty, self.origin[j], high)
@@ -87,7 +88,8 @@ class Chained:
                 value = self.origin[j] + np.round(value - self.origin[j]) if self.whole[j] else value
                 value = np.clip(value, low, high)
             x[:, j], e[:, j] = value, (value - shift) / scale
-            used += self.sides[:, j] * value[:, None]
+            for i in np.flatnonzero(self.sides[:, j]):
+                used[i] += self.sides[i, j] * value
             drawn = (
                 log_mass(self.law, e[:, j] - half / scale, e[:, j] + half / scale)
                 if self.whole[j]
@@ -98,10 +100,10 @@ class Chained:
 
     def _limits(self, j: int, used: Array, later: Array) -> tuple[Array, Array]:
         """Limits ``(n,)`` of one feature, given what is used of the conditions' room and what later ones can give."""
-        n = len(used)
+        n = used.shape[1]
         low, high = np.full(n, self.low[j]), np.full(n, self.high[j])
         for i in np.flatnonzero(self.sides[:, j]):
-            bound = (self.room[i] - used[:, i] - later[i]) / self.sides[i, j]
+            bound = (self.room[i] - used[i] - later[i]) / self.sides[i, j]
             margin = _INSIDE * np.maximum(1.0, np.abs(np.where(np.isfinite(bound), bound, 0.0)))
             if self.sides[i, j] > 0:
                 high = np.minimum(high, bound - margin)

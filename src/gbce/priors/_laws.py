@@ -92,9 +92,14 @@ def truncate(law: Law, z: Array, low: Array, high: Array) -> Array:
 
     Works from whichever tail is nearer, so that nothing is lost where the other CDF is close to one.
     """
-    from_below = law.cdf(low) + ndtr(z) * (law.cdf(high) - law.cdf(low))
-    from_above = law.cdf(-high) + ndtr(-z) * (law.cdf(-low) - law.cdf(-high))
-    value = np.where(from_below <= 0.5, law.quantile(from_below), -law.quantile(from_above))
+    at_low, at_high = law.cdf(low), law.cdf(high)
+    from_below = at_low + ndtr(z) * (at_high - at_low)
+    lower = from_below <= 0.5
+    value = np.empty(from_below.shape)
+    value[lower] = law.quantile(from_below[lower])
+    z, least, most = (np.broadcast_to(one, lower.shape)[~lower] for one in (z, low, high))
+    at_low, at_high = law.cdf(-most), law.cdf(-least)
+    value[~lower] = -law.quantile(at_low + ndtr(-z) * (at_high - at_low))
     return np.clip(value, low, high)
 
 
@@ -108,6 +113,9 @@ def untruncate(law: Law, value: Array, low: Array, high: Array) -> Array:
 
 def log_mass(law: Law, low: Array, high: Array) -> Array:
     """Log probability of ``[low, high]``, from the tail in which it can be computed accurately."""
-    mass = np.where(low > 0, law.cdf(-low) - law.cdf(-high), law.cdf(high) - law.cdf(low))
+    low, high = np.broadcast_arrays(low, high)
+    upper = low > 0
+    one, other = np.where(upper, -high, low), np.where(upper, -low, high)  # mirrored, where that is the nearer tail
+    mass = law.cdf(other) - law.cdf(one)
     with np.errstate(divide="ignore", invalid="ignore"):  # a mass that rounding makes negative has no logarithm: NaN
         return np.log(mass)

@@ -1,10 +1,12 @@
 """The sparse prior: most features stay exactly as they are (spike and slab)."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from gbce._validation import is_number
 from gbce.base import Array, Prior
 from gbce.priors._atoms import Blank, Spiked
 from gbce.priors._gaussian import Gaussian
@@ -14,10 +16,14 @@ from gbce.space import Space
 
 __all__ = ["Sparse"]
 
+_MOST_LIKELY = 0.5  # chance of a change where there are few features: it is as likely as none, and answers stay short
+
 
 @dataclass(frozen=True)
 class Sparse:
     """Each feature changes with probability ``change``, by the law of ``base``; otherwise it stays exactly.
+
+    On a frame ``Sparse(moves=3)`` is what an explainer takes when no prior is given.
 
     Densities of points with different numbers of changed features cannot be compared; so under this prior
     :class:`gbce.MAP` gives the best point for each number of changes.
@@ -28,6 +34,9 @@ class Sparse:
         Law of the changes; a Gaussian without ``cov``, or a Laplace. ``Gaussian()`` when left out.
     change : float
         Probability that a feature changes.
+    moves : float, optional
+        How many features change on average, instead of ``change``: of ``m`` that can, each does with probability
+        ``moves / m``, but never more than one half, so that a feature is never more likely to change than to stay.
 
     Examples
     --------
@@ -39,10 +48,13 @@ class Sparse:
 
     base: Prior | None = None
     change: float = 0.3  # chosen by hand
+    moves: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.change, (int, float)) or not 0 < self.change < 1:
             raise ValueError(f"Sparse: change must lie between 0 and 1, not {self.change!r}")
+        if self.moves is not None and not (is_number(self.moves) and math.isfinite(self.moves) and self.moves > 0):
+            raise ValueError(f"Sparse: moves must be a number of features above 0, or None, not {self.moves!r}")
         if self.base is not None and not hasattr(self.base, "at"):
             raise TypeError(f"Sparse: base must be a prior such as gbce.Gaussian(), not {self.base!r}")
 
@@ -55,7 +67,8 @@ class Sparse:
             raise ValueError(
                 "Sparse: base must move each feature by itself: a gbce.Gaussian without cov, or a gbce.Laplace"
             )
-        parts = tuple(_add_spike(part, x0[part.where], self.change) for part in located.parts)
+        change = self.change if self.moves is None else min(self.moves / len(located.free), _MOST_LIKELY)
+        parts = tuple(_add_spike(part, x0[part.where], change) for part in located.parts)
         return LocatedPrior(space, x0, parts, spikes=True)
 
     def learned(self, space: Space, data: Array) -> "Sparse":

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 
 from gbce._validation import printable, short
-from gbce.decisions import stack_points
-from gbce.explanation import Explanation
+from gbce.decisions import answers_among, stack_points
+from gbce.explanation import Explanation, say_value
 from gbce.metrics import FIGURE_TITLES, POINT_FIGURES, PRINTED_Z_95, ROUNDS_TO_ZERO, disagreement_sentence, most_moved
 from gbce.space import value_text
 
-__all__ = ["Section", "headline", "sections"]
+__all__ = ["Opening", "Section", "headline", "opening", "sections"]
 
 # What a summary has room for, chosen by hand; the tables of the explanation have it all.
 _MAX_FEATURES = 12
@@ -30,12 +30,12 @@ class Section(NamedTuple):
 
 
 def headline(explanation: Explanation) -> list[tuple[str, str]]:
-    """Return the facts that come first, verdict before all, and the notes."""
+    """Return the facts that follow the answer, how far to trust the sampling before all, and the notes."""
     outputs = zip(explanation.row.outputs[0], explanation.models, strict=True)
     scale = explanation.target.loss_unit
     unit = "" if scale is None else f"; an error of {short(scale)} costs one unit of loss"
     facts = [
-        ("verdict", explanation.diagnostics["verdict"]),
+        ("sampling", explanation.diagnostics["sampling_note"]),
         ("target", explanation.target.describe() + unit),
         ("status", str(explanation.status)),
         ("row", "output " + ", ".join(f"{format_number(value)} ({model})" for value, model in outputs)),
@@ -50,6 +50,39 @@ def headline(explanation: Explanation) -> list[tuple[str, str]]:
     facts.append(("cost", f"{cost}; eta {explanation.eta:g}, seed {explanation.seed}"))
     facts += [("note", note) for note in explanation.notes]
     return [(name, printable(fact)) for name, fact in facts]
+
+
+class Opening(NamedTuple):
+    """What comes first: the answer as a sentence, a table of what it changes, and facts about it."""
+
+    sentence: str
+    table: pd.DataFrame
+    facts: list[tuple[str, str]]
+
+
+def opening(explanation: Explanation) -> Opening | None:
+    """Return the answer, if there is one."""
+    answer = explanation.answer
+    if answer is None:
+        return None
+    space, x0, x = explanation.space, explanation.x0, answer.decision.x
+    where = [space.names.index(name) for name in answer.changes.index]
+    table = pd.DataFrame(
+        {"now": [say_value(space, j, x0[j]) for j in where], "then": [say_value(space, j, x[j]) for j in where]},
+        index=pd.Index([space.names[j] for j in where], name="changes", dtype=object),
+    )
+    facts = [("why this", answer.because), ("cost", f"{format_number(answer.cost)} units of scale in all")]
+    facts += [
+        (name, f"{share.share:.3f} ({share.low:.3f} to {share.high:.3f}, {share.n:,} {what})")
+        for name, share, what in (
+            ("holds", answer.reliability, "trials under execution noise"),
+            ("refits", answer.survival, "refitted models"),
+        )
+        if share is not None
+    ]
+    return Opening(
+        printable(answer.sentence), _make_printable(table), [(name, printable(fact)) for name, fact in facts]
+    )
 
 
 def sections(explanation: Explanation) -> list[Section]:
@@ -85,7 +118,7 @@ def _decision_section(explanation: Explanation) -> Section:
         },
         index=table.index,
     )
-    values = stack_points(explanation.decisions, len(explanation.space))
+    values = stack_points(answers_among(explanation.decisions), len(explanation.space))
     moved, space = explanation.changes(), explanation.space
     names = _choose_columns(explanation, moved)
     for name in names:

@@ -3,7 +3,7 @@
 from html import escape
 
 from gbce.explanation import Explanation
-from gbce.report._content import headline, sections
+from gbce.report._content import headline, opening, sections
 
 __all__ = ["as_html"]
 
@@ -16,15 +16,32 @@ _STYLE = """
 .gbce th, .gbce td { padding: .2em .7em; text-align: right; border-bottom: 1px solid #8884; white-space: nowrap; }
 .gbce th:first-child { text-align: left; }
 .gbce p { margin: .3em 0; opacity: .65; }
+.gbce p.answer { font-size: 1.2em; opacity: 1; max-width: 50em; }
+.gbce .missed { color: #c0392b; }
 """
 
 
 def as_html(explanation: Explanation) -> str:
     """Return the summary as one HTML fragment with its own style."""
-    parts = [f"<dt>{escape(name)}</dt><dd>{escape(fact)}</dd>" for name, fact in headline(explanation)]
-    html = [f"<style>{_STYLE}</style><div class='gbce'><dl>{''.join(parts)}</dl>"]
+    facts = _list_facts(headline(explanation))
+    html = [f"<style>{_STYLE}</style><div class='gbce'>{_open(explanation)}<dl>{''.join(facts)}</dl>"]
     for section in sections(explanation):
         if len(section.table):
             table = section.table.rename_axis(None).to_html(border=0, escape=True)
             html.append(f"<h4>{escape(section.title)}</h4>{table}<p>{escape(section.legend)}</p>")
     return "".join(html) + "</div>"
+
+
+def _open(explanation: Explanation) -> str:
+    """Return the answer: its sentence, what changes, and why."""
+    first, answer = opening(explanation), explanation.answer
+    if first is None or answer is None:
+        return ""
+    missed = "" if answer.reached else " missed"
+    table = first.table.rename_axis(None).to_html(border=0, escape=True) if len(first.table) else ""
+    facts = "".join(_list_facts(first.facts))
+    return f"<p class='answer{missed}'>{escape(first.sentence)}</p>{table}<dl>{facts}</dl><h4>How it was found</h4>"
+
+
+def _list_facts(facts: list[tuple[str, str]]) -> list[str]:
+    return [f"<dt>{escape(name)}</dt><dd>{escape(fact)}</dd>" for name, fact in facts]

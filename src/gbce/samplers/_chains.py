@@ -110,6 +110,11 @@ class Chains:
         return self.start != "prior" and bool(getattr(self._starter, "searches", False))
 
     @property
+    def usual_rows(self) -> int:
+        """Rows that a usual explanation with these options shows to each model; none are counted for slices."""
+        return self.n_chains * self.n_steps + int(getattr(self._starter, "usual_rows", 0))
+
+    @property
     def kept(self) -> int:
         """Steps of each chain after warm-up."""
         return self.n_steps - (self.n_steps // 2 if self.warmup is None else int(self.warmup))

@@ -15,7 +15,7 @@ from gbce.posterior import EtaGoal, GibbsPosterior
 from gbce.samplers._moves import Kernel, Learned, NormalLaw, StepSizes, memory
 from gbce.samplers._tempering import Bridge, Population, next_level
 
-__all__ = ["ENOUGH", "Climb", "climb"]
+__all__ = ["ENOUGH", "STALLED", "Climb", "Unreached", "climb"]
 
 ENOUGH = 0.5  # of the points that are moved: the effective sample size that every rung keeps (a convention)
 _FORGOTTEN = 0.25  # correlation with its start at which a population has moved on; chosen by hand
@@ -27,6 +27,11 @@ _LEAST_WORTH = 10.0  # independent points that a fitted law is said to rest on, 
 # A goal is given up after so many rungs that came no closer by this share of what was missing at first, and on which
 # the loss did not fall to this share of what it was. Chosen by hand.
 _PATIENCE, _CLOSER, _LOWER = 6, 0.01, 0.9
+# A climb towards a target that no point reaches ends when the mean loss is so little above the lowest one seen, and
+# that one fell so little on the last rungs: as relative shares. Chosen by hand: a larger eta can gain no more, and
+# the rungs up to it take hundreds of thousands of rows on a forest.
+_NEAR_LOWEST, _FELL = 0.05, 0.01
+STALLED = "no point reached the target and the loss no longer fell"
 
 
 @dataclass
@@ -40,6 +45,7 @@ class Climb:
     acceptance: list[float] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)
     rounds: int = 1
+    ended: str | None = None
 
     def join(self, other: "Climb") -> "Climb":
         """Return this climb with the islands of another one up the same levels beside its own."""
@@ -66,10 +72,12 @@ def climb(
     n: int,
     max_sweeps: int,
     levels: Sequence[float] = (),
+    unreached: "Unreached | None" = None,
 ) -> Climb:
     """Go up to eta, to where the goal is met or cannot be, or as far as the budget goes, with ``n`` points.
 
-    With ``levels`` the rungs are those of an earlier climb.
+    With ``levels`` the rungs are those of an earlier climb. With ``unreached`` it also ends where going on promises
+    nothing, as long as no point reaches the target.
     """
     end = np.inf if posterior.goal is not None else posterior.mixture.eta
     end = levels[-1] if levels else end
@@ -96,6 +104,9 @@ def climb(
             done.complete = level == end and moves.sweeps > 0
             break
         history.add(now, bridge)
+        if unreached is not None and level < end and unreached.stalls(now, bridge):
+            done.complete, done.ended = False, STALLED
+            break
     if len(done.rungs) > 1:
         done.rungs[-1] = now.thin(_LAST_RUNG * n)
     return done
@@ -191,6 +202,38 @@ def _move(rng: np.random.Generator, kernel: Kernel, start: Population, steps: St
         return _Moves(start, steps, 0, float("nan"), known, broke)
     everywhere = Population(Points.join(passed), np.tile(start.island, len(passed)), start.level, start.log_z)
     return _Moves(everywhere, steps, len(accepted), float(np.mean(accepted)), known, broke)
+
+
+@dataclass
+class Unreached:
+    """What is known of a target that no point has reached so far.
+
+    Parameters
+    ----------
+    lowest : float
+        The lowest loss that was seen, of all models together.
+    patience : int
+        Rungs on which it must not have fallen before a climb is given up: one after independent searches, which have
+        looked for something lower before, else two.
+    """
+
+    lowest: float
+    patience: int
+    rungs: int = 0
+
+    def stalls(self, now: Population, bridge: Bridge) -> bool:
+        """Learn from a rung; whether to give up: nothing reaches, and the loss has nowhere left to fall."""
+        if now.level <= 0 or now.points.reached.any():
+            self.rungs = 0
+            return False
+        loss = bridge.mixture.effective_loss(now.points.loss)
+        weights = now.weights(bridge)
+        mean, least = float(weights[weights > 0] @ loss[weights > 0]), float(loss.min())
+        fell = least < (1 - _FELL) * self.lowest
+        self.lowest = min(self.lowest, least)
+        near = mean <= (1 + _NEAR_LOWEST) * self.lowest
+        self.rungs = 0 if fell or not near else self.rungs + 1
+        return self.rungs >= self.patience
 
 
 @dataclass

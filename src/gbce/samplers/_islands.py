@@ -10,7 +10,7 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points
 from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
-from gbce.samplers._climb import Climb, climb
+from gbce.samplers._climb import Climb, Unreached, climb
 from gbce.samplers._coverage import Coverage
 from gbce.samplers._guide import fit_guide
 from gbce.samplers._importance import candidates
@@ -54,11 +54,19 @@ class Islands:
     max_sweeps: int
     max_rounds: int
 
-    def temper(self, posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, first: Points) -> Run:
-        """Go up the bridge with all islands, and again while they disagree."""
+    def temper(
+        self,
+        posterior: GibbsPosterior,
+        rng: np.random.Generator,
+        bridge: Bridge,
+        first: Points,
+        unreached: Unreached | None = None,
+    ) -> Run:
+        """Go up the bridge with all islands, and again while they disagree; see :func:`climb`."""
         n_moved = self._affordable_points(posterior)
         n_islands = max(LEAST_ISLANDS, min(self.n_islands, n_moved // _LEAST_ISLAND, len(first) // 2))
-        climbed = climb(posterior, rng, bridge, _share_out(first, n_islands), n_moved, self.max_sweeps)
+        start = _share_out(first, n_islands)
+        climbed = climb(posterior, rng, bridge, start, n_moved, self.max_sweeps, unreached=unreached)
         run = self._weigh(posterior, bridge, climbed)
         levels = [rung.level for rung in climbed.rungs[1:]]
         while climbed.complete and climbed.rounds < self.max_rounds and not self.agree(run.draws):
@@ -170,4 +178,5 @@ def _report(climbed: Climb) -> SMCInfo:
         sweeps=tuple(climbed.sweeps),
         acceptance=tuple(climbed.acceptance),
         memory=tuple(climbed.memory),
+        ended=climbed.ended,
     )

@@ -22,7 +22,16 @@ from gbce.samplers._lessons import Lessons
 from gbce.samplers._site_laws import guide_around
 from gbce.search import Sites
 
-__all__ = ["KEPT", "MOST_FOR_EFFECTIVE", "Agreement", "Look", "agreement", "join_looks", "take_look"]
+__all__ = [
+    "KEPT",
+    "MOST_FOR_EFFECTIVE",
+    "Agreement",
+    "Look",
+    "agreement",
+    "join_looks",
+    "rows_for_look",
+    "take_look",
+]
 
 # Chosen by hand; they decide what a look costs. What is wrong with its laws shows in its weights.
 _PILOT, _PILOT_PER_COORDINATE = 500, 25  # draws of a round of learning: the sum of both
@@ -61,6 +70,11 @@ class Look:
     n: int
     sites: Sites
     efficiency: float
+
+
+def rows_for_look(n_effective: float) -> int:
+    """Return how many rows a budget must still allow for a look to get all that it may ask."""
+    return _MOST_ROUNDS * _LARGEST_PILOT + 2 * round(MOST_FOR_EFFECTIVE * n_effective)
 
 
 def take_look(

@@ -1,22 +1,33 @@
 """Search first, then sample: how a run of SMC goes, from candidates over searches and looks to tempering."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gbce._numerics import MAX_PARETO_K, TINY, normalise, pareto_k
+from gbce._numerics import MAX_PARETO_K, TINY, fork, normalise, pareto_k
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points, log_target
-from gbce.posterior import GibbsPosterior, Mixture
+from gbce.posterior import GibbsPosterior, Mixture, run_together
 from gbce.priors import LocatedPrior
+from gbce.samplers._climb import Unreached
 from gbce.samplers._coverage import Coverage, mass_around, shows_missed_mass
 from gbce.samplers._guide import Guide, join_guides
 from gbce.samplers._importance import candidates
 from gbce.samplers._info import SMCInfo
 from gbce.samplers._islands import Islands, Run, try_to_start
-from gbce.samplers._look import KEPT, MOST_FOR_EFFECTIVE, Agreement, Look, agreement, join_looks, take_look
+from gbce.samplers._look import (
+    KEPT,
+    MOST_FOR_EFFECTIVE,
+    Agreement,
+    Look,
+    agreement,
+    join_looks,
+    rows_for_look,
+    take_look,
+)
 from gbce.samplers._site_laws import guide_around
 from gbce.samplers._starts import Starts
 from gbce.samplers._tempering import Bridge
@@ -83,13 +94,15 @@ class SearchFirst:
         if not searches:
             return self._temper() if plain is None else plain
         try:
+            posterior.budget.begin("searching")
             self.starts = Starts(posterior, self.rng, self.first)
-            self.found += [self.starts.search(), self.starts.search()]
+            self.found += self.starts.search_twice()
             cover = _cover_of_prior(posterior, self.first)
             if plain is not None and len(self._missed_by(cover)) == 0:
                 return self._add_seen(
                     replace(plain, info=SMCInfo(complete=self.complete, sites=len(self._sites))), cover
                 )
+            posterior.budget.begin("sampling")
             drawn = self._look_until_agreed()
         except BudgetSpentError:
             if plain is not None:  # what candidates say stands
@@ -117,13 +130,18 @@ class SearchFirst:
     def _look_until_agreed(self) -> Draws | None:
         """Take looks until the last one agrees with those before it; nothing where laws do not fit, or not in time."""
         agreed, agreements, disagreements, spent = None, 0, 0, False
+        first_two = self._look_twice()
         for number in range(self.max_looks):
             try:
-                look = self._look(number)
-            except BudgetSpentError:  # the looks that there are stand, if there is one
+                look = first_two[number] if number < len(first_two) else self._look_again(number)
+            except BudgetSpentError as error:
+                look = error
+            if isinstance(look, BudgetSpentError):  # the looks that there are stand, if there is one
                 spent = True
                 break
-            if look is None:
+            if look is not None:
+                self.guides.append(look.guide)
+            if look is None or look.n == 0:  # no laws fit
                 disagreements += 1
                 if disagreements > 1 and len(self.looks) < 2:
                     return None
@@ -149,22 +167,33 @@ class SearchFirst:
         draws = Draws.weigh(cover.pool, mixture, prior, log_base_weights=base, info=info)
         return self._add_seen(replace(draws, prior_change=_prior_change(prior, self.rng)), cover)
 
-    def _look(self, number: int) -> Look | None:
-        """Search, unless that was done before, learn laws around the sites, and draw; nothing where laws do not fit."""
+    def _look_twice(self) -> list[Look | BudgetSpentError | None]:
+        """Look around the sites of the first two searches, in shared model calls."""
+        return run_together(self.posterior, [self._look(0), self._look(1)], rows_for_look(0.5 * self.n_effective))
+
+    def _look_again(self, number: int) -> Look | BudgetSpentError | None:
+        """Search once more, and look around what was found."""
         assert self.starts is not None
-        if number >= len(self.found):
-            extra = self._missed_by(join_looks(self.looks)) if self.looks else self._sites
-            self.found.append(self.starts.search(extra))
-        sites, plain, half = self.found[number], self.starts.plain[number], 0.5 * self.n_effective
-        if len(sites.height) == 0:  # no finite loss was met
-            return None
-        wanted = 2 * round(MOST_FOR_EFFECTIVE * half)
-        most = self.posterior.affords(wanted) // 2  # as much is left for the look that is to confirm this one
-        look = take_look(self.posterior, self.rng, sites, plain, half, most) if most else None
-        if look is None:
-            return None
-        self.guides.append(look.guide)
-        return look if look.n else None
+        extra = self._missed_by(join_looks(self.looks)) if self.looks else self._sites
+        self.found.append(self.starts.search(extra))
+        return self._look(number)(self.posterior)
+
+    def _look(self, number: int) -> Callable[[GibbsPosterior], Look | BudgetSpentError | None]:
+        """Return what learns laws around sites, and draws; it returns nothing where no site was found."""
+        assert self.starts is not None
+        rng, sites, plain, half = fork(self.rng), self.found[number], self.starts.plain[number], 0.5 * self.n_effective
+
+        def look(posterior: GibbsPosterior) -> Look | BudgetSpentError | None:
+            wanted = 2 * round(MOST_FOR_EFFECTIVE * half)
+            most = posterior.affords(wanted) // 2  # as much is left for the look that is to confirm this one
+            if len(sites.height) == 0 or most == 0:  # no finite loss was met
+                return None
+            try:
+                return take_look(posterior, rng, sites, plain, half, most)
+            except BudgetSpentError as error:
+                return error
+
+        return look
 
     def _carries(self, plain: Draws) -> bool:
         """Whether candidates carry the posterior, as far as their weights tell.
@@ -225,8 +254,17 @@ class SearchFirst:
             bridge, first = self._start_from(join_guides(self.guides, self._share), self.posterior.mixture.eta)
         if first is None:
             bridge, first = Bridge(self.posterior.mixture), self._climbers()
-        run = self.islands.temper(self.posterior, self.rng, bridge, first)
+        run = self.islands.temper(self.posterior, self.rng, bridge, first, self._unreached(first))
         return self._judge(self.islands.follow_guides(self.posterior, self.rng, [run], len(first)))
+
+    def _unreached(self, first: Points) -> Unreached | None:
+        """Return what is known of a target that none of the points so far reaches; nothing if one does."""
+        seen = [self.first, first, *(look.points for look in self.looks)]
+        seen = seen if self.starts is None else [*seen, self._known]
+        if any(points.reached.any() for points in seen):
+            return None
+        lowest = min(float(self.posterior.mixture.effective_loss(points.loss).min()) for points in seen)
+        return Unreached(lowest, patience=1 if self.found else 2)
 
     def _run_from_missed(self, run: Run) -> list[Run]:
         """Search where the goal was met, or given up, and run again from there if the draws have missed something.
@@ -238,7 +276,7 @@ class SearchFirst:
             return []
         at = replace(self.posterior, mixture=replace(self.posterior.mixture, eta=rungs[-1]), goal=None)
         self.starts = Starts(at, self.rng, self.first)
-        self.found += [self.starts.search(), self.starts.search()]
+        self.found += self.starts.search_twice()
         # laws as wide as they have to be where a mode matters first, which may be far below the last rung
         guides = [
             guide_around(sites._replace(slope=share * sites.slope, bend=share * sites.bend), at_share)
@@ -275,7 +313,7 @@ class SearchFirst:
     def _climbers(self) -> Points:
         """Return the candidates, with more beside them for a run that has to climb, if there is no budget to keep."""
         more = _CLIMBERS - len(self.first)
-        if more <= 0 or self.max_looks == 0 or self.posterior.budget.limited:
+        if more <= 0 or self.max_looks == 0 or self.posterior.budget.limited or self.posterior.affords(more) < more:
             return self.first
         return Points.join([self.first, candidates(self.posterior, self.rng, more)])
 

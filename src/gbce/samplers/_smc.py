@@ -20,6 +20,9 @@ _QUICK = 0.05  # precision of a first look
 _PICKING = 1.5  # times the effective draws that the precision asks of the pool, because picking draws adds error
 _CANDIDATES_SHARE = 0.5  # of a budget; the other half is for searching and for moving points
 _DIFFERENT = 0.55  # of n_draws: with fewer different candidates among the draws, they are picked evenly; by hand
+# Rows of a usual explanation with the options below: 22,000 to 44,000 on eighteen questions (docs/benchmarks.md).
+# Larger options ask for more, in proportion.
+_USUAL_ROWS = 40_000
 _LARGEST_WEIGHT = 1 - 1e-9  # so that the logarithm of what is left is finite
 
 
@@ -89,6 +92,14 @@ class SMC:
     def searches(self) -> bool:
         """Whether it begins at rows of the data, so that models have to be asked about some of them."""
         return self.max_looks > 0 and self.landmarks
+
+    @property
+    def usual_rows(self) -> int:
+        """Rows that a usual explanation with these options shows to each model."""
+        usual, more = SMC(), _USUAL_ROWS * max(1.0, self.n_effective / SMC().n_effective)
+        for name in ("n_candidates", "n_draws", "n_islands", "max_sweeps", "max_rounds", "max_looks"):
+            more *= max(1.0, getattr(self, name) / getattr(usual, name))
+        return round(more)
 
     @property
     def n_effective(self) -> float:

@@ -1,14 +1,16 @@
 """Where searches begin: known rows that reach the target, and good candidates; no two searches begin alike."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from gbce._numerics import fork
 from gbce.base import Array
 from gbce.draws import Points
-from gbce.posterior import GibbsPosterior
+from gbce.posterior import GibbsPosterior, run_together
 from gbce.samplers._importance import candidates
-from gbce.search import Memory, Sites, find_sites, height_of, walk_out
+from gbce.search import Memory, Sites, find_sites, height_of, rows_for_search, walk_out
 
 __all__ = ["Starts"]
 
@@ -46,7 +48,7 @@ class Starts:
     known: Points | None = field(init=False, default=None)
     plain: list[Points] = field(init=False, default_factory=list)
     _row: Points = field(init=False)
-    _end_of_walk: Points = field(init=False)
+    _end_of_walk: Points | None = field(init=False, default=None)
     _groups: list[Array] = field(init=False)
     _queue: Array = field(init=False)
     _each: int = field(init=False)
@@ -54,32 +56,54 @@ class Starts:
     def __post_init__(self) -> None:
         self.memory = Memory(self.posterior)
         self.memory.add(self.first)
-        self._row = self._evaluate(np.zeros((1, self.posterior.prior.dimension)))
-        self._end_of_walk = walk_out(self.posterior, self._row, self.memory)
         self._groups = self._group_known()
         self._queue = self._line_up()
         self._each = min(_KNOWN, -(-len(self._queue) // 2))
 
+    def search_twice(self) -> list[Sites]:
+        """Walk out from the row, and make the first two searches: independent of each other, in shared model calls."""
+        posterior, rows = self.posterior, rows_for_search(self.posterior.prior.dimension)
+
+        def walk(shared: GibbsPosterior) -> Points:
+            return walk_out(shared, self._row, self.memory)
+
+        begins = [self._begin(), self._begin()]
+        self._end_of_walk, *starts = run_together(posterior, [walk, *begins], rows)
+        searches = [self._search_from(some) for some in starts]
+        return run_together(posterior, searches, rows)
+
     def search(self, extra: Points | None = None) -> Sites:
         """Search from starts that no earlier search had, and from ``extra`` points if there are any."""
-        plain = self._next_candidates()
+        if self._end_of_walk is None:
+            self._end_of_walk = walk_out(self.posterior, self._row, self.memory)
+        starts = self._begin()(self.posterior)
+        return self._search_from(starts if extra is None else Points.join([starts, extra]))(self.posterior)
+
+    def _begin(self) -> Callable[[GibbsPosterior], Points]:
+        """Return what finds starts that no earlier search had: one model call."""
+        rng, plain = fork(self.rng), self._next_candidates()
         self.plain.append(plain)
-        hybrids = self._evaluate(self._hybrids())
-        anywhere = self._evaluate(_WIDTH * self.rng.standard_normal((_ANYWHERE, plain.z.shape[1])))
-        best = self._pick(hybrids, _LOWEST_HYBRIDS, _GOOD_HYBRIDS)
-        parts = [self._pick(plain, _LOWEST, _GOOD), anywhere, best]
         known, self._queue = self._queue[: self._each], self._queue[self._each :]
-        if len(known):
-            parts.append(self._evaluate(known))
-        parts.append(self._end_of_walk)
-        if extra is not None and len(extra):
-            parts.append(extra)
-        donors = np.concatenate(self._groups) if self._groups else None
-        return find_sites(self.posterior, self.rng, Points.join(parts), self.memory, donors)
+
+        def begin(posterior: GibbsPosterior) -> Points:
+            anywhere = _WIDTH * rng.standard_normal((_ANYWHERE, plain.z.shape[1]))
+            asked = self._evaluate(posterior, np.vstack([self._hybrids(rng), anywhere, known]))
+            hybrids, others = asked.take(np.arange(_HYBRIDS)), asked.take(np.arange(_HYBRIDS, len(asked)))
+            best = self._pick(rng, hybrids, _LOWEST_HYBRIDS, _GOOD_HYBRIDS)
+            return Points.join([self._pick(rng, plain, _LOWEST, _GOOD), best, others])
+
+        return begin
+
+    def _search_from(self, starts: Points) -> Callable[[GibbsPosterior], Sites]:
+        """Return a search from these starts and from where the walk ended."""
+        assert self._end_of_walk is not None
+        rng, donors = fork(self.rng), np.concatenate(self._groups) if self._groups else None
+        starts = Points.join([starts, self._end_of_walk])
+        return lambda posterior: find_sites(posterior, rng, starts, self.memory, donors)
 
     def _group_known(self) -> list[Array]:
         """Latent points ``(n, m)`` of known rows that are better than the row, grouped by their loss, nearest first."""
-        z, potential = self._known_rows()
+        z, potential = self._ask_row_and_known()
         better = potential < self.posterior.mixture.potential(self._row.loss)[0]
         order = np.argsort(potential, kind="stable")
         order = order[better[order]] if better.any() else order
@@ -99,9 +123,9 @@ class Starts:
                         turns.append(group[i : i + 1])
         return np.concatenate(turns)
 
-    def _hybrids(self) -> Array:
+    def _hybrids(self, rng: np.random.Generator) -> Array:
         """Latent points ``(n, m)`` that leave the row in a few coordinates only: as a known row does, or at random."""
-        rng, m = self.rng, self.posterior.prior.dimension
+        m = self.posterior.prior.dimension
         z = _WIDTH * rng.standard_normal((_HYBRIDS, m))
         if self._groups:
             which = rng.integers(len(self._groups), size=_HYBRIDS)
@@ -113,8 +137,8 @@ class Starts:
         chosen = rng.random((_HYBRIDS, m)).argsort(axis=1).argsort(axis=1) < size
         return np.where(chosen, z, 0.0)
 
-    def _known_rows(self) -> tuple[Array, Array]:
-        """Latent points ``(n, m)`` of known rows, and potentials ``(n,)``; models are asked where they were not before.
+    def _ask_row_and_known(self) -> tuple[Array, Array]:
+        """Ask about the row and some known rows: latent points ``(n, m)`` of known rows, and potentials ``(n,)``.
 
         A row that is possible as it is has the loss that it had before. Of those that the row's fixed values change,
         the nearest are asked about; the others are known roughly, which is enough to choose where to begin.
@@ -122,11 +146,13 @@ class Starts:
         posterior = self.posterior
         rows, loss = posterior.landmarks, posterior.landmark_loss
         if rows is None or len(rows) == 0:
-            return np.zeros((0, posterior.prior.dimension)), np.zeros(0)
+            none = np.zeros((0, posterior.prior.dimension))
+            self._ask_with_row(none)
+            return none, np.zeros(0)
         if loss is None:
-            n = posterior.affords(min(len(rows), _MOST_KNOWN))
+            n = max(posterior.affords(min(len(rows), _MOST_KNOWN) + 1) - 1, 0)
             z = posterior.prior.locate(rows if len(rows) == n else rows[self.rng.choice(len(rows), n, replace=False)])
-            self.known = self._evaluate(z)
+            self.known = self._ask_with_row(z)
             return z, posterior.mixture.potential(self.known.loss)
         z, potential = posterior.prior.locate(rows), posterior.mixture.potential(loss)
         placed = posterior.prior.place(z)
@@ -134,11 +160,17 @@ class Starts:
         with np.errstate(over="ignore"):
             best = np.argsort(potential + placed.cost, kind="stable")[:_BEST_KNOWN]
         changed = np.setdiff1d(np.argsort(np.square(z).sum(axis=1), kind="stable"), np.flatnonzero(as_it_is), True)
-        asked = self._evaluate(z[np.union1d(best, changed[:_MOST_CHANGED])])  # no rule may end worse than a known row
+        asked = self._ask_with_row(z[np.union1d(best, changed[:_MOST_CHANGED])])  # no rule may end worse than these
         unasked = np.zeros(loss.shape)
         every = Points(z, placed.x, unasked, loss, unasked > 0, placed.cost, placed.log_correction)
         self.known = Points.join([every.take(as_it_is), asked])
         return z, potential
+
+    def _ask_with_row(self, z: Array) -> Points:
+        """Ask about the row and latent points ``(n, m)`` in one call; return the latter."""
+        both = self._evaluate(self.posterior, np.vstack([np.zeros((1, z.shape[1])), z]))
+        self._row = both.take(np.zeros(1, dtype=int))
+        return both.take(np.arange(1, len(both)))
 
     def _next_candidates(self) -> Points:
         number = len(self.plain)
@@ -146,13 +178,13 @@ class Starts:
             return self.first.take(np.arange(number, len(self.first), 2))
         return candidates(self.posterior, self.rng, max(len(self.first) // 2, 1))
 
-    def _evaluate(self, z: Array) -> Points:
-        points = Points.evaluate(self.posterior, z)
+    def _evaluate(self, posterior: GibbsPosterior, z: Array) -> Points:
+        points = Points.evaluate(posterior, z)
         self.memory.add(points)
         return points
 
-    def _pick(self, points: Points, lowest: int, good: int) -> Points:
+    def _pick(self, rng: np.random.Generator, points: Points, lowest: int, good: int) -> Points:
         """Pick the lowest points, and some at random out of the best tenth of the others."""
         order = np.argsort(height_of(self.posterior, points), kind="stable")
         best = order[lowest : lowest + max(int(_GOOD_SHARE * len(order)), good)]
-        return points.take(np.concatenate([order[:lowest], self.rng.permutation(best)[:good]]))
+        return points.take(np.concatenate([order[:lowest], rng.permutation(best)[:good]]))

@@ -1,22 +1,34 @@
-"""Places of low objective, for samplers and rules: descents that ask the model in steps, walks, the simplex."""
+"""Places of low objective, for samplers and rules (descents, walks, the simplex), and proofs that there are none."""
 
+from gbce.search._nearest import Judged, NearestSites, find_nearest
+from gbce.search._nearing import Around
 from gbce.search._nelder_mead import nelder_mead
 from gbce.search._polish import polish_mode
-from gbce.search._sites import Memory, Sites, find_sites, height_of, walk_out
+from gbce.search._proofs import Proof, prove_unattainable
+from gbce.search._sites import Memory, Sites, find_sites, height_of, rows_for_search, walk_out
 from gbce.search._sparsity import sparsity_path
 from gbce.search._steps import StepsFromRow
+from gbce.search._values import values_to_try
 from gbce.search._walk import Shelf, walk
 
 __all__ = [
+    "Around",
+    "Judged",
     "Memory",
+    "NearestSites",
+    "Proof",
     "Shelf",
     "Sites",
     "StepsFromRow",
+    "find_nearest",
     "find_sites",
     "height_of",
     "nelder_mead",
     "polish_mode",
+    "prove_unattainable",
+    "rows_for_search",
     "sparsity_path",
+    "values_to_try",
     "walk",
     "walk_out",
 ]

@@ -10,7 +10,7 @@ that may move, ``may`` ``(s, m)`` says which.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -27,7 +27,7 @@ __all__ = ["Search", "coordinates", "has_gained", "levels", "newton"]
 _LEAST_ROUND_GAIN = 1e-4  # of a round of descents, relative above one: less is none (chosen by hand)
 _BLOCK_CELLS = 2_000_000  # numbers in points that are asked about together: 16 MB
 
-_NEWTON_STEPS = 40  # at most; a descent that stands still ends earlier (chosen by hand)
+_NEWTON_STEPS = 8  # at most; what stands still ends earlier, and what is worth it goes on in the next round (by hand)
 _LEAST_STEP_GAIN = 1e-5  # of a Newton step: a tenth of what counts in a round
 _MOST_FAILURES = 2  # Newton steps in a row that gain nothing, the second one without what was learnt
 _SLOPE, _COST_SLOPE = 1e-4, 1e-6  # differences; many models round to single precision, the cost does not
@@ -35,8 +35,12 @@ _ROUNDING = 1e-14  # relative, of a sum: some hundred times the last bit
 _SLOPED_SHARE = 0.5  # of the coordinates, beyond which a point lies on a slope, not beside a step (chosen by hand)
 _LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.005])[:, None]  # of a Newton step, tried in one call; by hand
 
-_COORDINATE_STEPS = 12  # at most: nine halvings bring the first move below the last one
+# Of moves and of parts of the way to the row, so many sizes are tried in one call, each half of the one before.
+_SIZES = 0.5 ** np.arange(3)
+_SHRINK, _GROWTH = 0.5 * _SIZES[-1], 4.0  # of the largest where none gains, and of the one that does
+_COORDINATE_STEPS = 8  # at most: three bring the first move below the last one, the others are for moves that gain
 _FIRST_MOVE, _LAST_MOVE = 0.5, 1e-3  # in units of the prior's spread; shorter moves are not worth a row (by hand)
+_LEAST_MOVE_GAIN = 1e-6  # of the objective: a move that gains less is none, and costs no further call
 _SHORTEST_MOVE = 0.5 * _LAST_MOVE  # a move that ends nearer than this to where it began is none
 
 
@@ -44,8 +48,8 @@ _SHORTEST_MOVE = 0.5 * _LAST_MOVE  # a move that ends nearer than this to where 
 class Search:
     """The objective, ``(..., m)`` to ``(...)`` in one model call; remembers the best point that was asked about.
 
-    It also remembers the best one that reaches the target, and whether any slope was seen: a model without one is
-    piecewise constant.
+    It also remembers the best one that reaches the target, where Newton descents ended (``settled``), and whether any
+    slope was seen: a model without one is piecewise constant.
 
     ``precision`` ``(m, m)`` is the curvature of a Gaussian prior's cost, or that of the Gaussian nearest to another
     prior; ``floor`` is what no potential falls below. ``smooth`` ``(m,)`` are real features, ``ordered`` all but
@@ -65,6 +69,7 @@ class Search:
     best: Points | None = None
     best_reached: Points | None = None
     sloped: bool = False
+    settled: Array = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, scene: Scene, posterior: GibbsPosterior, max_rows: int) -> Self:
@@ -81,18 +86,32 @@ class Search:
         return cls(scene, posterior, unit, low, high, precision, smooth, ordered, floor, max_rows)
 
     def __call__(self, v: Array) -> Array:
+        return self.with_cost(v)[..., 0]
+
+    def with_cost(self, v: Array) -> Array:
+        """Objective and cost ``(..., 2)`` of ``(..., m)``."""
+        return self.where_hopeful(v, np.inf)
+
+    def where_hopeful(self, v: Array, most: Array | float) -> Array:
+        """Objective and cost ``(..., 2)``; not asked about, and infinite, where cost and floor are ``most`` or more."""
         x = self._place(v)
-        if len(x) == 0:
-            return np.zeros(v.shape[:-1])
-        self._require_rows(len(x))
+        cost = self.posterior.prior.cost(x)
+        asked = np.flatnonzero(cost + self.floor < np.broadcast_to(most, v.shape[:-1]).ravel())
+        value = np.full(len(x), np.inf)
+        if len(asked):
+            value[asked] = self._evaluate(x[asked], cost[asked])
+        return np.column_stack([value, cost]).reshape(*v.shape[:-1], 2)
+
+    def _evaluate(self, x: Array, cost: Array) -> Array:
+        self.require_rows(len(x))
         self.rows_left -= len(x)
         said = self.posterior.evaluate(x)
         # nobody reads the latent coordinates and the correction of a decision
         unread = np.zeros((len(x), len(self.unit)))
-        points = Points(unread, x, *said, cost=self.posterior.prior.cost(x), log_correction=unread[:, 0])
+        points = Points(unread, x, *said, cost=cost, log_correction=unread[:, 0])
         value = self.scene.objective(points)
         self.remember(points, value)
-        return value.reshape(v.shape[:-1])
+        return value
 
     def remember(self, points: Points, value: Array) -> None:
         """Keep the best of points that were asked about, and of those that reach the target."""
@@ -103,29 +122,23 @@ class Search:
         if reached.min() < least:
             self.best_reached = points.take(np.array([reached.argmin()]))
 
+    def has_settled(self, f: Array) -> Array:
+        """Whether a Newton descent ended at these values ``(s,)``, or so little above that none has to begin again."""
+        gained = self.settled[:, None] - f
+        settled: Array = np.any((gained >= 0) & (gained <= _LEAST_STEP_GAIN), axis=0)
+        return settled
+
     def cost(self, v: Array) -> Array:
         """Cost ``(...)`` of ``(..., m)``, without a model call."""
         return self.posterior.prior.cost(self._place(v)).reshape(v.shape[:-1])
 
-    def ask_singly(self, ask: Callable[[Array], Array], here: Array, start: Array, feature: Array, to: Array) -> Array:
-        """Ask about points ``(n, m)``: those of ``here`` at ``start``, each with one ``feature`` set ``to`` a value."""
-
-        def change_one(start: Array, feature: Array, to: Array) -> Array:
-            trial = here[start]
-            trial[np.arange(len(trial)), feature] = to
-            return trial
-
-        return self.ask_in_blocks(ask, change_one, start, feature, to)
-
-    def ask_in_blocks(self, ask: Callable[[Array], Array], points: Callable[..., Array], *given: Array) -> Array:
-        """Ask about ``points(*given)``, in blocks: with many features all of them at once would not fit into memory."""
+    def in_blocks(self, ask: Callable[..., Array], *given: Array) -> Array:
+        """Return ``ask(*given)``, in blocks: with many features all points at once would not fit into memory."""
         n, size = len(given[0]), max(1, _BLOCK_CELLS // len(self.unit))
-        if ask is self:
-            self._require_rows(n)
-        parts = [ask(points(*(one[i : i + size] for one in given))) for i in range(0, max(n, 1), size)]
-        return np.concatenate(parts)
+        return np.concatenate([ask(*(one[i : i + size] for one in given)) for i in range(0, max(n, 1), size)])
 
-    def _require_rows(self, n: int) -> None:
+    def require_rows(self, n: int) -> None:
+        """Refuse more rows than are left, before points are made of them."""
         if n > self.rows_left:
             raise BudgetSpentError(f"{n:,} more model rows are not within the limit of a mode")
 
@@ -134,6 +147,13 @@ class Search:
         x = np.tile(self.scene.x0, (len(flat), 1))
         x[:, self.scene.free] += flat * self.unit
         return self.scene.space.project(x, self.scene.x0)
+
+
+def _change_one(here: Array, start: Array, feature: Array, to: Array) -> Array:
+    """Return points ``(n, m)``: those of ``here`` at ``start``, each with one ``feature`` set ``to`` a value."""
+    trial = here[start]
+    trial[np.arange(len(trial)), feature] = to
+    return trial
 
 
 def has_gained(before: Array, now: Array) -> Array:
@@ -150,20 +170,26 @@ def newton(search: Search, v: Array, f: Array, may: Array | None = None) -> tupl
     Slopes of the potential are differences, its curvature is learnt from their change (symmetric rank one); the
     cost's share of both is known. A start whose step fails forgets what it learnt, and gets one more try.
     """
-    if not search.smooth.any():
-        return v, f
     v, f = v.copy(), f.copy()
     s, m = v.shape
-    curvature = curvature_of(s, search.precision, _NEWTON_STEPS)
-    slope, last = np.zeros((s, m)), np.full((s, m), np.nan)
-    failures, active = np.zeros(s, dtype=int), np.arange(s)
     may = np.ones(v.shape, dtype=bool) if may is None else may
-    active = active[(may & search.smooth).any(axis=1)]
+    active = np.flatnonzero((may & search.smooth).any(axis=1) & ~search.has_settled(f))
+    curvature = curvature_of(s, search.precision, _NEWTON_STEPS)
+    slope, known = np.zeros((s, m)), np.zeros(s, dtype=bool)  # here, and whether it is known
+    before, last = np.zeros((s, m)), np.full((s, m), np.nan)  # slope where the last step began, and that place
+    failures = np.zeros(s, dtype=int)
     for _ in range(_NEWTON_STEPS if len(active) else 0):
-        here, potential = v[active], f[active] - search.cost(v[active])
-        now = _slopes(search, here, potential, may[active])
-        curvature.learn(active, here - last[active], now - slope[active], now, potential)
-        slope[active], last[active] = now, here
+        new = active[~known[active]]
+        if len(new):
+            slope[new] = _slopes(search, v[new], f[new] - search.cost(v[new]), may[new])
+        if not search.sloped:  # where the model is piecewise constant, single features lead further
+            active = active[(slope[active] != 0).any(axis=1)]
+            if len(active) == 0:
+                break
+        here, now = v[active], slope[active]
+        learns: Array = ~np.isnan(last[active, 0])
+        curvature.learn(active, here - last[active], now - before[active], now, f[active] - search.cost(here))
+        before[active], last[active] = now, here
         uphill = np.where(may[active], _uphill(search, here, now), 0.0)
         trial = _points_along(search, here, uphill, curvature.step(active, uphill))
         value = search(trial)
@@ -172,7 +198,10 @@ def newton(search: Search, v: Array, f: Array, may: Array | None = None) -> tupl
         won: Array = gain > 0
         v[active[won]], f[active[won]] = trial[pick][won], value[pick][won]
         last[active[~won]] = np.nan
+        known[active] = ~won
         failures[active] = np.where(gain > _LEAST_STEP_GAIN, 0, failures[active] + 1)
+        failures[active[~won & ~learns]] = _MOST_FAILURES  # there is nothing to forget
+        search.settled = np.append(search.settled, f[active[failures[active] >= _MOST_FAILURES]])
         active = active[failures[active] < _MOST_FAILURES]
         if len(active) == 0:
             break
@@ -185,7 +214,9 @@ def _slopes(search: Search, here: Array, potential: Array, may: Array) -> Array:
     h = np.where(here + _SLOPE > search.high, -_SLOPE, _SLOPE)[start, feature]
     to = here[start, feature] + h
     slope = np.zeros(here.shape)
-    value, cost = (search.ask_singly(ask, here, start, feature, to) for ask in (search, search.cost))
+    search.require_rows(len(start))
+    both = search.in_blocks(lambda *those: search.with_cost(_change_one(here, *those)), start, feature, to)
+    value, cost = both.T
     with np.errstate(invalid="ignore", over="ignore"):  # infinite here or there, or as good as that
         found = (value - cost - potential[start]) / h
     # what a sum of potential and cost leaves of itself by rounding is no slope
@@ -201,7 +232,10 @@ def _uphill(search: Search, here: Array, slope: Array) -> Array:
     cost, (start, feature) = search.cost(here)[:, None], np.indices(here.shape).reshape(2, -1)
 
     def aside(h: float) -> Array:
-        return search.ask_singly(search.cost, here, start, feature, here.ravel() + h).reshape(here.shape)
+        there = search.in_blocks(
+            lambda *those: search.cost(_change_one(here, *those)), start, feature, here.ravel() + h
+        )
+        return there.reshape(here.shape)
 
     to_right = slope + (aside(_COST_SLOPE) - cost) / _COST_SLOPE
     to_left = slope + (cost - aside(-_COST_SLOPE)) / _COST_SLOPE
@@ -225,26 +259,32 @@ def _points_along(search: Search, here: Array, uphill: Array, step: Array) -> Ar
 def coordinates(search: Search, v: Array, f: Array, may: Array | None = None) -> tuple[Array, Array]:
     """Descend from ``v`` ``(s, m)`` with objective ``f`` ``(s,)`` by moves of single features.
 
-    Tried are, for each feature: back to the row, a part of the way there, a move up, a move down. The part is halved
-    where it fails, which is bisection; so is the move, which doubles where it succeeds. Moves that gain are joined.
+    Tried are, for each feature: back to the row, a part of the way there, a move up, a move down, each of these in
+    several sizes at once. All become smaller where none gains, which is bisection, and larger where one does. Moves
+    that gain are joined.
     """
     v, f = v.copy(), f.copy()
-    move, part = np.full(v.shape, _FIRST_MOVE), np.ones(v.shape)
-    active = np.arange(len(v))
+    move, part = np.full(v.shape, _FIRST_MOVE), np.full(v.shape, _FIRST_MOVE)
+    active, sizes = np.arange(len(v)), _SIZES[:, None]
     for _ in range(_COORDINATE_STEPS):
-        here, size = v[active], _lengthen(search, move[active])
-        to = np.stack([np.zeros_like(here), here * (1 - part[active]), here + size, here - size], axis=1)
+        here = v[active][:, None, :]
+        size = _lengthen(search, sizes * move[active][:, None, :])
+        shorter = here * (1 - sizes * part[active][:, None, :])
+        to = np.concatenate([np.zeros_like(here), shorter, here + size, here - size], axis=1)
         to = np.clip(_round_to_steps(search, to), search.low, search.high)
-        to[:, 1:] = np.where(search.ordered, to[:, 1:], here[:, None, :])
+        to[:, 1:] = np.where(search.ordered, to[:, 1:], here)
         if may is not None:
-            to = np.where(may[active][:, None, :], to, here[:, None, :])
-        value = _try_moves(search, here, f[active], to)
+            to = np.where(may[active][:, None, :], to, here)
+        value = _try_moves(search, here[:, 0], f[active], to)
         kind, least = value.argmin(axis=1), value.min(axis=1)
-        better = least < f[active][:, None]
-        part[active] *= np.where(better & (kind < 2), 1.0, 0.5)
-        move[active] *= np.where(better & (kind >= 2), 2.0, 0.5)
+        better = least < f[active][:, None] - _LEAST_MOVE_GAIN
+        which = (kind - 1) % len(_SIZES)  # of the sizes
+        moved = better & (kind > len(_SIZES))
+        drawn = better & (kind > 0) & ~moved
+        part[active] *= np.where(drawn, np.minimum(_GROWTH * _SIZES[which], 1.0 / part[active]), _SHRINK)
+        move[active] *= np.where(moved, _GROWTH * _SIZES[which], _SHRINK)
         to = np.take_along_axis(to, kind[:, None, :], axis=1)[:, 0]
-        v[active], f[active] = _join_moves(search, here, f[active], to, least)
+        v[active], f[active] = _join_moves(search, here[:, 0], f[active], to, least)
         rough = np.maximum(move, part * np.abs(v)).max(axis=1) > _LAST_MOVE
         active = active[rough[active]]
         if len(active) == 0:
@@ -263,22 +303,24 @@ def _round_to_steps(search: Search, to: Array) -> Array:
 
 
 def _try_moves(search: Search, here: Array, f: Array, to: Array) -> Array:
-    """Objective ``(s, 4, m)`` after each move; infinite where there is none, or where its cost alone is too much."""
+    """Objective ``(s, t, m)`` after each move; infinite where there is none, or where its cost alone is too much."""
     moves = np.abs(to - here[:, None, :]) > _SHORTEST_MOVE
-    moves[:, 1] &= to[:, 1] != 0  # all of the way is the first kind
+    moves[:, 1:] &= (to[:, 1:] != 0) & (to[:, 1:] != to[:, :-1])  # all of the way, and what rounding makes the same
     start, kind, feature = np.nonzero(moves)
     goal = to[start, kind, feature]
-    hopeful = search.ask_singly(search.cost, here, start, feature, goal) + search.floor < f[start]
+
+    def ask(start: Array, feature: Array, goal: Array) -> Array:
+        return search.where_hopeful(_change_one(here, start, feature, goal), f[start])[:, 0]
+
     value = np.full(to.shape, np.inf)
-    start, kind, feature, goal = start[hopeful], kind[hopeful], feature[hopeful], goal[hopeful]
-    value[start, kind, feature] = search.ask_singly(search, here, start, feature, goal)
+    value[start, kind, feature] = search.in_blocks(ask, start, feature, goal)
     return value
 
 
 def _join_moves(search: Search, here: Array, f: Array, to: Array, least: Array) -> tuple[Array, Array]:
     """Take the best moves together: as many, from the most gainful down, as pay."""
     s, m = here.shape
-    better, count = least < f[:, None], np.arange(m)
+    better, count = least < f[:, None] - _LEAST_MOVE_GAIN, np.arange(m)
     rank = np.argsort(np.argsort(least, axis=1, kind="stable"), axis=1)
 
     def take_best(start: Array, last: Array) -> Array:
@@ -287,7 +329,8 @@ def _join_moves(search: Search, here: Array, f: Array, to: Array, least: Array) 
     value = np.full((s, m), np.inf)
     value[:, 0] = least.min(axis=1)
     several = np.nonzero((count > 0) & (count < better.sum(axis=1)[:, None]))
-    value[several] = search.ask_in_blocks(search, take_best, *several)
+    search.require_rows(len(several[0]))
+    value[several] = search.in_blocks(lambda *those: search(take_best(*those)), *several)
     pick = (np.arange(s), value.argmin(axis=1))
     won = value[pick] < f
     return np.where(won[:, None], take_best(*pick), here), np.where(won, value[pick], f)
@@ -306,13 +349,11 @@ def levels(search: Search, v: Array, f: Array, may: Array | None = None) -> tupl
         trial = np.repeat(v[active][:, None, :], len(options), axis=1)
         for i, (j, code) in enumerate(options):
             trial[:, i, j] = code
-        hopeful = (search.cost(trial) + search.floor < f[active][:, None]) & (trial != v[active][:, None, :]).any(
-            axis=2
-        )
+        moves = (trial != v[active][:, None, :]).any(axis=2)
         if may is not None:
-            hopeful &= may[active][:, [j for j, _ in options]]
-        value = np.full(hopeful.shape, np.inf)
-        value[hopeful] = search(trial[hopeful])
+            moves &= may[active][:, [j for j, _ in options]]
+        value = np.full(moves.shape, np.inf)
+        value[moves] = search.where_hopeful(trial[moves], f[active[np.nonzero(moves)[0]]])[:, 0]
         pick = value.argmin(axis=1)
         least = value[np.arange(len(active)), pick]
         won: Array = least < f[active]

@@ -28,7 +28,7 @@ _MAX_ROUNDS = 10  # of all descents
 _MOST_ROWS, _MOST_ROWS_PER_FEATURE = 10_000, 200  # asked in all: the sum of both
 
 _FEW_FEATURES = 8  # in more, the simplex and scattered points lead nowhere
-_SIMPLEX_STEPS = 600  # at most
+_SIMPLEX_STEPS = (40, 600)  # at most: if the first ones gain, the others; each is a model call
 _SCATTERED = 240  # points
 _NEAREST = 0.01  # scattered points end from this part to all of the way out from the best one
 _LONGEST_RAY = 2.0  # times a draw of the prior: beyond it the region of low cost is not followed
@@ -64,15 +64,23 @@ def polish_mode(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
                 break
             else:
                 if search.sloped and search.smooth.all():  # a simplex cannot stand on levels
-                    v[:1], f[:1], *_ = nelder_mead(
-                        search, v[:1], search.low, search.high, max_iterations=_SIMPLEX_STEPS
-                    )
+                    v[:1], f[:1] = _try_simplex(search, v[:1], f[:1])
                 if not has_gained(least, f[0]):
                     v, f = _pick_starts(*_add_scattered(search, v, f, nearest=_NEAREST), _N_LATE_STARTS)
                     last_round = True
     except BudgetSpentError:
         pass
     return [point for point in (search.best, search.best_reached) if point is not None]
+
+
+def _try_simplex(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
+    """Descend from ``v`` ``(1, m)`` with objective ``f`` ``(1,)`` by the simplex; on and on if its first steps gain."""
+    for steps in _SIMPLEX_STEPS:
+        before = f
+        v, f, *_ = nelder_mead(search, v, search.low, search.high, max_iterations=steps)
+        if not has_gained(before, f)[0]:
+            break
+    return v, f
 
 
 def _starts(scene: Scene, search: Search) -> tuple[Array, Array]:

@@ -17,7 +17,7 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Points
 from gbce.posterior import GibbsPosterior
 
-__all__ = ["Memory", "Sites", "find_sites", "height_of", "walk_out"]
+__all__ = ["Memory", "Sites", "find_sites", "height_of", "rows_for_search", "walk_out"]
 
 # The numbers of this file decide where sampling begins, never what is drawn: proposals around sites are weighed by
 # their density. They were chosen by hand on single trees in 10 and 29 columns, and are judged by benchmarks/trust.py.
@@ -121,6 +121,11 @@ class _Asking:
             raise BudgetSpentError(f"{n:,} more model rows are not within the limit of a search")
 
 
+def rows_for_search(m: int) -> int:
+    """Return how many rows a budget must still allow, in ``m`` coordinates, for a search to get all that it may ask."""
+    return _BUDGET_PARTS * min(_MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m, _MOST_CELLS // m)
+
+
 def find_sites(
     posterior: GibbsPosterior, rng: np.random.Generator, starts: Points, memory: Memory, donors: Array | None = None
 ) -> Sites:
@@ -143,8 +148,7 @@ def find_sites(
     usable = np.isfinite(height)
     now, height = starts.take(usable), height[usable]
     m = starts.z.shape[1]
-    most = min(_MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m, _MOST_CELLS // m)
-    ask = _Asking(posterior, memory, posterior.affords(_BUDGET_PARTS * most) // _BUDGET_PARTS)
+    ask = _Asking(posterior, memory, posterior.affords(rows_for_search(m)) // _BUDGET_PARTS)
     try:
         now, height = _take_back_sets(ask, rng, now, height)
         now, height = _keep_apart(now, height, np.inf, len(height))
@@ -168,7 +172,7 @@ def find_sites(
     ask.rows_left = max(ask.rows_left, 3 * now.z.size)  # for a last look around, whatever was spent before
     flat = np.zeros(now.z.shape)
     try:
-        return Sites(now, height, _slopes(ask, now), _bends(ask, now))
+        return Sites(now, height, *_slopes_and_bends(ask, now))
     except BudgetSpentError:
         return Sites(now, height, flat, flat)
 
@@ -243,31 +247,35 @@ def _slopes(ask: _Asking, points: Points) -> Array:
     """Slope of the potential ``(k, m)`` at points, by differences; zero where it is infinite or has none."""
     if len(points) == 0:
         return np.zeros(points.z.shape)
-    there = _aside(ask, points, _SLOPE)
-    with np.errstate(invalid="ignore", over="ignore"):
-        slope = (there - _potential(ask.posterior, points)[:, None]) / _SLOPE
+    return _slope_of(*_rises(ask, points, _SLOPE))
+
+
+def _slopes_and_bends(ask: _Asking, points: Points) -> tuple[Array, Array]:
+    """Slope of the potential ``(k, m)``, and its curvature over half a deviation, zero where one side does not rise."""
+    if len(points) == 0:
+        return np.zeros(points.z.shape), np.zeros(points.z.shape)
+    near, up, down = _rises(ask, points, _SLOPE, _BEND, -_BEND)
+    up, down = (np.nan_to_num(one, posinf=HUGE) for one in (up, down))
+    with np.errstate(over="ignore"):
+        bend = np.where((up > 0) & (down > 0), np.minimum(up + down, HUGE) / _BEND**2, 0.0)
+    return _slope_of(near), bend
+
+
+def _slope_of(rise: Array) -> Array:
+    with np.errstate(over="ignore"):
+        slope = rise / _SLOPE
     return np.where(np.isfinite(slope), slope, 0.0)
 
 
-def _bends(ask: _Asking, points: Points) -> Array:
-    """Curvature of the potential ``(k, m)`` over half a deviation on both sides; zero where one side does not rise."""
-    if len(points) == 0:
-        return np.zeros(points.z.shape)
-    here = _potential(ask.posterior, points)[:, None]
-    with np.errstate(invalid="ignore", over="ignore"):
-        up, down = (np.nan_to_num(_aside(ask, points, step) - here, posinf=HUGE) for step in (_BEND, -_BEND))
-    both = (up > 0) & (down > 0)
-    return np.where(both, np.minimum(up + down, HUGE) / _BEND**2, 0.0)
-
-
-def _aside(ask: _Asking, points: Points, step: float) -> Array:
-    """Potential ``(k, m)`` a step aside of points, in each coordinate."""
-    k, m = points.z.shape
-    ask.require(k * m)
-    trial = np.repeat(points.z, m, axis=0)
-    trial[np.arange(k * m), np.tile(np.arange(m), k)] += step
+def _rises(ask: _Asking, points: Points, *steps: float) -> Array:
+    """By how much the potential rises ``(steps, k, m)`` a step aside of points, in each coordinate: one call."""
+    (k, m), n = points.z.shape, len(steps)
+    ask.require(n * k * m)
+    trial = np.tile(np.repeat(points.z, m, axis=0), (n, 1))
+    trial[np.arange(n * k * m), np.tile(np.arange(m), n * k)] += np.repeat(steps, k * m)
     aside, _ = ask(trial)
-    return _potential(ask.posterior, aside).reshape(k, m)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return _potential(ask.posterior, aside).reshape(n, k, m) - _potential(ask.posterior, points)[:, None]
 
 
 def _put(points: Points, where: Array, those: Points) -> Points:

@@ -3,11 +3,14 @@
 This is the only room that knows columns, frames, dtypes, bounds and units. Everywhere else a row is a float64 vector.
 """
 
+from gbce.space._assumed import Assumptions
 from gbce.space._computed import Computed
-from gbce.space._constraints import Constraint
+from gbce.space._conditions import read_conditions, restate
+from gbce.space._constraints import Condition, Constraint
 from gbce.space._feature import Feature
 from gbce.space._places import Centre, Places
-from gbce.space._row_codec import unmasked
+from gbce.space._plain import plain_records, plain_value
+from gbce.space._row_codec import has_labels, unmasked
 from gbce.space._space import Space
 from gbce.space._stored import space_fields, space_of
 from gbce.space._table import value_text
@@ -15,15 +18,22 @@ from gbce.space._units import deviations
 from gbce.space._values import read_value, require_writable, write_value
 
 __all__ = [
+    "Assumptions",
     "Centre",
     "Computed",
+    "Condition",
     "Constraint",
     "Feature",
     "Places",
     "Space",
     "deviations",
+    "has_labels",
+    "plain_records",
+    "plain_value",
+    "read_conditions",
     "read_value",
     "require_writable",
+    "restate",
     "space_fields",
     "space_of",
     "unmasked",

@@ -30,7 +30,7 @@ def require_consistent(features: tuple[Feature, ...], constraints: tuple[Constra
         return
     for j, feature in enumerate(features):
         for limit, sign, word in ((feature.low, -1.0, "low"), (feature.high, 1.0, "high")):
-            if limit is not None:
+            if limit is not None and not feature.stretch:  # those give way to a row
                 lines.append((sign * np.eye(len(features))[j], sign * limit))
                 sources.append(f"{feature.name} has {word} = {limit:g}")
     kept = list(range(len(lines)))

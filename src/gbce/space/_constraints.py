@@ -4,20 +4,30 @@ Each kind of condition is one class: a subclass of :class:`Constraint` that is l
 tables, files and priors know the base class only.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from gbce.base import Array
 from gbce.space._expressions import evaluate, halfspaces, require_readable
+from gbce.space._tolerances import ROUNDING
 
 if TYPE_CHECKING:
     from gbce.space._space import Space
 
-__all__ = ["Constraint", "FunctionConstraint", "HalfSpace", "TextConstraint", "as_constraints", "constraint_of"]
+__all__ = [
+    "Condition",
+    "Constraint",
+    "FunctionConstraint",
+    "HalfSpace",
+    "TextConstraint",
+    "as_constraints",
+    "constraint_of",
+]
 
 HalfSpace = tuple[dict[str, float], float]  # weights by column, and the bound: sum_j a_j x_j <= b
 
@@ -122,7 +132,77 @@ class FunctionConstraint(Constraint):
         return cls(written["text"])
 
 
-_KINDS: tuple[type[Constraint], ...] = (TextConstraint, FunctionConstraint)  # what is given is read by the first to fit
+@dataclass(frozen=True)
+class Condition(Constraint):
+    """A condition of a follow-up question on one column: a range, one value, or missing. The row need not meet it.
+
+    Parameters
+    ----------
+    name : str
+        Of the feature.
+    low, high : float, optional
+        Ends of the range as encoded, both included; the same number for one value. ``None`` leaves a side open.
+    text : str
+        For people: ``"debt is at most 200"``.
+    kept : bool
+        Whether the value is the row's own.
+    missing : bool
+        Whether the value is to be missing.
+    """
+
+    kind = "given"
+
+    name: str
+    low: float | None
+    high: float | None
+    text: str
+    kept: bool = False
+    missing: bool = False
+
+    @classmethod
+    def parse(cls, given: Any, names: tuple[str, ...]) -> Self | None:
+        """Read nothing: a condition is no text and no function."""
+        return None
+
+    def holds(self, space: "Space", x: Array) -> Array:
+        """Whether each row of ``(n, d)`` meets it, ``(n,)``."""
+        j = space.position[self.name]
+        value = x[:, j]
+        if self.missing:
+            return np.isnan(value)
+        low, high = self.ends
+        room = ROUNDING * space.scale[j] if low == high else 0.0  # a computed column may come out in another order
+        return (value >= low - room) & (value <= high + room)  # a missing value meets no range
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Lowest and highest value, infinite where a side is open."""
+        return -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
+
+    def halfspaces(self, *, complete: bool = False) -> list[HalfSpace]:
+        """Return the ends as linear inequalities."""
+        upper = [] if self.high is None else [({self.name: 1.0}, self.high)]
+        return upper + ([] if self.low is None else [({self.name: -1.0}, -self.low)])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        return asdict(self) | {"kind": self.kind}
+
+    @classmethod
+    def from_json(cls, written: dict[str, Any]) -> Self:
+        """Rebuild it, with numbers where numbers belong."""
+        ends = [None if written[end] is None else float(written[end]) for end in ("low", "high")]
+        if any(end is not None and math.isnan(end) for end in ends):
+            raise ValueError("a condition has an end that is no number")
+        flags = bool(written["kept"]), bool(written["missing"])
+        return cls(str(written["name"]), ends[0], ends[1], str(written["text"]), *flags)
+
+
+_KINDS: tuple[type[Constraint], ...] = (
+    TextConstraint,
+    FunctionConstraint,
+    Condition,
+)  # what is given is read by the first to fit
 
 
 def as_constraints(given: Any, names: tuple[str, ...]) -> tuple[Constraint, ...]:

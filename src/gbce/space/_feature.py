@@ -50,6 +50,9 @@ class Feature:
         How often each level of a category occurs; moves go to levels in proportion. Equal when left out.
     centre : float, optional
         Where a missing number starts from when it becomes known.
+    stretch : bool
+        Whether the bounds give way to a row that lies outside of them, as those that were read off data do; a row
+        outside of bounds that somebody gave is refused.
 
     Examples
     --------
@@ -71,6 +74,7 @@ class Feature:
     missing: Missing | None = None
     frequencies: tuple[float, ...] | None = None
     centre: float | None = None
+    stretch: bool = False
 
     def __post_init__(self) -> None:
         self._require_options()
@@ -98,6 +102,9 @@ class Feature:
         if not isinstance(self.mutable, (bool, np.bool_)):
             raise ValueError(f"feature {self.name!r}: mutable must be True or False, not {self.mutable!r}")
         object.__setattr__(self, "mutable", bool(self.mutable))
+        if not isinstance(self.stretch, (bool, np.bool_)):
+            raise ValueError(f"feature {self.name!r}: stretch must be True or False, not {self.stretch!r}")
+        object.__setattr__(self, "stretch", bool(self.stretch))
 
     def _require_options(self) -> None:
         for option, kinds in (("kind", Kind), ("direction", Direction)):
@@ -151,6 +158,26 @@ class Feature:
             total = share.sum()  # to divide again by what is one up to rounding would change the last bits
             share = share if abs(total - 1.0) < ROUNDING else share / total
             object.__setattr__(self, "frequencies", tuple(share.tolist()))
+
+    def range_from(self, now: float) -> tuple[float, float]:
+        """Return the lowest and the highest value when the row's is ``now``: bounds, direction, and what they allow.
+
+        Examples
+        --------
+        >>> Feature("income", low=0, high=9, direction="increase").range_from(4.0)
+        (4.0, 9.0)
+        >>> Feature("income", low=0, high=9, stretch=True).range_from(12.0)
+        (0.0, 12.0)
+        """
+        low = -math.inf if self.low is None else self.low
+        high = math.inf if self.high is None else self.high
+        if self.stretch and not math.isnan(now):
+            low, high = min(low, now), max(high, now)
+        if self.direction == "increase":
+            low = max(low, now)
+        elif self.direction == "decrease":
+            high = min(high, now)
+        return low, high
 
     @property
     def leveled(self) -> bool:

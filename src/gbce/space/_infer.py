@@ -1,21 +1,24 @@
-"""A space read off a table: the kind, the levels, the unit and the codec of every column."""
+"""A space read off a table: the kind, the levels, the range, the unit and the codec of every column."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 
 from gbce.base import Array
+from gbce.space._assumed import Assumptions, Span, assume_bounds, describe_spans, describe_units
 from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._feature import Feature, Kind
 from gbce.space._groups import group_levels, groups_of
 from gbce.space._times import ticks_of
 from gbce.space._tolerances import ROUNDING
-from gbce.space._units import units_of
+from gbce.space._units import Units, units_of
 
-__all__ = ["ColumnOptions", "codec_of", "features_of"]
+__all__ = ["ColumnOptions", "Columns", "codec_of", "columns_of", "encode_bound"]
+
+_BOUNDS = ("data", "none")  # what bounds may be in one word
 
 
 @dataclass(frozen=True)
@@ -32,15 +35,16 @@ class ColumnOptions:
     scale: Any
     one_hot: Mapping[str, tuple[str, ...]]
     computed: frozenset[str]
-    within_data: bool = False
+    all_bounds: str | None = None
+    table: bool = False
 
     @classmethod
     def of(cls, names: tuple[str, ...], **given: Any) -> "ColumnOptions":
         """Check what was given against the names of the columns."""
         bounds = given["bounds"]
-        within_data = isinstance(bounds, str)
-        if within_data and bounds != "data":
-            raise ValueError(f"bounds must be a mapping of names to (low, high), or 'data', not {bounds!r}")
+        in_a_word = isinstance(bounds, str)
+        if in_a_word and bounds not in _BOUNDS:
+            raise ValueError(f"bounds must be a mapping of names to (low, high), 'data' or 'none', not {bounds!r}")
         one_hot = groups_of(_by_name(given["one_hot"], "one_hot"), names)
         inside = {member for members in one_hot.values() for member in members}
         known = [name for name in names if name not in inside] + list(one_hot)
@@ -48,14 +52,15 @@ class ColumnOptions:
             immutable=_names("immutable", given["immutable"]),
             increase=_names("increase", given["increase"]),
             decrease=_names("decrease", given["decrease"]),
-            bounds={} if within_data else _by_name(bounds, "bounds"),
+            bounds={} if in_a_word else _by_name(bounds, "bounds"),
             kinds=_by_name(given["kinds"], "kinds"),
             levels=_by_name(given["levels"], "levels"),
             missing=_by_name(given["missing"], "missing"),
             scale=_by_name(given["scale"], "scale") if isinstance(given["scale"], Mapping) else given["scale"],
             one_hot=one_hot,
             computed=frozenset(_by_name(given["computed"], "computed")),
-            within_data=within_data,
+            all_bounds=bounds if in_a_word else None,
+            table=given["table"],
         )
         options._require_known(known)
         return options
@@ -89,11 +94,24 @@ class ColumnOptions:
         return name in self.scale if measured else len(tuple(self.levels.get(name, ()))) > 1
 
 
-def features_of(table: pd.DataFrame, options: ColumnOptions) -> tuple[tuple[Feature, ...], tuple[Any, ...], list[str]]:
-    """Return a feature and a codec for each column of a table, or for each group of one-hot columns.
+class Columns(NamedTuple):
+    """What was read off a table: a feature and a codec for each column, or for each group of one-hot columns.
+
+    ``constant`` names columns that would be free if the data showed more than one value; ``assumed`` is ``None`` where
+    the data were no frame, and nothing was assumed of them.
+    """
+
+    features: tuple[Feature, ...]
+    codecs: tuple[Any, ...]
+    constant: list[str]
+    assumed: Assumptions | None
+
+
+def columns_of(table: pd.DataFrame, options: ColumnOptions) -> Columns:
+    """Read features and codecs off a table.
 
     A column that holds one value only in the data stays as it is, whatever its kind, unless the options say how it
-    moves. The third list names those that would be free otherwise.
+    moves.
     """
     by_name = {str(label): label for label in table.columns}
     member_of = {member: group for group, members in options.one_hot.items() for member in members}
@@ -122,24 +140,48 @@ def features_of(table: pd.DataFrame, options: ColumnOptions) -> tuple[tuple[Feat
         if name not in options.immutable and _is_constant(x[:, j]) and not options.moves_anyway(name, codecs[j])
     ]
     fixed = options.immutable | set(constant)
-    units = _units(names, kinds, x, options, fixed | options.computed)
+    units, measured = _units(names, kinds, x, options, fixed | options.computed)
+    spans = {name: _span(name, kinds[j], x[:, j], options) for j, name in enumerate(names)}
     features = [
-        _feature(name, kinds[j], x[:, j], codecs[j], units[name], options, mutable=name not in fixed)
+        _feature(name, kinds[j], x[:, j], codecs[j], units[name], spans[name], options, mutable=name not in fixed)
         for j, name in enumerate(names)
     ]
-    return tuple(features), tuple(codecs), constant
+    moving = [(name, span) for name, span in spans.items() if name not in fixed and span is not None]
+    said = (*(describe_spans(moving) if options.table else ()), *describe_units(measured))
+    return Columns(tuple(features), tuple(codecs), constant, Assumptions(said) if options.table or said else None)
 
 
 def _units(
     names: tuple[str, ...], kinds: list[Kind], x: Array, options: ColumnOptions, fixed: frozenset[str]
-) -> dict[str, float]:
+) -> tuple[dict[str, float], Units]:
     """Return the unit of each column, read off its spread unless it is given or the column is a category."""
     measured = [j for j, kind in enumerate(kinds) if kind not in ("categorical", "boolean")]
     units = dict.fromkeys(names, 1.0)
     given = options.scale if isinstance(options.scale, Mapping) else {}
     units |= {name: given[name] for name in names if name in given}
     some = [names[j] for j in measured]
-    return units | dict(zip(some, units_of(x[:, measured], some, options.scale, fixed), strict=True))
+    found = units_of(x[:, measured], some, options.scale, fixed, table=options.table)
+    return units | dict(zip(some, found.units, strict=True)), found
+
+
+def _span(name: str, kind: Kind, x: Array, options: ColumnOptions) -> Span | None:
+    """Return how far a column goes if nobody says so, ``None`` if somebody does.
+
+    Of what is computed only the edges count that it has by nature: how far it goes follows from the other columns.
+    """
+    if options.all_bounds is not None or name in options.bounds:
+        return None
+    known = x[~np.isnan(x)]
+    if options.table:
+        return assume_bounds(kind, known, whole_range=name not in options.computed)
+    # a count that is never negative in the data stays so
+    return Span(0.0 if kind == "integer" and len(known) and known.min() >= 0 else None)
+
+
+def _counts_with_gaps(column: pd.Series) -> bool:
+    """Whether floats are whole numbers that became floats because some are missing."""
+    known = column.dropna()
+    return 0 < len(known) < len(column) and bool((known == known.round()).all()) and known.nunique() > 1
 
 
 def _is_constant(x: Array) -> bool:
@@ -164,7 +206,7 @@ def _kind(column: pd.Series, name: str, options: ColumnOptions) -> Kind:
         flags = set(column.dropna().unique().tolist()) <= {0, 1}
         return "boolean" if flags and name not in options.bounds else "integer"
     if dtype.kind == "f":
-        return "real"
+        return "integer" if options.table and _counts_with_gaps(column) else "real"
     if dtype.kind in "cmV" or isinstance(dtype, (pd.PeriodDtype, pd.IntervalDtype)):
         raise ValueError(
             f"data: column {name!r} of {dtype} holds neither numbers nor texts, levels or times: convert it, e.g. a "
@@ -223,7 +265,15 @@ def codec_of(column: pd.Series, kind: Kind, levels: Any = None) -> Codec:
 
 
 def _feature(
-    name: str, kind: Kind, x: Array, codec: Any, unit: float, options: ColumnOptions, *, mutable: bool
+    name: str,
+    kind: Kind,
+    x: Array,
+    codec: Any,
+    unit: float,
+    span: Span | None,
+    options: ColumnOptions,
+    *,
+    mutable: bool,
 ) -> Feature:
     known = x[~np.isnan(x)]
     levels, frequencies = None, None
@@ -233,7 +283,7 @@ def _feature(
         # one more than was seen (Laplace's rule of succession): a level that never occurs can be reached
         counts = np.bincount(known.astype(int), minlength=len(levels or ())) + 1.0
         frequencies = tuple((counts / counts.sum()).tolist())
-    low, high = _bounds(name, kind, known, codec, options)
+    low, high = _bounds(name, kind, known, codec, options) if span is None else span[:2]
     has_missing = len(known) < len(x)
     return Feature(
         name,
@@ -248,6 +298,7 @@ def _feature(
         missing=options.missing.get(name, "keep" if has_missing else None),
         frequencies=frequencies,
         centre=None if not len(known) or kind in ("categorical", "boolean") else float(_middle(known, kind)),
+        stretch=options.table and span is not None and (low is not None or high is not None),
     )
 
 
@@ -256,6 +307,7 @@ def _middle(known: Array, kind: Kind) -> float:
 
 
 def _bounds(name: str, kind: Kind, known: Array, codec: Any, options: ColumnOptions) -> tuple[Any, Any]:
+    """Return the bounds that somebody asked for."""
     if kind in ("categorical", "boolean"):
         if name in options.bounds:
             raise ValueError(
@@ -263,29 +315,28 @@ def _bounds(name: str, kind: Kind, known: Array, codec: Any, options: ColumnOpti
                 "make it ordinal"
             )
         return None, None
-    if options.within_data and len(known):
-        return float(known.min()), float(known.max())
-    if name in options.bounds:
-        low, high = (_encode_bound(name, kind, bound, codec) for bound in options.bounds[name])
-        if kind in ("ordinal", "datetime") and low is not None and high is not None and low > high:
-            raise ValueError(f"bounds of {name!r}: {options.bounds[name][0]!r} lies above {options.bounds[name][1]!r}")
-        return low, high
-    # a count that is never negative in the data stays so
-    return (0.0 if kind == "integer" and len(known) and known.min() >= 0 else None), None
+    if options.all_bounds is not None:
+        seen = options.all_bounds == "data" and len(known)
+        return (float(known.min()), float(known.max())) if seen else (None, None)
+    low, high = (encode_bound(name, kind, bound, codec) for bound in options.bounds[name])
+    if kind in ("ordinal", "datetime") and low is not None and high is not None and low > high:
+        raise ValueError(f"bounds of {name!r}: {options.bounds[name][0]!r} lies above {options.bounds[name][1]!r}")
+    return low, high
 
 
-def _encode_bound(name: str, kind: Kind, bound: Any, codec: Codec) -> Any:
+def encode_bound(name: str, kind: Kind, bound: Any, codec: Codec, what: str = "bounds of") -> Any:
+    """Return a bound that a user gave for a column as it is encoded; ``what`` it is begins the sentence if it fails."""
     if bound is None:
         return None
     if kind == "ordinal":
         if bound not in (codec.levels or ()):
-            raise ValueError(f"bounds of {name!r} must be levels out of {list(codec.levels or ())}, not {bound!r}")
+            raise ValueError(f"{what} {name!r} must be levels out of {list(codec.levels or ())}, not {bound!r}")
         return float((codec.levels or ()).index(bound))
     if kind == "datetime":
         try:
             moment = pd.Timestamp(bound)
         except (TypeError, ValueError):
-            raise ValueError(f"bounds of {name!r} must be moments, not {bound!r}") from None
+            raise ValueError(f"{what} {name!r} must be moments, not {bound!r}") from None
         zone = getattr(pd.api.types.pandas_dtype(codec.dtype), "tz", None)
         if zone is not None and moment.tzinfo is None:
             moment = moment.tz_localize(zone)

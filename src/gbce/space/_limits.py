@@ -64,9 +64,10 @@ class Limits(NamedTuple):
         return np.where(fixed, x0, low), np.where(fixed, x0, high)
 
 
-# Shares of a move that are tried in turn until one is admissible; the last is the start itself. Chosen by hand: steps
-# of 5% lose at most that much of a move, and each costs one check of the points that are left.
+# Shares of a move of which the first that is admissible is taken; the last is the start itself. Chosen by hand: steps
+# of 5% lose at most that much of a move. So many points are checked at once: a check has a cost, however few they are.
 _SHARES_OF_MOVE = np.concatenate([np.linspace(0.95, 0.05, 19), [0.02, 0.0]])
+_MOST_CHECKED = 2_000
 _LEVELS_STAY = 0.5  # share of a move down to which levels stay changed; a convention: half-way, the nearer end
 
 
@@ -87,19 +88,27 @@ def project(space: "Space", x: Array, x0: Array, toward: Array | None) -> Array:
         back = np.where(space.unordered, toward[stuck], placed[stuck])
         placed[stuck] = _snap(space, back, x0, low, high)
         bad = np.setdiff1d(bad, stuck[space.admissible(placed[stuck], x0)])
-    for share in _SHARES_OF_MOVE:
-        if len(bad) == 0:
-            break
-        with np.errstate(invalid="ignore"):
-            way = toward[bad] + share * (placed[bad] - toward[bad])
-        levels = space.unordered | np.isnan(way)
-        way = np.where(levels, toward[bad] if share < _LEVELS_STAY else placed[bad], way)
-        tried = _snap(space, way, x0, low, high) if share > 0 else toward[bad]
-        good = space.admissible(tried, x0)
-        good |= share == 0
-        placed[bad[good]] = tried[good]
-        bad = bad[~good]
+    shares = _SHARES_OF_MOVE
+    while len(bad):
+        block, shares = np.split(shares, [max(1, _MOST_CHECKED // len(bad))])
+        tried = _take_back(space, placed[bad], toward[bad], x0, block)
+        good = (block == 0)[:, None] | space.admissible(tried, x0).reshape(len(block), len(bad))
+        first, found = good.argmax(axis=0), np.flatnonzero(good.any(axis=0))
+        placed[bad[found]] = tried[first[found] * len(bad) + found]
+        bad = np.delete(bad, found)
     return placed
+
+
+def _take_back(space: "Space", x: Array, toward: Array, x0: Array, shares: Array) -> Array:
+    """Return points ``(k, d)`` at shares ``(s,)`` of their moves from ``toward`` ``(k, d)``: ``(s * k, d)``."""
+    low, high = space.limits(x0)
+    with np.errstate(invalid="ignore"):
+        way = toward + shares[:, None, None] * (x - toward)
+    levels = space.unordered | np.isnan(way)
+    way = np.where(levels, np.where((shares < _LEVELS_STAY)[:, None, None], toward, x), way)
+    tried = _snap(space, way.reshape(-1, x.shape[1]), x0, low, high).reshape(way.shape)
+    tried[shares == 0] = toward
+    return tried.reshape(-1, x.shape[1])
 
 
 def _snap(space: "Space", x: Array, x0: Array, low: Array, high: Array) -> Array:
@@ -133,11 +142,8 @@ def is_admissible(space: "Space", x: Array, x0: Array) -> Array:
     good = np.ones(len(x), dtype=bool)
     for one in space.computed:
         j = space.position[one.name]
-        feature, value = space.features[j], x[:, j]
-        low = -np.inf if feature.low is None else feature.low
-        high = np.inf if feature.high is None else feature.high
-        low = max(low, x0[j]) if feature.direction == "increase" else low
-        high = min(high, x0[j]) if feature.direction == "decrease" else high
+        value = x[:, j]
+        low, high = space.features[j].range_from(x0[j])
         good &= np.isfinite(value) & (value >= low) & (value <= high)
     for constraint in space.constraints:
         good &= constraint.holds(space, x)

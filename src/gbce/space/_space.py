@@ -13,13 +13,14 @@ import numpy as np
 import pandas as pd
 
 from gbce.base import Array
+from gbce.space._assumed import Assumptions
 from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._computed import Computed, as_computed
 from gbce.space._consistency import require_consistent
 from gbce.space._constraints import Constraint, as_constraints
 from gbce.space._feature import Feature, Kind
 from gbce.space._frames import Layout
-from gbce.space._infer import ColumnOptions, codec_of, features_of
+from gbce.space._infer import ColumnOptions, codec_of, columns_of
 from gbce.space._limits import Limits, complete, is_admissible, low_precision_of, project
 from gbce.space._misfits import check_table, misfits
 from gbce.space._places import Centre, Places, distances_to, embed, nearest
@@ -57,6 +58,8 @@ class Space:
         The library and the types of the user's frame where it is not of pandas or has sparse columns.
     notes : tuple of str
         Sentences for the user about what was read off the data; a file does not keep them.
+    assumed : Assumptions, optional
+        What was assumed of a frame that the space was read off, in words; a file does not keep it.
 
     Examples
     --------
@@ -65,7 +68,7 @@ class Space:
     >>> space = Space.infer(frame, immutable=["age"], bounds={"income": (0, None)})
     >>> print(space)
     feature  kind         range        unit of change  may change
-    age      integer      0 to inf                 10  no
+    age      integer      28 to 52                 10  no
     income   real         0 to inf                  1  yes
     job      categorical  clerk, none      any change  yes
     >>> bool((space.decode(space.encode(frame)).dtypes == frame.dtypes).all())
@@ -79,6 +82,7 @@ class Space:
     computed: tuple[Computed, ...] = ()
     layout: Layout | None = None
     notes: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    assumed: Assumptions | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
@@ -105,7 +109,7 @@ class Space:
         decrease: Iterable[str] = (),
         bounds: Mapping[str, tuple[Any, Any]] | str | None = None,
         kinds: Mapping[str, Kind] | None = None,
-        scale: str | Mapping[str, float] = "sd",
+        scale: str | Mapping[str, float] = "auto",
         levels: Mapping[str, Sequence[Any]] | None = None,
         missing: Mapping[str, str] | None = None,
         constraints: Any = (),
@@ -115,9 +119,16 @@ class Space:
         """Read names, kinds, levels, dtypes and units off a table.
 
         Texts, objects and unordered categories become categorical, ordered categories ordinal, bools and whole numbers
-        that are only ever 0 and 1 boolean, other whole numbers integer (never below zero if they never are in the
-        data), times datetime, everything else real. A column that holds one value only in the data stays as it is,
-        and a note says so: to let it move give its unit with ``scale={name: number}``, or its ``levels``.
+        that are only ever 0 and 1 boolean, other whole numbers integer, times datetime, everything else real. A column
+        that holds one value only in the data stays as it is, and a note says so: to let it move give its unit with
+        ``scale={name: number}``, or its ``levels``.
+
+        Of a frame more is assumed, and a note names it once. Numbers and times stay within the data's range and a tenth
+        of it beyond, but a number that is never negative, or never positive, stays so, a share stays within 0 and 1,
+        and whole numbers with at most 31 values stay within these. What is computed keeps its sign and its share, and
+        no range. A row that lies outside of such a bound is explained all the same: the bound stretches to it. Columns
+        with heavy tails get a robust unit. Of an array nothing is assumed but that whole numbers which are never
+        negative stay so.
 
         Parameters
         ----------
@@ -127,15 +138,18 @@ class Space:
             are always pandas.
         immutable, increase, decrease : iterable of str
             Columns that may not change, only rise, only fall.
-        bounds : mapping of str to (low, high), or "data"
-            ``None`` leaves a side open; of an ordinal they are levels, of a datetime moments. ``"data"`` keeps every
-            number within what the data hold.
+        bounds : mapping of str to (low, high), "data" or "none"
+            ``None`` leaves a side open; of an ordinal they are levels, of a datetime moments. Columns that are left out
+            have what is assumed of them. ``"data"`` keeps every number within what the data hold, ``"none"`` leaves
+            all of them open. A row outside of a bound that is given is refused.
         kinds : mapping of str to str
             Kinds of columns whose dtypes do not tell.
-        scale : {"sd", "mad", "raw"} or mapping of str to float
-            The unit of change of each feature: its standard deviation, its median absolute deviation times
-            1.4826, one, or given numbers (columns that the mapping leaves out take their standard deviation). Any
-            change of a category counts as one unit.
+        scale : {"auto", "sd", "mad", "raw"} or mapping of str to float
+            The unit of change of each feature: its standard deviation, its median absolute deviation times 1.4826 (of
+            a column that is mostly one value, the median distance of the others to it), one, or given numbers.
+            ``"auto"``, and what a mapping leaves out, is the standard deviation; but on a frame, where it is more than
+            three times as wide as the middle half of the column suggests, the distance between the quartiles over
+            1.349. Any change of a category counts as one unit.
         levels : mapping of str to sequence
             Levels that the data do not show, or the order of an ordinal's levels.
         missing : mapping of str to {"keep", "leave", "any"}
@@ -174,8 +188,9 @@ class Space:
             missing=missing,
             one_hot=one_hot,
             computed=computed,
+            table=has_labels(data),
         )
-        features, codecs, constant = features_of(table, options)
+        features, codecs, constant, assumed = columns_of(table, options)
         names = tuple(feature.name for feature in features)
         columns = tuple(table.columns) if has_labels(data) else None
         if columns is None and any(isinstance(codec, OneHotCodec) for codec in codecs):
@@ -188,6 +203,7 @@ class Space:
             as_computed(computed, names),
             layout_of(data, codecs),
             constant_notes(constant),
+            assumed,
         )
 
     @classmethod
@@ -258,6 +274,14 @@ class Space:
         """Whether all features are real numbers that are always known, with no condition between them."""
         return all(feature.plain for feature in self.features) and not self.constraints and not self.computed
 
+    @property
+    def free_reals(self) -> bool:
+        """Whether all features are real numbers that may go anywhere, as in :meth:`real`."""
+        return self.plain and all(
+            feature.mutable and feature.direction == "any" and feature.low is None and feature.high is None
+            for feature in self.features
+        )
+
     @cached_property
     def discrete(self) -> Array:
         """Whether each feature moves in whole steps, ``(d,)``."""
@@ -283,7 +307,8 @@ class Space:
         return len(self.features)
 
     def __str__(self) -> str:
-        return as_text(self.features, self.codecs, self.constraints, self.computed, self.notes)
+        notes = (*self.notes, *([] if self.assumed is None else [self.assumed.note()]))
+        return as_text(self.features, self.codecs, self.constraints, self.computed, [note for note in notes if note])
 
     # --- what may change ------------------------------------------------------------------------------------
 

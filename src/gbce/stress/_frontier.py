@@ -29,7 +29,7 @@ from gbce.metrics import (
     positions_at_levels,
     require_noise,
 )
-from gbce.posterior import GibbsPosterior
+from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.search import Shelf, StepsFromRow, walk
 from gbce.stress._other_models import posterior_under, replace_models
 
@@ -77,8 +77,12 @@ def frontier(
 ) -> pd.DataFrame:
     """Return the cheapest point for every reliability, under execution noise and other models.
 
+    It differs from :meth:`gbce.Explanation.frontier` in that it asks models, about noisy copies and points beyond the
+    draws too; that one only reads what was evaluated, needs no model and knows no noise.
+
     Points are the draws, the decisions and, with ``refine``, what a walk from the row finds: step by step it makes the
-    change that gains most for its cost, and then gives up what is not needed.
+    change that gains most for its cost, and then gives up what is not needed. Under noise or other models every one of
+    them is a point that this explainer's first model, the one in use, accepts as it stands.
 
     Parameters
     ----------
@@ -87,8 +91,7 @@ def frontier(
     noise : number, sequence, mapping or function, optional
         Execution noise, see :class:`gbce.Evaluation`; none when left out.
     models, weights : optional
-        Whose verdicts count, such as refits; this explainer's own when left out. A point must then also succeed
-        under this explainer's first model, the one in use.
+        Whose verdicts count, such as refits; this explainer's own when left out.
     unseen : estimator, callable, or list of them, optional
         Models that take no part in the search, as a check on what it found.
     reliability : {"share", "next"}
@@ -109,7 +112,9 @@ def frontier(
     -------
     DataFrame
         As :meth:`gbce.Explanation.frontier`; reliability is over models and copies, ``se`` its error over copies.
-        With ``unseen`` also the share of these that accept each point, NaN where the budget left nothing for them.
+        Under noise or other models also the first model's ``output`` for each point as it stands, and that it has
+        ``reached`` the target there. With ``unseen`` also the share of these that accept each point, NaN where the
+        budget left nothing for them.
 
     Raises
     ------
@@ -134,7 +139,7 @@ def frontier(
     first = explainer.posterior_of(explanation, budget).predictors[:1]
     search = FrontierSearch(
         explanation, posterior, explainer.data,
-        own=None if models is None else replace_models(posterior, first, np.ones(1)),
+        own=None if models is None and noise is None else replace_models(posterior, first, np.ones(1)),
         unseen=None if unseen is None else posterior_under(explainer, explanation, unseen, whole),
         noise=noise, reliability=reliability, distance=distance, levels=levels,
         n_perturb=n_perturb, n_confirm=n_confirm, max_candidates=max_candidates, refine=refine,
@@ -299,14 +304,11 @@ class FrontierSearch:
 
     def _tabulate(self, x: Array, judged: _Judgements) -> pd.DataFrame:
         """Return the front among points as a table."""
-        front = pareto_front(judged.reliability, self._cost(x))
-        front = front[positions_at_levels(judged.reliability[front], self.levels)]
-        if self.own is not None and len(front):  # what counts is what the model in use decides, not its scores
-            untimed = self.posterior.budget.without_deadline()  # a handful of rows, which are the answer itself
-            own = replace(self.own, budget=untimed)
-            front = front[own.evaluate(x[front], use_predict=True).reached[:, 0]]
+        front, own = self._find_front(x, judged.reliability)
         x = x[front]
         figures = {"distance": self._cost(x), "se": judged.se[front]}
+        if own is not None:
+            figures |= {"output": own.outputs[:, 0], "reached": own.reached[:, 0]}
         if self.unseen is not None:
             figures["unseen"] = np.full(len(x), np.nan)
             if len(x):
@@ -314,6 +316,20 @@ class FrontierSearch:
                     said = self.unseen.evaluate(x, use_predict=True)
                     figures["unseen"] = said.reached @ self.unseen.mixture.weights
         return frontier_table(self.explanation.space, x, judged.reliability[front], figures)
+
+    def _find_front(self, x: Array, reliability: Array) -> tuple[Array, Evaluated | None]:
+        """Return positions of the front among points ``(n, d)``, and what the model in use says about them."""
+        front = pareto_front(reliability, self._cost(x))
+        front = front[positions_at_levels(reliability[front], self.levels)]
+        if self.own is None:
+            return front, None
+        if len(front) == 0:
+            none = np.zeros((0, 1))
+            return front, Evaluated(none, none, none.astype(bool))
+        untimed = self.posterior.budget.without_deadline()  # a handful of rows, which are the answer itself
+        said = replace(self.own, budget=untimed).evaluate(x[front], use_predict=True)
+        good = said.reached[:, 0]  # what counts is what it decides, not its scores
+        return front[good], Evaluated(*(values[good] for values in said))
 
     def _list_candidates(self, rng: np.random.Generator) -> Array:
         """Return the row, distinct draws picked at random by weight, and the decisions ``(n, d)``."""

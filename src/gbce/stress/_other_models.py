@@ -42,9 +42,12 @@ class OtherModels:
     reference: Reference
 
     @classmethod
-    def of(cls, models: Any, space: Space, data: Array) -> "OtherModels":
-        """Wrap one model, a list of them or a posterior over models; ``data`` ``(n, d)`` is encoded."""
-        listed = as_models(models, "models")
+    def of(cls, models: Any, space: Space, data: Array, what: str = "models") -> "OtherModels":
+        """Wrap one model, a list of them or a posterior over models; ``data`` ``(n, d)`` is encoded.
+
+        ``what`` they are called goes into sentences about bad ones.
+        """
+        listed = as_models(models, what)
         predictors = tuple(as_predictor(model, space) for model in listed)
         return cls(listed, predictors, _weights_of(models, len(listed)), Reference.of(data, space))
 

@@ -8,7 +8,7 @@ import pandas as pd
 from gbce._numerics import JUDGING, stream
 from gbce.base import Array, Outputs
 from gbce.budget import Budget, BudgetSpentError, budget_of
-from gbce.decisions import stack_points
+from gbce.decisions import answers_among, stack_points
 from gbce.explanation import Explanation, require_explanation
 from gbce.metrics import survival_table
 from gbce.predictors import Panel
@@ -89,7 +89,7 @@ def explainer_survival(
 
 def _evaluate_survival(explanation: Explanation, others: OtherModels, budget: Budget) -> pd.DataFrame:
     """Evaluate decisions and draws under other models; see :func:`gbce.metrics.survival`."""
-    draws, decisions, target = explanation.draws, explanation.decisions, explanation.target
+    draws, decisions, target = explanation.draws, answers_among(explanation.decisions), explanation.target
     predictors = others.prepare(target, budget)
 
     def reached(said: list[Outputs]) -> Array:

@@ -10,6 +10,7 @@ from gbce.targets._class import SMALLEST_PROBABILITY, Class
 from gbce.targets._loss import Loss
 from gbce.targets._multi import Multi
 from gbce.targets._numeric import AtLeast, AtMost, Range, Value
+from gbce.targets._plain import as_target
 
 __all__ = [
     "SMALLEST_PROBABILITY",
@@ -21,4 +22,5 @@ __all__ = [
     "Multi",
     "Range",
     "Value",
+    "as_target",
 ]

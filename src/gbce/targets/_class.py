@@ -11,7 +11,7 @@ from gbce._validation import distinguish, is_number, require_finite
 from gbce.base import Array, Outputs, Reading, Target
 from gbce.space import require_writable
 
-__all__ = ["SMALLEST_PROBABILITY", "Class"]
+__all__ = ["SMALLEST_PROBABILITY", "Class", "find_class"]
 
 # Of a probability in a logarithm, so that a forest's p = 0 costs 36 and not infinity; a convention: scikit-learn's
 # log_loss cuts doubles at the same number.
@@ -94,15 +94,26 @@ class Class(Target):
                 f"Class({self.label!r}) wants a classifier, but {outputs.model} returns numbers without classes: "
                 "ask for gbce.Value, gbce.Range, gbce.AtLeast or gbce.AtMost"
             )
-        for column, label in enumerate(outputs.classes):
-            if label == self.label:
-                return outputs.values, outputs.decided, column
-        spelled = {str(label): label for label in outputs.classes}
-        near = difflib.get_close_matches(str(self.label), list(spelled), n=1)
-        hint = f" Did you mean {spelled[near[0]]!r}?" if near else ""
-        raise ValueError(
-            f"Class: {outputs.model} never saw the label {self.label!r}; its classes are {list(outputs.classes)}.{hint}"
-        )
+        return outputs.values, outputs.decided, find_class(self.label, outputs.classes, f"Class: {outputs.model}")
+
+    def say(self, output: float, reached: bool) -> str:
+        """Return what a model says about a row: its decision, or the probability that was asked about.
+
+        Examples
+        --------
+        >>> Class("good").say(0.561, True)
+        "says 'good' (probability 0.56)"
+        """
+        own = self.probability == _OWN_DECISION
+        if reached and own:
+            return f"says {self.label!r} (probability {_digits(output)})"
+        wish = "" if own else f" (wanted: {self._wanted()})"
+        return f"gives {self.label!r} a probability of {_digits(output)}{wish}"
+
+    def _wanted(self) -> str:
+        if isinstance(self.probability, tuple):
+            return f"between {self.probability[0]:g} and {self.probability[1]:g}"
+        return f"{self.probability:g} or more"
 
     def describe(self) -> str:
         """Return the wish as a few words."""
@@ -111,6 +122,22 @@ class Class(Target):
             return f"class {self.label!r} with probability between {low:g} and {high:g}"
         sure = "" if self.probability == _OWN_DECISION else f" with probability {self.probability:g} or more"
         return f"class {self.label!r}{sure}"
+
+
+def find_class(label: Any, classes: tuple[Any, ...], model: str) -> int:
+    """Return the position of a label among a model's classes, or say what they are; ``model`` begins the sentence."""
+    for column, known in enumerate(classes):
+        if known == label:
+            return column
+    spelled = {str(known): known for known in classes}
+    near = difflib.get_close_matches(str(label), list(spelled), n=1)
+    hint = f" Did you mean {spelled[near[0]]!r}?" if near else ""
+    raise ValueError(f"{model} never saw the label {label!r}; its classes are {list(classes)}.{hint}")
+
+
+def _digits(p: float) -> str:
+    """Return a probability in two digits, or in as many as tell it from one half, zero and one."""
+    return next((text for n in (2, 3, 4) if float(text := f"{p:.{n}f}") not in (0.0, _OWN_DECISION, 1.0)), f"{p:.4g}")
 
 
 def _as_range(pair: Any) -> tuple[float, float]:

@@ -107,6 +107,18 @@ class _Plain(Numeric):
         """Return the wish as a few words, after where it comes from."""
         return f"{self.because}: {self._wish()}" if self.because else self._wish()
 
+    def say(self, output: float, reached: bool) -> str:
+        """Return what a model predicts for a row, beside what was wanted.
+
+        Examples
+        --------
+        >>> AtMost(140).say(139.62, True)
+        'predicts 139.6 (wanted: at most 140)'
+        """
+        wish = self._wish()
+        said = short(output) if short(output) not in wish else f"{output:.8g}"  # "at least 500", and it is 499.99
+        return f"predicts {said} (wanted: {wish})"
+
     def accepted(self) -> tuple[float, float]:
         """Return the lowest and the highest output that meet the wish."""
         low, high = self._wanted_range()

@@ -1,0 +1,103 @@
+"""The answer: what the policy chose, judged under noise and refits that had no part in choosing it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gbce._numerics import ANSWERING, stream
+from gbce.base import Choice, Query, Rule
+from gbce.budget import BudgetSpentError
+from gbce.decisions import Decision, apply_rule, refit_shares
+from gbce.draws import Draws, Scene
+from gbce.explanation import Answer, Share, cheapest_known
+from gbce.metrics import costs, evaluate_under_noise, offsets
+from gbce.posterior import GibbsPosterior
+
+__all__ = ["apply_policy", "judge_answer"]
+
+_POLICY_SHARE = 0.5  # of what rules leave of a budget; chosen by hand, and the rest is for figures
+_COPIES = 1_000  # under noise: a share near 0.9 then has an error of 0.01
+_FEWEST_COPIES = 100  # below it a reliability is not worth a number: its error is up to 0.05
+_REFIT_COPIES = 100  # for each of the refitted models, whose number decides the error
+
+
+def apply_policy(
+    policy: Rule,
+    query: Query,
+    draws: Draws,
+    posterior: GibbsPosterior,
+    refits: GibbsPosterior | None,
+    choices: Sequence[tuple[Rule, Choice]],
+) -> Choice:
+    """Return the point that a policy hands over, and why; of a rule that was applied already, what it chose.
+
+    Where the budget does not allow it, the cheapest evaluated point that reaches the target is handed over.
+    """
+    for rule, choice in choices:
+        if rule == policy:
+            return _only_first(choice)
+    part = replace(posterior, budget=posterior.budget.share(_POLICY_SHARE))
+    refits = None if refits is None else replace(refits, budget=part.budget)
+    try:
+        return _only_first(apply_rule(policy, query, draws, part, refits=refits, earlier=choices))
+    except BudgetSpentError:
+        points, what = cheapest_known(query, draws)
+        return Choice(points.x, points, f"the budget did not allow a search; this is {what}")
+
+
+def _only_first(choice: Choice) -> Choice:
+    """Return the point that is a rule's answer, without those beside it."""
+    answer = choice.beside.index(False) if False in choice.beside else 0
+    known = None if choice.known is None else choice.known.take(np.array([answer]))
+    return Choice(choice.x[[answer]], known, choice.note)
+
+
+def judge_answer(
+    query: Query,
+    posterior: GibbsPosterior,
+    refits: GibbsPosterior | None,
+    draws: Draws,
+    policy: Rule,
+    reason: str,
+    decision: Decision,
+) -> Answer:
+    """Return an answer with its reliability under fresh noise, and over refitted models."""
+    promised: Any = getattr(policy, "probability", None)
+    return Answer(
+        query=query,
+        decision=replace(decision, label="answer"),
+        policy=policy.label,
+        reason=reason or f"what {policy.label} chooses",
+        cost=float(costs(query.space, decision.x[None, :], query.x0, "l1")[0]),
+        promised=float(promised) if isinstance(promised, (int, float)) else None,
+        reliability=_ask_under_noise(query, posterior, decision),
+        survival=None if refits is None else _ask_refits(query, refits, draws, decision),
+    )
+
+
+def _ask_under_noise(query: Query, posterior: GibbsPosterior, decision: Decision) -> Share | None:
+    first = replace(posterior, predictors=posterior.predictors[:1])
+    n = min(first.affords(_COPIES), _COPIES)
+    if n < _FEWEST_COPIES:
+        return None
+    shifts = offsets(query.evaluation.noise, query.space, stream(query.seed, ANSWERING), n)
+    try:
+        said = evaluate_under_noise(posterior, query.space, decision.x[None, :], shifts, first_only=True)
+    except BudgetSpentError:  # time ran out earlier than expected
+        return None
+    return Share.of(float(said.reached[0, :, 0].mean()), n)
+
+
+def _ask_refits(query: Query, refits: GibbsPosterior, draws: Draws, decision: Decision) -> Share | None:
+    n_models = len(refits.predictors)
+    copies = min(refits.affords(_REFIT_COPIES), _REFIT_COPIES)
+    if copies < 1:
+        return None
+    scene = Scene(query, draws, stream(query.seed, ANSWERING), refits=refits)
+    try:
+        shares = refit_shares(scene, None, decision.x[None, :], copies)[0]
+    except BudgetSpentError:
+        return None
+    return Share.of(float(shares @ refits.mixture.weights), n_models)

@@ -1,0 +1,247 @@
+"""The one decision that is handed over: what to change, why this, and how sure that is."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import floor
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from gbce._numerics import first_of_least, wilson
+from gbce._validation import printable
+from gbce.base import Query
+from gbce.decisions import Decision
+from gbce.draws import Draws, Points
+from gbce.explanation._tables import point_table
+from gbce.explanation._words import changed_columns, say_changes, say_value
+from gbce.metrics import costs
+
+__all__ = ["Answer", "AnswerKind", "Share", "cheapest_known"]
+
+_LABEL = "answer"
+_ROUNDING = 1e-9  # a share of 0.93 is 93 of 100, whatever its last bit
+_OFTEN = 0.5  # below it, "only" belongs before a number of cases
+
+
+class AnswerKind(StrEnum):
+    """What an answer is, from the best to the least."""
+
+    NOTHING = "nothing to change"
+    RELIABLE = "reliable"
+    REACHES = "reaches"
+    BEST_SEEN = "best seen"
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class Share(NamedTuple):
+    """How often something held.
+
+    Parameters
+    ----------
+    share : float
+        Of the trials.
+    low, high : float
+        Its 95% interval (Wilson, 1927).
+    n : int
+        How many trials there were.
+    """
+
+    share: float
+    low: float
+    high: float
+    n: int
+
+    @classmethod
+    def of(cls, share: float, n: int) -> "Share":
+        """Return a share of ``n`` trials with its interval.
+
+        Examples
+        --------
+        >>> round(Share.of(0.93, 1000).low, 3)
+        0.912
+        """
+        share = min(float(share), 1.0)  # a sum of weights may exceed one by rounding
+        low, high = wilson(np.array(share), n)
+        return cls(share, float(low), float(high), int(n))
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What gbce would hand over for a row: one point, why it and not another, and what it rests on.
+
+    Made by :meth:`gbce.Explainer.explain` with the explainer's policy; ``print(explanation.answer)`` says it.
+
+    Parameters
+    ----------
+    query : Query
+        What was asked.
+    decision : Decision
+        The point, as the models judge it: ``.x (d,)``, ``.outputs (K,)``, ``.reached (K,)`` and the usual figures.
+    policy : str
+        Label of the rule that chose it.
+    reason : str
+        Why it was chosen, as part of a sentence.
+    cost : float
+        The sum of its changes in units of each feature's scale.
+    promised : float, optional
+        The probability of holding that the policy was to keep, if it has one.
+    reliability : Share, optional
+        How often the first model still decides so under execution noise that had no part in the choice; ``None`` where
+        the budget did not allow to ask.
+    survival : Share, optional
+        The same over refitted models, if the explainer was given some; these took part in the choice.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> data = pd.DataFrame(np.random.default_rng(0).normal(50, 10, size=(200, 2)).round(1), columns=["income", "debt"])
+    >>> explainer = gbce.Explainer(lambda x: x["income"] - x["debt"], data)
+    >>> explanation = explainer.explain({"income": 40.0, "debt": 60.0}, gbce.AtLeast(0), seed=0)
+    >>> explanation.answer.reached, explanation.answer.kind
+    (True, 'reliable')
+    """
+
+    query: Query
+    decision: Decision
+    policy: str
+    reason: str
+    cost: float
+    promised: float | None = None
+    reliability: Share | None = None
+    survival: Share | None = None
+
+    @property
+    def reached(self) -> bool:
+        """Whether the first model itself decides as wanted."""
+        return bool(self.decision.reached[0])
+
+    @property
+    def kind(self) -> AnswerKind:
+        """What the answer is, in a word or two."""
+        if not self.reached:
+            return AnswerKind.BEST_SEEN
+        if self.n_changes == 0:
+            return AnswerKind.NOTHING
+        measured = [share for share in (self.reliability, self.survival) if share is not None]
+        kept = self.promised is not None and self.reliability is not None
+        if kept and all(one.share >= (self.promised or 0.0) for one in measured):
+            return AnswerKind.RELIABLE
+        return AnswerKind.REACHES
+
+    @property
+    def n_changes(self) -> int:
+        """How many columns have to be changed; computed ones follow by themselves."""
+        return len(changed_columns(self.query.space, self.query.x0, self.decision.x))
+
+    @property
+    def row(self) -> pd.DataFrame:
+        """The whole row after the change, one line in the user's columns and dtypes."""
+        return point_table(self.query.space, self.decision.x[None, :], [_LABEL])
+
+    @property
+    def changes(self) -> pd.DataFrame:
+        """Only what changes: by feature its value ``now`` and ``then``, as the table has them."""
+        space, x0, x = self.query.space, self.query.x0, self.decision.x
+        where = np.flatnonzero(space.changed(x[None, :], x0)[0])
+        shown = space.readable(np.vstack([x0, x])).iloc[:, where].T
+        shown.columns = pd.Index(["now", "then"])
+        return shown.rename_axis("feature")
+
+    @property
+    def changes_in_words(self) -> str:
+        """What has to be done, such as ``"lower debt from 60 to 40"``; empty if nothing has."""
+        return say_changes(self.query.space, self.query.x0, self.decision.x)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words: what to change, what the model then says, and how often that holds."""
+        said = f"{self._model} then {self._said}"
+        if self.n_changes == 0:
+            said = f"{self._model} already {self._said}" if self.reached else f"{self._model} {self._said}"
+        first = _capitalise(self.changes_in_words or ("nothing has to change" if self.reached else "change nothing"))
+        if not self.reached:
+            wish = printable(self.query.target.describe())
+            return f"No point was found that reaches the target ({wish}). Best seen: {_lower(first)}: {said}."
+        return " ".join([f"{first}: {said}.", *self._held()])
+
+    def _held(self) -> list[str]:
+        """Sentences on how often it holds."""
+        held = []
+        if self.reliability is not None:
+            held.append(f"Under small errors of execution this holds in {_of_hundred(self.reliability)} of 100 cases.")
+        if self.survival is not None:
+            held.append(
+                f"Of {self.survival.n} refitted models, under such errors, {_of_hundred(self.survival)}% agree."
+            )
+        return held
+
+    @property
+    def _model(self) -> str:
+        return "the model" if len(self.query.models) == 1 else printable(self.query.models[0])
+
+    @property
+    def _said(self) -> str:
+        return printable(self.query.target.say(float(self.decision.outputs[0]), self.reached))
+
+    @property
+    def because(self) -> str:
+        """Why this point and not another, as a sentence."""
+        return _capitalise(f"{self.reason} ({self.policy}).")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as plain data, ready for JSON.
+
+        Keys: ``sentence``, ``kind``, ``reached``, ``changes`` (by feature ``now`` and ``then``, as texts),
+        ``n_changes``, ``cost``, ``output``, ``policy``, ``reason``, ``promised``, and ``reliability`` and ``survival``
+        with ``share``, ``low``, ``high`` and ``n``.
+        """
+        space, x0, x = self.query.space, self.query.x0, self.decision.x
+        where = np.flatnonzero(space.changed(x[None, :], x0)[0])
+        return {
+            "sentence": self.sentence,
+            "kind": str(self.kind),
+            "reached": self.reached,
+            "changes": {
+                space.names[j]: {"now": say_value(space, j, x0[j]), "then": say_value(space, j, x[j])}
+                for j in where.tolist()
+            },
+            "n_changes": self.n_changes,
+            "cost": self.cost,
+            "output": float(self.decision.outputs[0]),
+            "policy": self.policy,
+            "reason": self.reason,
+            "promised": self.promised,
+            "reliability": None if self.reliability is None else self.reliability._asdict(),
+            "survival": None if self.survival is None else self.survival._asdict(),
+        }
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def __repr__(self) -> str:
+        return f"<Answer ({self.kind}): {self.sentence}>"
+
+
+def cheapest_known(query: Query, draws: Draws) -> tuple[Points, str]:
+    """Return the cheapest evaluated point that reaches the target, or the best seen, as one point, and which it is."""
+    known = draws.known.take(np.isfinite(draws.known.log_correction))
+    misses = (~known.reached[:, 0]).astype(float)
+    cost = costs(query.space, known.x, query.x0, "l1")
+    best = np.array([first_of_least(misses, np.where(misses > 0, known.loss[:, 0], 0.0), cost)])
+    return known.take(best), "the best seen" if misses.all() else "the cheapest evaluated point that reaches the target"
+
+
+def _of_hundred(held: Share) -> str:
+    """Return a share in whole hundredths, rounded down: 99.7 of 100 are not all of them."""
+    return f"{'only ' if held.share < _OFTEN else ''}{floor(100 * held.share + _ROUNDING)}"
+
+
+def _capitalise(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,211 @@
+"""Follow-up questions to the same draws: the posterior given that columns stay, or lie in a range."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gbce._numerics import ENOUGH_ESS, REWEIGHTING, stream
+from gbce._validation import show
+from gbce.base import Array, Query
+from gbce.decisions import Decision, apply_known_rules
+from gbce.draws import Draws, Points
+from gbce.explanation._answer import Answer, cheapest_known
+from gbce.explanation._status import Status
+from gbce.explanation._words import join_words
+from gbce.metrics import costs, unknown_figures
+from gbce.space import Condition, Space, read_conditions, restate
+
+if TYPE_CHECKING:
+    from gbce.explanation._explanation import Explanation
+
+__all__ = ["Event", "answer_given", "condition", "exclude_row", "meets", "with_conditions"]
+
+_KNOWN = "among known points"  # what an answer that no policy chose goes by
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a follow-up question asks for, as it was asked; see :meth:`gbce.Explanation.given`."""
+
+    keep: Iterable[str] | str = ()
+    at_least: Mapping[str, Any] | None = None
+    at_most: Mapping[str, Any] | None = None
+    between: Mapping[str, tuple[Any, Any]] | None = None
+    exactly: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        one = isinstance(self.keep, str)
+        if one or (isinstance(self.keep, Iterable) and not isinstance(self.keep, Mapping)):
+            object.__setattr__(self, "keep", [self.keep] if one else list(self.keep))  # an iterator is read once
+
+    def read(self, query: Query) -> tuple[Condition, ...]:
+        """Return it as conditions on the columns of a query's space; refuse what leaves nothing to change."""
+        found = read_conditions(query.space, query.x0, **vars(self))
+        held = {one.name for one in found if one.kept}
+        if held.issuperset(query.space.names[j] for j in query.free):
+            raise ValueError("given: every column that may change is kept, so that nothing is left to change")
+        return found
+
+    @property
+    def call(self) -> str:
+        """The line that asks the same of the models."""
+        asked = {name: value for name, value in vars(self).items() if value is not None and len(value)}
+        options = ", ".join(f"{name}={_written(value)}" for name, value in asked.items())
+        return f"explainer.given(explanation, {options})"
+
+
+def condition(explanation: "Explanation", event: Event) -> "Explanation":
+    """Return the posterior given an event, from the draws; see :meth:`gbce.Explanation.given`."""
+    before = explanation.query
+    asked = event.read(before)
+    explanation.draws.require_pool("given(...)")
+    inside = meets(asked, explanation, explanation.draws.pool.x)
+    if not explanation.draws.pool_weights[inside].any():
+        raise ValueError(f"{_why_none(asked, before)} To ask the models again, type {event.call}")
+    query, coordinates = with_conditions(before, asked)
+    known = _keep_known(explanation, asked)
+    size = explanation.space.change(explanation.draws.pool.x, explanation.x0)
+    weighed = replace(explanation.draws, seen=known).restrict(inside, query.mixture, size, coordinates)
+    weighed = replace(weighed, info=replace(weighed.info, model_evidence=None, goal_met=None))
+    said = join_words([one.text for one in asked])
+    if weighed.ess < ENOUGH_ESS:
+        raise ValueError(
+            f"the draws cannot carry the question what follows if {said}: {weighed.ess:.0f} effective draws would be "
+            f"left of {len(explanation.draws.pool)}. To ask the models again, type {event.call}"
+        )
+    draws = weighed.resample(stream(explanation.seed, REWEIGHTING), len(explanation.draws))
+    decisions, undecided = apply_known_rules(query, draws)
+    status, sentence = _judge(explanation, asked, draws, decisions, event)
+    notes = (sentence, _note(explanation, inside, weighed, said, undecided))
+    return replace(
+        explanation,
+        query=query,
+        draws=draws,
+        decisions=tuple(decisions),
+        status=status,
+        status_note=sentence,
+        notes=tuple(filter(None, notes)),
+        calibration=None,  # eta was found for the posterior as a whole
+        answer=None if explanation.answer is None else answer_given(explanation.answer, query, draws, asked),
+    )
+
+
+def with_conditions(query: Query, asked: Sequence[Condition]) -> tuple[Query, Array]:
+    """Return a query under further conditions, and which of its latent coordinates are left."""
+    space = restate(query.space, asked, query.x0, spikes=query.sparse)
+    free = space.free(query.x0)
+    left = np.flatnonzero(np.isin(query.free, free))
+    if query.row.z.shape[1] != len(query.free):  # a prior of somebody's own, whose coordinates are not the features
+        left = np.arange(query.row.z.shape[1])
+    row = exclude_row(replace(query.row, z=query.row.z[:, left]), space)
+    return replace(query, space=space, free=free, row=row, conditions=(*query.conditions, *asked)), left
+
+
+def exclude_row(row: Points, space: Space) -> Points:
+    """Return the row, evaluated, as a point that no rule chooses if it breaks a condition: not reached, at any cost."""
+    broken = [one for one in space.constraints if isinstance(one, Condition) and not one.holds(space, row.x)[0]]
+    if not broken:
+        return row
+    never = np.full(1, np.inf)
+    return replace(row, reached=np.zeros_like(row.reached), cost=never, log_correction=never)
+
+
+def answer_given(answer: Answer, query: Query, draws: Draws, conditions: Sequence[Condition]) -> Answer:
+    """Return an answer under conditions: the same if it meets them, else the cheapest known point that reaches.
+
+    Where none does, it is the one of least loss. How often a known point holds under noise was not asked.
+    """
+    if all(one.holds(query.space, answer.decision.x[None, :])[0] for one in conditions):
+        return replace(answer, query=query)
+    known, what = cheapest_known(query, draws)
+    decision = Decision("answer", known.x[0], known.outputs[0], known.loss[0], known.reached[0], float(known.cost[0]))
+    said = join_words([one.text for one in conditions])
+    cost = float(costs(query.space, known.x, query.x0, "l1")[0])
+    return Answer(query, decision, _KNOWN, f"{what}, given that {said}", cost)
+
+
+def meets(conditions: Sequence[Condition], explanation: "Explanation", x: Array) -> Array:
+    """Whether rows ``(n, d)`` meet all conditions, ``(n,)``."""
+    good = np.ones(len(x), dtype=bool)
+    for one in conditions:
+        good &= one.holds(explanation.space, x)
+    return good
+
+
+def _keep_known(explanation: "Explanation", asked: Sequence[Condition]) -> Points | None:
+    """Return the points beside the pool that meet the conditions: what a search has seen, and decisions."""
+    draws, decided = explanation.draws, explanation.decisions
+    parts = [] if draws.seen is None else [draws.seen]
+    if decided:
+        outputs, loss, reached = (
+            np.array([getattr(one, name) for one in decided]) for name in ("outputs", "loss", "reached")
+        )
+        unread = np.zeros((len(decided), draws.pool.z.shape[1]))  # where they lie in the latent space nobody asks
+        x, cost = np.array([one.x for one in decided]), np.array([one.cost for one in decided])
+        parts.append(Points(unread, x, outputs, loss, reached, cost, np.zeros(len(decided))))
+    if not parts:
+        return None
+    every = Points.join(parts)
+    inside = meets(asked, explanation, every.x)
+    return every.take(inside) if inside.any() else None
+
+
+def _why_none(asked: Sequence[Condition], query: Query) -> str:
+    """Say why no draw meets the conditions."""
+    said = f"there is no draw in which {join_words([one.text for one in asked])}"
+    features = {one.name: query.space.features[query.space.position[one.name]] for one in asked}
+    single = [one for one in asked if one.low is not None and one.low == one.high and not features[one.name].discrete]
+    if not single or (query.sparse and all(one.kept for one in single)):
+        return f"{said}."
+    named = join_words([repr(one.name) for one in single])
+    return (
+        f"{said}: one value of {named} has probability zero under this prior. (Under gbce.Sparse() the row's own value "
+        "has one.)"
+    )
+
+
+def _judge(
+    explanation: "Explanation",
+    asked: Sequence[Condition],
+    draws: Draws,
+    decisions: Sequence[Decision],
+    event: Event,
+) -> tuple[Status, str]:
+    """Say whether any known point that meets the conditions reaches the target."""
+    if explanation.status == Status.ALREADY_REACHED and meets(asked, explanation, explanation.row.x)[0]:
+        return explanation.status, explanation.status_note
+    if draws.known.reached[:, 0].any() or any(decision.reached[0] for decision in decisions):
+        return Status.ATTAINABLE, ""
+    wish, said = explanation.target.describe(), join_words([one.text for one in asked])
+    return Status.NOT_ATTAINED, (
+        f"None of {len(draws.known):,} known points in which {said} reaches the target ({wish}); "
+        f"{event.call} asks the models."
+    )
+
+
+def _note(explanation: "Explanation", inside: Array, weighed: Draws, said: str, undecided: Sequence[str]) -> str:
+    """Say what was asked, how probable that was, and how many draws are left."""
+    before = replace(explanation.draws, resampled=False)
+    share = float(before.pool_weights[inside].sum())
+    se = float(before.standard_error(inside - share))
+    *others, last = unknown_figures()
+    note = (
+        f"Given that {said}, which has probability {share:.3g} (se {se:.1g}): {weighed.ess:,.0f} effective draws, at "
+        f"eta = {explanation.eta:g} as before; {', '.join(others)} and {last} were not computed again."
+    )
+    if undecided:
+        note += f" {', '.join(undecided)} must ask the model: use explainer.decide(explanation, rule)."
+    return note
+
+
+def _written(value: Any) -> str:
+    """Return an option as a person types it."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{show(name)}: {_written(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        inner = ", ".join(map(_written, value))
+        return f"[{inner}]" if isinstance(value, list) else f"({inner})"
+    return repr(str(value)) if isinstance(value, (pd.Timestamp, np.datetime64)) else show(value)

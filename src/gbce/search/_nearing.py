@@ -1,0 +1,381 @@
+"""Points to ask about in a search for the nearest one that reaches: changes made, combined, given back, drawn back.
+
+Nothing here asks a model. Every function takes what is known and returns rows ``(n, d)`` that can be had: within the
+limits, rounded to whole steps, complete, and meeting the conditions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from gbce.base import Array
+from gbce.space import Space
+
+__all__ = ["Around", "Sections", "Singles", "keep_cheapest", "lean"]
+
+# Chosen by hand: they decide how many points are tried, never whether one reaches.
+_PAIRS = 60  # of single changes, for each share of what is missing that they are expected to make up for
+_SHARES = (0.7, 1.0, 1.4)  # of what is missing: models are rarely additive, and what is too much is drawn back
+_MOST_SINGLES = 400  # that are combined in pairs
+_PRICES = 12  # of a unit of gain, for larger sets of changes
+_SET_SIZES = (3, 4, 5, 6)
+_KEPT_SIZES = np.unique(np.geomspace(1, 1_000, 24).round().astype(int))  # numbers of changes that are kept in one go
+_ALL_SINGLY = 12  # changes that are each given back alone
+# Parts of the way from the row, or from what is not enough, to a value that reaches: at first mostly near to it, then
+# evenly. Of points with many changes, which are closed in on by slopes and all together, fewer.
+_PARTS = {  # by whether it is the first time, and whether they are to be few
+    (True, False): np.array([0.0, 0.5, 0.75, 0.88, 0.94, 0.97, 0.985, 0.995]),
+    (False, False): np.linspace(0.0, 1.0, 9)[1:-1],
+    (True, True): np.array([0.0, 0.5, 0.9]),
+    (False, True): np.array([0.3, 0.6]),
+}
+_MANY_CHANGES = 6
+_VALUES_EACH_WAY = 5  # that one more change is given, on each side of the row
+_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)  # multiples of it, without their whole parts, are spread evenly
+_BLENDS = (0.4, 1.0)  # of the way to where the slopes point
+_RAYS = np.array([0.95, 1.0005, 1.01, 1.05, 1.2])  # times the change that the slopes ask for
+
+
+class Singles(NamedTuple):
+    """Rows ``(n, d)`` that differ from the row in one feature ``(n,)``: price and gain of each ``(n,)``.
+
+    Prices add up over features, and so, nearly, do gains: by how much the gap to the target closes.
+    """
+
+    x: Array
+    feature: Array
+    price: Array
+    gain: Array
+
+    def worth(self, n_features: int, x0: Array) -> Array:
+        """Return the best gain for its price that each feature offers downwards and upwards, ``(2, d)``."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where((self.gain > 0) & (self.price > 0), self.gain / self.price, 0.0)
+        best = np.zeros((2, n_features))
+        up = (self.x[np.arange(len(self.x)), self.feature] > x0[self.feature]).astype(int)
+        np.maximum.at(best, (up, self.feature), ratio)
+        return best
+
+    def efficient(self) -> Array:
+        """Return positions of the changes that no cheaper change of the same feature matches."""
+        order = np.lexsort((-self.gain, self.price, self.feature))
+        kept: list[int] = []
+        feature, most = -1, 0.0
+        for i in order.tolist():
+            if self.feature[i] != feature:
+                feature, most = int(self.feature[i]), 0.0
+            if self.gain[i] > most:
+                most = float(self.gain[i])
+                kept.append(i)
+        return np.array(kept, dtype=int)
+
+
+class Sections(NamedTuple):
+    """Rows ``(n, d)`` on the way from points ``parent`` ``(n,)`` to the row.
+
+    ``feature`` ``(n,)`` is the one that is drawn back, or ``d`` where all are together; ``part`` ``(n,)`` is how much
+    of the stretch that is open is left.
+    """
+
+    x: Array
+    parent: Array
+    feature: Array
+    part: Array
+
+
+@dataclass(frozen=True)
+class Around:
+    """What may be tried around one row.
+
+    Parameters
+    ----------
+    space : Space
+        With limits, steps and conditions.
+    x0 : array of shape (d,)
+        The row.
+    values : dict
+        For each feature that can move, by position, the values it is given; see :func:`values_to_try`.
+    cost : callable
+        Takes points ``(n, d)``, returns what they cost ``(n,)``.
+    """
+
+    space: Space
+    x0: Array
+    values: dict[int, Array]
+    cost: Callable[[Array], Array]
+
+    # --- facts ------------------------------------------------------------------------------------------------
+
+    def changed(self, x: Array) -> Array:
+        """Where points ``(n, d)`` differ from the row in a feature that can move by itself: ``(n, d)``."""
+        changed = self.space.changed(x, self.x0)
+        changed[:, np.setdiff1d(np.arange(len(self.x0)), list(self.values))] = False
+        return changed
+
+    def snap(self, rows: Array) -> tuple[Array, Array]:
+        """Return admissible points near ``rows`` ``(n, d)``, and which of them can be had ``(n,)``."""
+        if len(rows) == 0:
+            return rows, np.zeros(0, dtype=bool)
+        rows = self.space.project(rows, self.x0)
+        return rows, self.space.admissible(rows, self.x0)
+
+    def _place(self, rows: Array) -> Array:
+        rows, good = self.snap(rows)
+        return rows[good]
+
+    @property
+    def on_axis(self) -> Array:
+        """Which features have a way from the row: ordered ones that are known there, ``(d,)``."""
+        return ~self.space.unordered & ~np.isnan(self.x0)
+
+    # --- forward ------------------------------------------------------------------------------------------------
+
+    def singles(self) -> tuple[Array, Array]:
+        """Return rows ``(n, d)`` that differ from the row in one feature, and which it is ``(n,)``."""
+        feature = np.repeat(list(self.values), [len(values) for values in self.values.values()]).astype(int)
+        rows = np.tile(self.x0, (len(feature), 1))
+        if len(feature):
+            rows[np.arange(len(rows)), feature] = np.concatenate(list(self.values.values()))
+        rows, good = self.snap(rows)
+        good &= self.space.changed(rows, self.x0).any(axis=1) if len(rows) else good
+        # where a budget allows only some, the first are spread over all features and their values
+        turn = np.concatenate([np.arange(len(values)) for values in self.values.values()]) if len(rows) else feature
+        order = np.argsort((_GOLDEN * turn) % 1.0, kind="stable")
+        order = order[good[order]]
+        return rows[order], feature[order]
+
+    def everything(self, most: int) -> Array | None:
+        """Return all rows ``(n, d)`` that can be had, if no feature is real and they are at most ``most``."""
+        if any(not self.space.discrete[j] for j in self.values) or not self._lists_all():
+            return None
+        sizes = [len(values) + 1 for values in self.values.values()]
+        if np.prod(np.array(sizes, dtype=float)) > most:
+            return None
+        grids = np.meshgrid(*([self.x0[j], *values] for j, values in self.values.items()), indexing="ij")
+        rows = np.tile(self.x0, (grids[0].size, 1))
+        rows[:, list(self.values)] = np.column_stack([grid.ravel() for grid in grids])
+        return self._place(rows)
+
+    def _lists_all(self) -> bool:
+        """Whether every value that a feature can take is among those that it is given."""
+        low, high = self.space.limits(self.x0)
+        given = {j: np.unique(np.append(values, self.x0[j])) for j, values in self.values.items()}
+        return all(high[j] - low[j] + 1 == np.isfinite(values).sum() for j, values in given.items())
+
+    def combine(self, singles: Singles, missing: float, most: int) -> Array:
+        """Return rows in which two or more single changes are made together, at most ``most`` of them.
+
+        Pairs are those that should just close the gap that is ``missing``, the cheapest first; larger sets take what
+        every feature offers at one price of a unit of gain.
+        """
+        which = singles.efficient()
+        if most < 2 or len(np.unique(singles.feature[which])) < 2:
+            return np.zeros((0, len(self.x0)))
+        sets = self._pairs(singles, which, missing)
+        if most >= _SET_SIZES[0]:
+            sets += self._larger_sets(singles, which, most)
+        rows = np.tile(self.x0, (len(sets), 1))
+        for row, members in zip(rows, sets, strict=True):
+            row[singles.feature[members]] = singles.x[members, singles.feature[members]]
+        return self._place(rows)
+
+    def _pairs(self, singles: Singles, which: Array, missing: float) -> list[Array]:
+        if len(which) > _MOST_SINGLES:
+            worth = singles.gain[which] / np.maximum(singles.price[which], np.finfo(float).tiny)
+            which = np.sort(which[np.argsort(-worth, kind="stable")[:_MOST_SINGLES]])
+        one, other = np.triu_indices(len(which), 1)
+        apart = singles.feature[which[one]] != singles.feature[which[other]]
+        one, other = which[one[apart]], which[other[apart]]
+        gain, price = singles.gain[one] + singles.gain[other], singles.price[one] + singles.price[other]
+        found: dict[tuple[int, int], None] = {}
+        for share in _SHARES:
+            enough = np.flatnonzero(gain >= share * missing)
+            cheap = enough[np.argsort(price[enough], kind="stable")[:_PAIRS]]
+            found |= dict.fromkeys(zip(one[cheap].tolist(), other[cheap].tolist(), strict=True))
+        return [np.array(pair) for pair in found]
+
+    def _larger_sets(self, singles: Singles, which: Array, most: int) -> list[Array]:
+        worth = singles.gain[which] / np.maximum(singles.price[which], np.finfo(float).tiny)
+        found: dict[tuple[int, ...], None] = {}
+        for price in np.quantile(worth, np.linspace(0.0, 1.0, _PRICES)):
+            profit = singles.gain[which] - price * singles.price[which]
+            order = which[np.argsort(-profit, kind="stable")]
+            _, first = np.unique(singles.feature[order], return_index=True)
+            order = order[np.sort(first)]
+            for size in _SET_SIZES:
+                if size <= min(most, len(order)):
+                    found[tuple(np.sort(order[:size]).tolist())] = None
+        return [np.array(members) for members in found]
+
+    def one_more(self, base: Array, ceiling: Array) -> Array:
+        """Return rows that differ from one of the points ``(b, d)`` in one more change, and cost less than allowed.
+
+        ``ceiling`` ``(b,)`` is what the rows of each point may cost at most.
+        """
+        found = [np.zeros((0, len(self.x0)))]
+        for x, most in zip(base, ceiling.tolist(), strict=True):
+            rows, good = self.snap(self._change_one_more(x))
+            good &= self.space.changed(rows, x).any(axis=1) if len(rows) else good
+            rows = rows[good]
+            found.append(rows[self.cost(rows) < most] if len(rows) else rows)
+        return np.vstack(found)
+
+    def _change_one_more(self, x: Array) -> Array:
+        feature, to = [], []
+        for j, values in self.values.items():
+            if self.on_axis[j]:
+                below, above = values[values < self.x0[j]][::-1], values[values > self.x0[j]]
+                values = np.concatenate([_nearest_more(below), _nearest_more(above), values[np.isnan(values)]])
+            feature.append(np.full(len(values), j))
+            to.append(values)
+        where = np.concatenate(feature)
+        rows = np.tile(x, (len(where), 1))
+        rows[np.arange(len(rows)), where] = np.concatenate(to)
+        return rows
+
+    # --- back -----------------------------------------------------------------------------------------------------
+
+    def give_back(self, x: Array, worth: Array | None = None) -> Array:
+        """Return rows in which points ``(k, d)`` have given whole changes back, one or many of them at once.
+
+        Dear changes go first, or those that single changes were found to gain least by (``worth`` ``(2, d)``).
+        """
+        found = [np.zeros((0, len(self.x0)))]
+        unit = np.maximum(self.space.scale, np.finfo(float).tiny)
+        for one, changed in zip(x, self.changed(x), strict=True):
+            where = np.flatnonzero(changed)
+            n = len(where)
+            if n < 2:
+                continue
+            size = self.space.change(one[None, :], self.x0)[0, where] / unit[where]
+            orders = [np.argsort(size, kind="stable")]  # what is kept longest comes first
+            if worth is not None:
+                up = (one[where] > self.x0[where]).astype(int)
+                orders.append(np.argsort(-worth[up, where], kind="stable"))
+            kept = [order[:k] for order in orders for k in _KEPT_SIZES[n > _KEPT_SIZES]]
+            if n <= _ALL_SINGLY:
+                kept += [np.delete(np.arange(n), i) for i in range(n)]
+            rows = np.tile(one, (len(kept), 1))
+            for row, stay in zip(rows, kept, strict=True):
+                back = np.setdiff1d(where, where[stay])
+                row[back] = self.x0[back]
+            found.append(self._place(rows))
+        return np.vstack(found)
+
+    def sections(self, x: Array, low: Array, open_enough: Array, *, sloped: bool) -> Sections:
+        """Return rows between points ``(k, d)`` that reach and values nearer to the row that may not.
+
+        ``low`` ``(k, d + 1)`` says how much of each change, and of all together, is known not to be enough: a part of
+        the way from the row; ``open_enough`` ``(k, d + 1)`` where it is worth to look; ``sloped`` whether slopes were
+        seen, so that several changes are better drawn back together.
+        """
+        d, dense = len(self.x0), self.changed(x).sum(axis=1) > (1 if sloped else _MANY_CHANGES)
+        parent, feature = np.nonzero(open_enough)
+        first, few = low[parent, feature] == 0, dense[parent] & (feature < d)
+        parts = [_PARTS[one, other] for one, other in zip(first.tolist(), few.tolist(), strict=True)]
+        times = [len(some) for some in parts]
+        parent, feature = np.repeat(parent, times), np.repeat(feature, times)
+        rest = np.concatenate([*parts, np.zeros(0)])
+        rest = low[parent, feature] + rest * (1.0 - low[parent, feature])
+        rows, axis = x[parent], self.on_axis
+        with np.errstate(invalid="ignore"):
+            drawn = self.x0 + rest[:, None] * (rows - self.x0)
+        moves = np.where((feature == d)[:, None], axis, np.arange(d) == feature[:, None])
+        rows, good = self.snap(np.where(moves & ~np.isnan(drawn), drawn, rows))
+        good &= self.space.changed(rows, x[parent]).any(axis=1) if len(rows) else good
+        return Sections(rows[good], parent[good], feature[good], rest[good])
+
+    def draw_together(self, x: Array, rest: Array) -> Array:
+        """Return points ``(k, d)`` with each change drawn back to its own part ``(k, d)`` of the way from the row."""
+        with np.errstate(invalid="ignore"):
+            drawn = self.x0 + rest * (x - self.x0)
+        return self.snap(np.where(self.on_axis & ~np.isnan(drawn), drawn, x))[0]
+
+    # --- values that are easy to read -----------------------------------------------------------------------------
+
+    def rounded(self, x: Array, most_digits: int) -> tuple[Array, Array]:
+        """Return rows near ``x`` ``(d,)`` whose changed real numbers have few digits, and how many ``(n,)``.
+
+        Numbers are rounded away from the row, or to the nearest.
+        """
+        real = self.changed(x[None, :])[0] & ~self.space.discrete & ~np.isnan(x)
+        where = np.flatnonzero(real)
+        if len(where) == 0:
+            return np.zeros((0, len(x))), np.zeros(0, dtype=int)
+        value, here = x[where], self.x0[where]
+        size = np.fmax(np.abs(value), np.abs(np.where(np.isnan(here), value, here)))
+        size = np.where(size > 0, size, 1.0)
+        rows, digits = [], []
+        for n in range(1, most_digits + 1):
+            places = n - 1 - np.floor(np.log10(size)).astype(int)
+            step = 10.0 ** (-places.astype(float))
+            away = np.where(value > here, np.ceil(value / step), np.floor(value / step)) * step
+            near = np.round(value / step) * step
+            for to in (near, away):
+                row = x.copy()
+                row[where] = [round(float(t), int(p)) for t, p in zip(to, places, strict=True)]
+                rows.append(row)
+                digits.append(n)
+        placed, good = self.snap(np.array(rows))
+        return placed[good], np.array(digits)[good]
+
+
+def lean(around: Around, x: Array, slope: Array, gap: float, power: int, sizes: Array) -> Array:
+    """Return rows near where a plane through a point meets the target at the least cost.
+
+    Parameters
+    ----------
+    around : Around
+        The row.
+    x : array of shape (d,)
+        A point that reaches.
+    slope : array of shape (d,)
+        How the gap changes with each feature there, per unit of its scale; zero where it does not.
+    gap : float
+        What is missing at the point: zero or less.
+    power : {1, 2}
+        Of the distance: sums of changes, or Euclidean.
+    sizes : int array
+        Numbers of changed features to try.
+    """
+    space, x0 = around.space, around.x0
+    with np.errstate(invalid="ignore"):
+        u = np.where(around.on_axis, (x - x0) / space.scale, 0.0)
+    u = np.where(np.isnan(u), 0.0, u)
+    needed = float(slope @ u) - gap  # by which the plane changes from the row to where nothing is missing
+    order = np.argsort(-np.abs(slope), kind="stable")
+    order = order[slope[order] != 0]
+    low, high = space.limits(x0)
+    rows = []
+    for size in np.unique(np.minimum(sizes, len(order))).tolist():
+        ideal = np.zeros(len(x))
+        some = order[:size]
+        if power == 2 and size:
+            ideal[some] = slope[some] * needed / np.square(slope[some]).sum()
+        left = needed
+        for j in some.tolist() if power == 1 else []:
+            with np.errstate(invalid="ignore"):
+                ends = (np.array([low[j], high[j]]) - x0[j]) / space.scale[j]
+            ideal[j] = np.clip(left / slope[j], *ends)
+            left -= ideal[j] * slope[j]
+        for blend in _BLENDS:
+            way = u + blend * (ideal - u)
+            for ray in _RAYS:
+                rows.append(np.where(around.on_axis, x0 + ray * way * space.scale, x))
+    placed, good = around.snap(np.array(rows).reshape(-1, len(x)))
+    return placed[good]
+
+
+def keep_cheapest(cost: Array, most: int) -> Array:
+    """Return positions of the cheapest points, at most so many, the cheapest first."""
+    return np.argsort(cost, kind="stable")[:most]
+
+
+def _nearest_more(values: Array) -> Array:
+    """Return a few of values that lead away from the row, denser near it."""
+    if len(values) <= _VALUES_EACH_WAY:
+        return values
+    where = np.unique(np.geomspace(1, len(values), _VALUES_EACH_WAY).round().astype(int)) - 1
+    return values[where]

@@ -1,0 +1,11 @@
+"""Proofs that no row within the bounds reaches a target, for models whose parts can be read.
+
+A tree ensemble is bounded by its leaves, a linear model by its coefficients, over the box of all that can change. Rules
+between columns only make that box smaller, so what holds for the box holds for them. There is a proof or there is None:
+never a guess.
+"""
+
+from gbce.search._proofs._proof import Proof
+from gbce.search._proofs._prove import prove_unattainable
+
+__all__ = ["Proof", "prove_unattainable"]

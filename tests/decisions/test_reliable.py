@@ -1,0 +1,143 @@
+"""The policy behind the answer, against closed forms: linear models under normal noise."""
+
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+
+import gbce
+
+NOISE = 0.1
+SLOPES = np.array([3.0, 1.0, 0.5])
+
+
+def linear(x):
+    return x @ SLOPES
+
+
+def explain(model=linear, target=None, policy=None, seed=0, row=(0.0, 0.0, 0.0), **options):
+    data = np.random.default_rng(0).normal(size=(300, 3))
+    explainer = gbce.Explainer(
+        model, data, space=gbce.Space.real(3), sampler=gbce.SMC(n_candidates=600),
+        policy=gbce.Reliable() if policy is None else policy, **options,
+    )  # fmt: skip
+    target = gbce.AtLeast(3.0, scale=1.0) if target is None else target
+    return explainer.explain(row, target, rules=[gbce.Nearest()], seed=seed)
+
+
+def holds_with(x, wanted=3.0):
+    """Probability that the linear model still reaches under noise, in closed form."""
+    return float(ndtr((x @ SLOPES - wanted) / (NOISE * np.linalg.norm(SLOPES))))
+
+
+@pytest.mark.parametrize("probability", [0.7, 0.9, 0.99])
+def test_linear_model_gets_the_cheapest_point_that_keeps_the_promise(probability):
+    answer = explain(policy=gbce.Reliable(probability)).answer
+    x = answer.decision.x
+    best = (3.0 + ndtri(probability) * NOISE * np.linalg.norm(SLOPES)) / SLOPES[0]  # all of it in the steepest column
+    assert holds_with(x) >= probability
+    assert best <= answer.cost <= 1.12 * best
+    assert answer.kind == "reliable"
+    assert answer.n_changes == 1
+    assert answer.promised == probability
+    error = np.sqrt(holds_with(x) * (1 - holds_with(x)) / answer.reliability.n)
+    assert abs(answer.reliability.share - holds_with(x)) < 4 * error + 1e-12
+
+
+def test_promises_are_kept_over_rows_and_seeds():
+    kept = [holds_with(explain(seed=seed, row=(0.3 * seed, -0.2, 0.1)).answer.decision.x) for seed in range(8)]
+    assert min(kept) >= 0.9  # at 95% confidence each; these seeds are fixed
+
+
+def test_a_window_narrower_than_the_noise_gives_the_nearest_and_says_so():
+    explanation = explain(target=gbce.Range(3.0, 3.02, scale=1.0))
+    answer = explanation.answer
+    assert answer.reached
+    assert answer.kind == "reaches"
+    assert answer.reliability.high < 0.5
+    assert "no point was found that keeps reaching" in answer.reason
+    assert "only" in answer.sentence
+    np.testing.assert_array_equal(answer.decision.x, explanation.decisions[0].x)
+
+
+def test_without_a_point_that_reaches_it_is_the_best_seen():
+    answer = explain(model=lambda x: np.tanh(linear(x)), target=gbce.AtLeast(2.0, scale=1.0)).answer
+    assert not answer.reached
+    assert answer.kind == "best seen"
+    assert answer.sentence.startswith("No point was found that reaches the target (at least 2). Best seen: ")
+    assert answer.decision.outputs[0] > 0.95  # the most that there is, but for the prior's reach
+
+
+def test_a_row_that_reaches_stays_as_it_is():
+    answer = explain(row=(2.0, 0.0, 0.0)).answer
+    assert answer.kind == "nothing to change"
+    assert answer.n_changes == 0
+    assert answer.cost == 0
+    assert answer.sentence.startswith("Nothing has to change: the model already predicts 6 (wanted: at least 3).")
+
+
+def refits_without_first_column(n):
+    """Refits that agree with the model, but for the steepest column: for half of them it is worth nothing."""
+    return [lambda x, k=k: x @ (SLOPES * [k % 2, 1.0, 1.0]) for k in range(n)]
+
+
+def test_refits_lead_to_a_point_that_they_accept():
+    alone, among = explain().answer, explain(refits=refits_without_first_column(24)).answer
+    assert np.flatnonzero(alone.decision.x).tolist() == [0]
+    assert alone.survival is None
+    assert among.decision.x[1] > 2.0  # what all of them count
+    assert among.kind == "reliable"
+    assert among.survival.n == 24
+    assert among.survival.share >= 0.9
+    assert "Of 24 refitted models, under such errors, " in among.sentence
+    assert among.cost > alone.cost
+
+
+def test_of_few_refits_all_must_accept():
+    few = [linear, linear, lambda x: linear(x) - 0.8]
+    answer = explain(refits=few).answer
+    assert answer.survival.share > 0.99
+    assert answer.decision.x @ SLOPES > 3.8
+
+
+def test_numbers_are_ones_that_a_person_would_say():
+    x = explain().answer.decision.x
+    assert np.allclose(x * 100, np.round(x * 100), atol=1e-9)
+
+
+def test_any_rule_is_a_policy_and_none_is_one_too():
+    explanation = explain(policy=gbce.MAP())
+    assert explanation.answer.policy == "MAP"
+    assert explanation.answer.promised is None
+    assert explanation.answer.kind in ("reaches", "best seen")
+    again = explain(policy=gbce.Nearest())
+    np.testing.assert_array_equal(again.answer.decision.x, again.decisions[0].x)
+    data = np.random.default_rng(0).normal(size=(50, 3))
+    assert gbce.Explainer(linear, data, policy=None).explain(data[0], gbce.AtLeast(3), seed=0).answer is None
+    assert gbce.Explainer(linear, data).explain(data[0], gbce.AtLeast(3), rules=[], seed=0).answer is None
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"probability": 0.0}, "probability must be above 0, at most 1, not 0.0"),
+        ({"probability": 1.5}, "probability must be above 0"),
+        ({"probability": "high"}, "probability must be a finite number"),
+        ({"confidence": 1.0}, "confidence must lie between 0 and 1, not 1.0"),
+        ({"refit_confidence": -1}, "refit_confidence must lie between 0 and 1, not -1"),
+        ({"distance": "l3"}, "distance must be 'l1' or 'l2', not 'l3'"),
+        ({"n_perturb": 0}, "n_perturb must be a whole number of at least 1, not 0"),
+    ],
+)
+def test_bad_options_get_a_sentence(options, sentence):
+    with pytest.raises(ValueError, match=f"Reliable: {sentence}"):
+        gbce.Reliable(**options)
+
+
+def test_bad_policies_and_refits_get_a_sentence():
+    data = np.random.default_rng(0).normal(size=(50, 3))
+    with pytest.raises(TypeError, match=r"a rule must be an object such as gbce.MAP\(\), not 0.9"):
+        gbce.Explainer(linear, data, policy=0.9)
+    with pytest.raises(ValueError, match="noise names"):
+        gbce.Explainer(linear, data, policy=gbce.Reliable(noise={"income": 1.0}))
+    with pytest.raises((TypeError, ValueError), match="refits"):
+        gbce.Explainer(linear, data, refits=[])

@@ -1,0 +1,109 @@
+"""Explanations with a proof: what they say, when there is none, and files."""
+
+import json
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LogisticRegression
+
+import gbce
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 3))
+Y = X.sum(axis=1)
+FOREST = RandomForestRegressor(10, max_depth=4, random_state=0).fit(X, Y)
+
+
+def ask(y, model=FOREST, **options):
+    explainer = gbce.Explainer(model, X, space=gbce.Space.infer(X, bounds="data"))
+    return explainer.explain(X[0], gbce.AtLeast(y), seed=0, **options)
+
+
+def test_a_proof_is_said_first_and_the_best_seen_after_it():
+    explanation = ask(50, rules=[gbce.MAP()])
+    proof = explanation.proof
+    assert explanation.status == "not attained"
+    assert explanation.status_note.startswith(proof.sentence)
+    assert proof.sentence.startswith("Unattainable within these bounds: no row can get above ")
+    assert "(proved from the leaves of all 10 trees" in proof.sentence
+    best = max(explanation.draws.known.outputs[:, 0].max(), explanation.decisions[0].outputs[0])
+    assert f"The best seen is {best:.4g}, against" in explanation.status_note
+    assert best <= proof.bound < 50
+
+
+def test_without_a_proof_it_is_a_search():
+    explanation = ask(50, model=lambda x: np.tanh(np.asarray(x).sum(axis=1)), rules=[])
+    assert explanation.proof is None
+    assert explanation.status_note.startswith("None of ")
+    assert " evaluated points reaches the target (at least 50); the best seen is " in explanation.status_note
+    assert "This is a search, not a proof" in explanation.status_note
+
+
+def test_no_proof_where_there_is_nothing_to_prove():
+    assert ask(1.0, rules=[]).proof is None
+    assert ask(-9.0, rules=[]).proof is None
+
+
+def test_a_proof_covers_rules_between_columns_and_computed_ones():
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    frame["sum"] = frame["a"] + frame["b"]
+    model = RandomForestRegressor(5, max_depth=3, random_state=0).fit(frame, frame["sum"])
+    space = gbce.Space.infer(frame, computed={"sum": "a + b"}, constraints=["a <= b + 9"], bounds={"a": (-9, 9)})
+    explainer = gbce.Explainer(model, frame, space=space)
+    top = model.predict(frame).max()
+    assert explainer.explain(frame.iloc[0], gbce.AtLeast(top - 0.1), rules=[], seed=0).status != "not attained"
+    assert explainer.explain(frame.iloc[0], gbce.AtLeast(9), rules=[], seed=0).proof.kind == "trees"
+
+
+def test_a_class_out_of_reach_of_the_first_of_two_models():
+    frame = pd.DataFrame(X, columns=list("abc"))
+    first = LogisticRegression().fit(frame, Y > 0)
+    second = LogisticRegression().fit(frame, X[:, 0] > 0)
+    space = gbce.Space.infer(frame, bounds="data", immutable=["a", "b"])
+    row = int(np.argmin(Y))
+    explainer = gbce.Explainer([first, second], frame, space=space)
+    proof = explainer.explain(frame.iloc[row], gbce.Class(True), rules=[], seed=0).proof
+    assert proof.kind == "linear"
+    assert proof.bound < 0.5
+
+
+def test_a_proof_goes_into_a_file_and_back(tmp_path):
+    explanation = ask(50, rules=[])
+    again = gbce.load(explanation.save(tmp_path / "proved.gbce"))
+    assert again.proof == explanation.proof
+    assert gbce.load(ask(1.0, rules=[]).save(tmp_path / "found.gbce")).proof is None
+
+
+def rewrite(path, change):
+    """Write a file again with another manifest."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    name = next(name for name in parts if name.endswith(".json"))
+    manifest = json.loads(parts[name])
+    change(manifest)
+    parts[name] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for key, value in parts.items():
+            archive.writestr(key, value)
+    return path
+
+
+def test_a_file_from_before_there_were_proofs_is_read(tmp_path):
+    path = ask(50, rules=[]).save(tmp_path / "old.gbce")
+    assert gbce.load(rewrite(path, lambda manifest: manifest.pop("proof"))).proof is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"kind": "guess"}, {"sentence": 3}, {"bound": "x"}, {"boxes": 0}, {"more": 1}, {"status": "attainable"}]
+)
+def test_a_damaged_proof_is_refused(tmp_path, wrong):
+    path = ask(50, rules=[]).save(tmp_path / "damaged.gbce")
+
+    def change(manifest):
+        (manifest if "status" in wrong else manifest["proof"]).update(wrong)
+
+    with pytest.raises(gbce.FileError, match="damaged"):
+        gbce.load(rewrite(path, change))
