@@ -1,12 +1,14 @@
 """The way of one row: which rooms call which, in a small run.
 
 ``python benchmarks/walk.py`` explains one row of three columns and prints how many functions and files took part, each
-pair of rooms of which one calls the other, and the calls that go up, from a room to one that comes after it. Functions
-that were handed in (a model, a judge of points) count for the room that they are written in.
+pair of rooms of which one calls the other, and the calls that go up, from a room to one that comes after it. A function
+that was made for the call and handed in (a model, a judge of points, a task) is no call from one room to another; what it
+calls counts for the room that it is written in.
 """
 
 import argparse
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 from types import FrameType
@@ -15,6 +17,9 @@ from typing import Any
 import numpy as np
 
 import gbce
+
+
+_HANDED_IN = "<locals>"  # in the name of a function that was made inside of another
 
 
 def main() -> None:
@@ -63,6 +68,8 @@ def trace() -> dict[str, Any]:
             return
         functions.setdefault((str(Path(code.co_filename).relative_to(root)), code.co_qualname))
         files.add(code.co_filename)
+        if _HANDED_IN in code.co_qualname:
+            return
         back = frame.f_back
         while back is not None and not back.f_code.co_filename.startswith(root):
             back = back.f_back  # through numpy, dataclasses and the like
@@ -72,11 +79,13 @@ def trace() -> dict[str, Any]:
             if pair[0] != pair[1]:
                 edges[pair] += 1  # type: ignore[index]
 
+    threading.setprofile(look)  # tasks that ask the models together run in threads
     sys.setprofile(look)
     try:
         explainer.explain(data[0], gbce.AtLeast(2.0), seed=0).summary()
     finally:
         sys.setprofile(None)
+        threading.setprofile(None)
     return {"edges": edges, "functions": list(functions), "files": files}
 
 

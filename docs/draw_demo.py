@@ -10,9 +10,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "examples"))
 
-from examples.demo import explain_patient
+from demo import explain_patient
 
 PAPER, INK, BRIGHT = "#16191d", "#b9c2cc", "#ffffff"
 LINE, SIZE, WIDTH = 0.205, 9.5, 9.2  # inches between lines, points, inches

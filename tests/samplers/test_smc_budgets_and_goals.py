@@ -55,8 +55,8 @@ def test_known_rows_are_asked_about_once_and_searches_take_few_calls():
     draws = sampled(SEARCHING, posterior)
     assert draws.facts["looks"] >= 2
     sizes = [len(x) for x in model.seen]
-    assert sizes[:2] == [4_000, 1]  # candidates, the row
-    assert sizes.count(60) == 1  # known rows
+    assert sizes[:2] == [4_000, 1 + 60]  # candidates, the row with the known rows
+    assert len(sizes) < 60  # two searches and two looks in shared calls
     asked = np.concatenate(model.seen)
     assert all(np.isclose(asked, row, rtol=0, atol=1e-9).all(axis=1).any() for row in known)
     assert model.rows < 20_000  # what tempering takes for the same posterior
@@ -64,7 +64,7 @@ def test_known_rows_are_asked_about_once_and_searches_take_few_calls():
     without = Counting(case.predict)
     posterior = posterior_of(without, case.x0, value_of(case), case.eta, landmarks=known)
     sampled(replace(SEARCHING, landmarks=False), posterior)
-    assert 60 not in [len(x) for x in without.seen]
+    assert [len(x) for x in without.seen[:2]] == [4_000, 1]
 
 
 @pytest.mark.parametrize("way", SMALL_WAYS)
