@@ -153,7 +153,8 @@ RIDGES = [name for name in trust.cases() if "ridge" in name or name.startswith((
 @pytest.mark.parametrize("name", RIDGES)
 def test_ridges_by_importance_sampling(name):
     """Draws are those of the prior across the model's weights, and spread evenly along them."""
-    case, rng, n = trust.case_of(name), np.random.default_rng(2), 100_000
+    # the narrowest ridge leaves an effective size of 430 with an SD of 20 between seeds, far from the least of 200
+    case, rng, n = trust.case_of(name), np.random.default_rng(2), 200_000
     ridge = case.model.__self__
     along = ridge.w / np.linalg.norm(ridge.w)
     v, u = rng.uniform(-12.0, 12.0, n), rng.normal(size=(n, case.n_columns))

@@ -145,7 +145,7 @@ def test_what_comes_before_the_model_is_followed(prepare, stepwise):
         SVC().fit(X, CLASS),
         GradientBoostingRegressor(init=LinearRegression(), n_estimators=3).fit(X, Y),
         GradientBoostingClassifier(loss="exponential", n_estimators=3).fit(X, Y > 0),
-        xgboost.XGBRegressor(booster="dart", n_estimators=3).fit(X, Y),
+        xgboost.XGBRegressor(booster="dart", rate_drop=0.5, n_estimators=6, verbosity=0).fit(X, Y),
         lightgbm.LGBMRegressor(linear_tree=True, n_estimators=3, verbose=-1).fit(X, Y),
         lightgbm.LGBMRegressor(zero_as_missing=True, n_estimators=3, verbose=-1).fit(X, Y),
         lambda x: x.sum(axis=1),

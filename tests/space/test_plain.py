@@ -36,7 +36,7 @@ VALUES = [
     (np.float64("-inf"), None),
     (pd.NA, None),
     (pd.NaT, None),
-    (np.datetime64("NaT"), None),
+    (np.datetime64("NaT", "s"), None),
     (Decimal("NaN"), None),
     ("text", "text"),
     (np.str_("text"), "text"),

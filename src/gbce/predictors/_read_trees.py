@@ -198,6 +198,8 @@ def read_xgboost(booster: Any, n_rounds: int | None = None) -> ReadTrees | None:
     if link is None or learner["gradient_booster"]["name"] != "gbtree":
         return None
     model = learner["gradient_booster"]["model"]
+    if "weight_drop" in model:  # dropout, which xgboost 3.4 counts among the options of plain trees
+        return None
     n_outputs = max(1, int(learner["learner_model_param"]["num_class"]))
     base = np.array(json.loads(f"[{learner['learner_model_param']['base_score'].strip('[]')}]"), dtype=float)
     base = np.full(n_outputs, base[0]) if len(base) == 1 else base
