@@ -386,7 +386,7 @@ class _Search:
         for one, rows, said in zip(points, sets, told, strict=True):
             slope, axis = np.zeros(len(one)), self._smooth
             step = (rows[1:][np.arange(len(axis)), axis] - one[axis]) / around.space.scale[axis]
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 slope[axis] = (said.gap[1:] - said.gap[0]) / step
             slope = np.where(np.isfinite(slope), slope, 0.0)
             if (slope != 0).sum() >= max(_SLOPED_SHARE * len(rows[1:]), 1):

@@ -52,7 +52,7 @@ class Singles(NamedTuple):
 
     def worth(self, n_features: int, x0: Array) -> Array:
         """Return the best gain for its price that each feature offers downwards and upwards, ``(2, d)``."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = np.where((self.gain > 0) & (self.price > 0), self.gain / self.price, 0.0)
         best = np.zeros((2, n_features))
         up = (self.x[np.arange(len(self.x)), self.feature] > x0[self.feature]).astype(int)
