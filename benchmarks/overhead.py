@@ -73,8 +73,8 @@ def explaining(model: Any, data: Array, target: gbce.Value, repeats: int) -> str
 
     sampler = gbce.Importance(n_candidates=20_000, n_draws=2_000)
     recorder = Recorder(model.predict)
-    explain(gbce.Explainer(recorder, data, space=SPACE, sampler=sampler, evaluation=EVALUATION))
-    explainer = gbce.Explainer(model, data, space=SPACE, sampler=sampler, evaluation=EVALUATION)
+    explain(gbce.Explainer(recorder, data, space=SPACE, sampler=sampler, evaluation=EVALUATION, policy=None))
+    explainer = gbce.Explainer(model, data, space=SPACE, sampler=sampler, evaluation=EVALUATION, policy=None)
     explain(explainer)  # warm up: slow imports, thread pools
     bare()
     pairs = [(timed(lambda: explain(explainer)), timed(bare)) for _ in range(repeats)]
@@ -92,9 +92,9 @@ def optimising(model: Any, data: Array, target: gbce.Value) -> str:
         return float((one_by_one(x[None, :])[0] - target.y) ** 2 + 0.5 * np.sum((x - ROW) ** 2))
 
     recorder, one_by_one = Recorder(model.predict), Recorder(model.predict)
-    asking = gbce.Explainer(model, data, space=SPACE)
+    asking = gbce.Explainer(model, data, space=SPACE, policy=None)
     explanation = asking.explain(ROW, target, rules=(), seed=SEED)
-    gbce.Explainer(recorder, data, space=SPACE).decide(explanation, DIRECT)
+    gbce.Explainer(recorder, data, space=SPACE, policy=None).decide(explanation, DIRECT)
     chosen = asking.decide(explanation, DIRECT).to_numpy()[0]
     # DirectOpt starts at the row and at draws of the prior, here N(row, I)
     z = stream(SEED, DECIDING).standard_normal((DIRECT.n_starts - 1, 2))

@@ -67,7 +67,7 @@ def simulated() -> Iterator[tuple[str, gbce.Explainer, object, gbce.Value]]:
         target = gbce.Value(float(np.quantile(y, 0.9)), scale=1, tolerance=0.5)
         evaluation = gbce.Evaluation(noise=noise)
         for name, model in (("forest", forest.predict), ("smooth", function)):
-            explainer = gbce.Explainer(model, X, space=gbce.Space.real(d), evaluation=evaluation)
+            explainer = gbce.Explainer(model, X, space=gbce.Space.real(d), evaluation=evaluation, policy=None)
             yield f"{d}-D {name}", explainer, X[5], target
 
 

@@ -169,7 +169,7 @@ def own(case: Case, unseen: list[Any], seed: int) -> list[Line]:
     def rules(name: str, models: Any, rules: list[Any]) -> None:
         """Judge rules of the posterior, which choose among draws."""
         explainer = gbce.Explainer(
-            models, case.X, space=space, prior=prior, eta=ETA, combine="average", sampler=SAMPLER
+            models, case.X, space=space, prior=prior, eta=ETA, combine="average", sampler=SAMPLER, policy=None
         )
         explainer.explain(case.rows.iloc[[0]], case.target, rules=[], seed=0)  # looks at the models, once
         for rule in rules:
@@ -181,7 +181,9 @@ def own(case: Case, unseen: list[Any], seed: int) -> list[Line]:
     rules("", case.model, [gbce.MAP(), gbce.ChanceConstrained(0.9, noise=SHAKY)])
     rules(" across", [case.model, *refits], [gbce.ChanceConstrained(0.9, noise=SHAKY, n_perturb=16, across="models")])
 
-    single = gbce.Explainer(case.model, case.X, space=space, prior=prior, eta=ETA, sampler=gbce.Importance(500, 100))
+    single = gbce.Explainer(
+        case.model, case.X, space=space, prior=prior, eta=ETA, sampler=gbce.Importance(500, 100), policy=None
+    )
     options: dict[str, Any] = {"models": refits, "reliability": "next", "distance": "l1", "levels": LEVELS}
     first = single.explain(case.rows.iloc[[0]], case.target, rules=[], seed=0)
     single.frontier(first, **options)  # looks at the models, once

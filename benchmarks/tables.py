@@ -124,7 +124,9 @@ def explained(case: Case, explainer: gbce.Explainer, near: Neighbours, row: pd.D
 def gbce_on(case: Case, rows: pd.DataFrame, near: Neighbours, n_jobs: int) -> Iterator[tuple[str, list[Posterior]]]:
     """Explain all rows, one setting after the other."""
     for label, prior in SETTINGS.items():
-        explainer = gbce.Explainer(case.model, case.X, space=case.space, prior=prior, sampler=SAMPLER, eta=ETA)
+        explainer = gbce.Explainer(
+            case.model, case.X, space=case.space, prior=prior, sampler=SAMPLER, eta=ETA, policy=None
+        )
         n = min(len(rows), NEAR_DATA_ROWS) if label == "NearData" else len(rows)
         jobs = (delayed(explained)(case, explainer, near, rows.iloc[[i]], i) for i in range(n))
         yield label, Parallel(n_jobs=n_jobs, batch_size=5)(jobs)

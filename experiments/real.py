@@ -48,6 +48,7 @@ class RealCase:
             prior=gbce.Gaussian(self.setting.sigma),
             sampler=self.setting.sampler,
             evaluation=self.setting.evaluation,
+            policy=None,  # the paper has no such answer
         )
 
 

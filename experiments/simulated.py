@@ -42,6 +42,7 @@ class Case:
             eta=eta,
             sampler=self.setting.sampler,
             evaluation=self.setting.evaluation,
+            policy=None,  # the paper has no such answer
         )
 
     @property

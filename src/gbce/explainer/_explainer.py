@@ -516,7 +516,8 @@ class Explainer:
             decisions = tuple(others)
             answer = judge_answer(query, posterior, again, draws, rule, choice.note, last)
         draws = doubt_draws(query, posterior, draws, decisions)
-        status, note = judge_status(query, draws.known, decisions, proof)
+        judged = decisions if answer is None else (*decisions, answer.decision)
+        status, note = judge_status(query, draws.known, judged, proof)
         calibration = self._calibration(draws)
         notes = [
             note,
