@@ -352,7 +352,8 @@ def test_the_path_stands_in_the_users_columns_and_in_files(table, tmp_path):
     frame, model, space = table
     explainer = gbce.Explainer(model, frame, space=space, sampler=SMALL)
     target = gbce.AtLeast(float(model(frame.iloc[[3]])[0]) + 1.5, scale=1)
-    explanation = explainer.explain(frame.iloc[3], target, seed=0)
+    rules = [gbce.Nearest(distance="l2"), gbce.MAP()]  # which spreads changes over columns
+    explanation = explainer.explain(frame.iloc[3], target, rules=rules, seed=0)
     path = explanation.sparsity_path
     assert path.index.name == "changes"
     assert path.columns.tolist() == ["rule", "cost", "distance", "loss", "output", "reached", *frame.columns]
@@ -360,7 +361,7 @@ def test_the_path_stands_in_the_users_columns_and_in_files(table, tmp_path):
     assert len(path) >= 2
     again = gbce.load(explanation.save(tmp_path / "one.gbce"))
     pd.testing.assert_frame_equal(again.sparsity_path, path)
-    many = explainer.explain_many(frame.iloc[[3, 7]], target, seed=0, progress=False)
+    many = explainer.explain_many(frame.iloc[[3, 7]], target, rules=rules, seed=0, progress=False)
     assert many.pointwise.index.get_level_values("rule").tolist() == 2 * explanation.pointwise.index.tolist()
 
 

@@ -1,6 +1,7 @@
 """The policy behind the answer, against closed forms: linear models under normal noise."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import ndtr, ndtri
 
@@ -141,3 +142,31 @@ def test_bad_policies_and_refits_get_a_sentence():
         gbce.Explainer(linear, data, policy=gbce.Reliable(noise={"income": 1.0}))
     with pytest.raises((TypeError, ValueError), match="refits"):
         gbce.Explainer(linear, data, refits=[])
+
+
+def test_constraints_between_columns_that_the_model_ignores_leave_the_reliability_as_it_is():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"b": rng.normal(size=400)})
+    for j in range(4):
+        data[f"p{j}"] = rng.uniform(0, 10, 400)
+        data[f"q{j}"] = data[f"p{j}"] + rng.exponential(0.3, 400)  # noise often breaks p <= q
+    space = gbce.Space.infer(data, constraints=[f"p{j} <= q{j}" for j in range(4)])
+    explainer = gbce.Explainer(lambda frame: frame["b"], data, space=space, sampler=gbce.SMC(n_candidates=600))
+    for i in np.flatnonzero(data["b"] < -0.5)[:3]:
+        answer = explainer.explain(data.iloc[i], gbce.AtLeast(0.0), rules=[gbce.Nearest()], seed=0).answer
+        true = float(ndtr(answer.row["b"].iloc[0] / (NOISE * space.scale[0])))
+        assert answer.kind == "reliable"
+        assert answer.n_changes == 1
+        assert true >= 0.9
+        assert abs(answer.reliability.share - true) < 4 * np.sqrt(true * (1 - true) / answer.reliability.n)
+
+
+def test_a_computed_column_costs_nothing_of_its_own():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"income": rng.normal(50, 10, 300), "paid": rng.normal(20, 5, 300)})
+    data["left"] = data["income"] - data["paid"]
+    space = gbce.Space.infer(data, computed={"left": "income - paid"})
+    explainer = gbce.Explainer(lambda frame: frame["left"], data, space=space, sampler=gbce.SMC(n_candidates=600))
+    row = {"income": 50.0, "paid": 20.0, "left": 30.0}
+    nearest = explainer.explain(row, gbce.AtLeast(35.0), rules=[gbce.Nearest()], seed=0)
+    assert nearest.sparsity_path["cost"].iloc[-1] == pytest.approx(5.0 / space.scale[0], rel=0.02)  # income is cheaper

@@ -87,7 +87,8 @@ def test_plain_data_is_json(explanation):
     plain = json.loads(json.dumps(explanation.answer.to_dict(), allow_nan=False))
     assert plain["sentence"] == explanation.answer.sentence
     assert plain["kind"] == "reliable"
-    assert plain["changes"]["credit amount"]["now"] == "6,000"
+    assert plain["changes"]["credit amount"]["now"] == 6000
+    assert plain["row"]["owner"] is True
     assert set(plain["reliability"]) == {"share", "low", "high", "n"}
     assert plain["survival"] is None
 

@@ -25,6 +25,7 @@ _TRIALS = 60  # training rows that reach, and are asked about again where the ro
 _SAME_COST = 0.005  # of the cost: so much dearer a point with fewer changes is as good; by hand
 _READABLE = 0.01  # of the cost, that numbers with few digits may add
 _MOST_DIGITS = 6  # of such numbers
+_BACK_ROUNDS, _MOST_BACK = 4, 2_000  # of giving single changes back in the end, and rows asked about in each
 _FIRST_CONFIRMED = 2  # points asked about next where the model denies one, twice as many each time
 
 
@@ -284,6 +285,7 @@ def _find(scene: Scene, posterior: GibbsPosterior, rule: Nearest, known: _Known)
     )
     sites = _join_known(scene, found, known, most)
     sites = _confirm(posterior, reaching, sites)
+    sites = _give_back(posterior, reaching, around, sites)
     sites = _round(posterior, reaching, around, sites, known)
     return sites, min(best, key=lambda seen: seen.loss, default=None)
 
@@ -360,6 +362,34 @@ def _round(
         x[i], new_cost[i], new_changes[i] = tried[best], cost[best], changes[best]
     order = np.lexsort((new_changes, new_cost))
     return NearestSites(x[order], new_cost[order], new_changes[order])
+
+
+def _give_back(posterior: GibbsPosterior, reaching: Reaching, around: Around, sites: NearestSites) -> NearestSites:
+    """Return sites, and beside them those without single changes that the model itself does not need."""
+    x = sites.x.copy()
+    for _ in range(_BACK_ROUNDS):
+        whose, feature = np.nonzero(around.changed(x))
+        rows = x[whose]
+        rows[np.arange(len(rows)), feature] = around.x0[feature]
+        rows, good = around.snap(rows)
+        good &= (around.cost(rows) < around.cost(x)[whose]) & around.changed(rows).any(axis=1) if len(rows) else good
+        rows, whose = rows[good], whose[good]
+        if len(rows) == 0 or len(rows) > _MOST_BACK:
+            break
+        try:
+            reached = reaching.judge(_decide(posterior, rows)).reached
+        except BudgetSpentError:
+            break
+        if not reached.any():
+            break
+        for i in np.unique(whose[reached]).tolist():
+            own = np.flatnonzero((whose == i) & reached)
+            x[i] = rows[own[np.argmin(around.cost(rows[own]))]]
+    fewer = x[around.changed(x).sum(axis=1) < sites.changes]
+    x = np.vstack([np.unique(fewer, axis=0), sites.x])
+    cost, changes = around.cost(x), around.changed(x).sum(axis=1)
+    order = np.lexsort((changes, cost))
+    return NearestSites(x[order], cost[order], changes[order])
 
 
 def _decide(posterior: GibbsPosterior, x: Array) -> Evaluated:

@@ -24,6 +24,7 @@ TRIAL_COPIES = 4  # times n_confirm: with fewer copies a candidate must exceed t
 # part of n_confirm. Without the last look the nearest of those with some luck was taken, and every other search ended
 # in nothing. At most so many of the points that it went through are tried, the nearest first.
 _TRIED = 2
+_BACK_ROUNDS = 4  # of giving single changes back in the end
 _SEARCHES, _PROPOSED, _LOOKED_AT, _CONFIRMED, _PART = 4, 16, 6, 3, 0.5
 
 
@@ -130,6 +131,31 @@ class PromiseSearch:
         except BudgetSpentError:
             return None
         return None if held is None else way[held]
+
+    def give_back(self, x: Array) -> Array:
+        """Return ``x`` ``(d,)``, which holds, without single changes that it does not need.
+
+        A change is given back if the point then succeeds under as many of the same copies.
+        """
+        scene, shifts = self.noisy.scene, self.looks.many
+        try:
+            for _ in range(_BACK_ROUNDS):
+                rows = np.tile(x, (len(x), 1))
+                np.fill_diagonal(rows, scene.x0)
+                rows = self.tidy(rows[scene.space.changed(x[None, :], scene.x0)[0] & ~scene.space.is_computed])
+                rows = rows[scene.space.admissible(rows, scene.x0) & (self.cost(rows) < self.cost(x[None, :]))]
+                rows = rows[scene.space.changed(rows, scene.x0).any(axis=1)] if len(rows) else rows
+                if len(rows) == 0 or self.noisy.posterior.affords((len(rows) + 1) * len(shifts)) == 0:
+                    break
+                share = self.noisy.success(np.vstack([x, rows]), shifts)
+                rows = rows[share[1:] >= share[0]]
+                rows = rows[accepts(self.noisy, rows) & self.holds_elsewhere(rows)] if len(rows) else rows
+                if len(rows) == 0:
+                    break
+                x = rows[np.argmin(self.cost(rows))]
+        except BudgetSpentError:
+            return x
+        return x
 
     def _step_nearer(self, x: Array, n_sure: int) -> tuple[Array | None, float]:
         """Return the nearest of some points on the way from ``x`` ``(d,)`` to the row that seems to hold; its share."""

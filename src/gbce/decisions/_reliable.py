@@ -143,7 +143,9 @@ class Reliable(Rule):
         )
         held = search.find_holding()
         nearer = None if held is None else search.draw_nearer(search.x[held])
-        x = nearer if nearer is not None or held is None else search.x[held]
+        if held is None:
+            return None, 0.0
+        x = search.give_back(search.x[held] if nearer is None else nearer)
         return x, min(search.trials.enough, self.probability)
 
     def _find_nearest(self, scene: Scene) -> Choice:

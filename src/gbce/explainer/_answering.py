@@ -10,12 +10,12 @@ from gbce._numerics import ANSWERING, stream
 from gbce.base import Choice, Query, Rule
 from gbce.budget import BudgetSpentError
 from gbce.decisions import Decision, apply_rule, refit_shares
-from gbce.draws import Draws, Scene
+from gbce.draws import Draws, Points, Scene
 from gbce.explanation import Answer, Share, cheapest_known
 from gbce.metrics import costs, evaluate_under_noise, offsets
 from gbce.posterior import GibbsPosterior
 
-__all__ = ["apply_policy", "judge_answer"]
+__all__ = ["apply_policy", "best_seen", "judge_answer"]
 
 _POLICY_SHARE = 0.5  # of what rules leave of a budget; chosen by hand, and the rest is for figures
 _COPIES = 1_000  # under noise: a share near 0.9 then has an error of 0.01
@@ -52,6 +52,17 @@ def _only_first(choice: Choice) -> Choice:
     answer = choice.beside.index(False) if False in choice.beside else 0
     known = None if choice.known is None else choice.known.take(np.array([answer]))
     return Choice(choice.x[[answer]], known, choice.note)
+
+
+def best_seen(known: Points, decisions: Sequence[Decision]) -> Decision:
+    """Return the one of least loss of decisions and evaluated points, for an answer where none reaches."""
+    best = min(decisions, key=lambda one: float(one.loss[0]))
+    at = int(np.argmin(known.loss[:, 0]))
+    if known.loss[at, 0] >= best.loss[0]:
+        return best
+    return Decision(
+        "answer", known.x[at], known.outputs[at], known.loss[at], known.reached[at], float(known.cost[at])
+    )  # fmt: skip
 
 
 def judge_answer(

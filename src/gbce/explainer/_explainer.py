@@ -29,7 +29,7 @@ from gbce.decisions import (
 from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
-from gbce.explainer._answering import apply_policy, judge_answer
+from gbce.explainer._answering import apply_policy, best_seen, judge_answer
 from gbce.explainer._assumed import AssumedPrior, assume_prior
 from gbce.explainer._given import explain_given
 from gbce.explainer._notes import (
@@ -514,7 +514,8 @@ class Explainer:
         for rule, choice in handed if decisions else []:  # judged together with the others, shown apart from them
             *others, last = decisions
             decisions = tuple(others)
-            answer = judge_answer(query, posterior, again, draws, rule, choice.note, last)
+            best = last if last.reached[0] else best_seen(draws.known, (last, *decisions))
+            answer = judge_answer(query, posterior, again, draws, rule, choice.note, best)
         draws = doubt_draws(query, posterior, draws, decisions)
         judged = decisions if answer is None else (*decisions, answer.decision)
         status, note = judge_status(query, draws.known, judged, proof)
@@ -541,7 +542,7 @@ class Explainer:
             n_model_calls=posterior.n_calls + (0 if again is None else again.n_calls),
             n_model_rows=posterior.n_rows + (0 if again is None else again.n_rows),
             calibration=calibration,
-            answer=answer,
+            answer=answer if answer is None or proof is None else replace(answer, proof=proof.sentence),
             proof=proof if status == Status.NOT_ATTAINED else None,
         )
 

@@ -14,14 +14,16 @@ from gbce.base import Query
 from gbce.decisions import Decision
 from gbce.draws import Draws, Points
 from gbce.explanation._tables import point_table
-from gbce.explanation._words import changed_columns, say_changes, say_value
+from gbce.explanation._words import changed_columns, say_changes
 from gbce.metrics import costs
+from gbce.space import plain_value
 
 __all__ = ["Answer", "AnswerKind", "Share", "cheapest_known"]
 
 _LABEL = "answer"
 _ROUNDING = 1e-9  # a share of 0.93 is 93 of 100, whatever its last bit
-_OFTEN = 0.5  # below it, "only" belongs before a number of cases
+_OFTEN = 0.5  # below it, if nothing else was promised, "only" belongs before a number of cases
+_MOST_SAID = 8  # changes that a sentence lists; more are counted
 
 
 class AnswerKind(StrEnum):
@@ -93,6 +95,8 @@ class Answer:
         the budget did not allow to ask.
     survival : Share, optional
         The same over refitted models, if the explainer was given some; these took part in the choice.
+    proof : str
+        The sentence of a proof that the target cannot be reached, where there is one.
 
     Examples
     --------
@@ -112,6 +116,7 @@ class Answer:
     promised: float | None = None
     reliability: Share | None = None
     survival: Share | None = None
+    proof: str = ""
 
     @property
     def reached(self) -> bool:
@@ -162,20 +167,23 @@ class Answer:
         if self.n_changes == 0:
             said = f"{self._model} already {self._said}" if self.reached else f"{self._model} {self._said}"
         first = _capitalise(self.changes_in_words or ("nothing has to change" if self.reached else "change nothing"))
+        if self.n_changes > _MOST_SAID:
+            first = f"Change {self.n_changes} columns (answer.changes lists them)"
         if not self.reached:
             wish = printable(self.query.target.describe())
-            return f"No point was found that reaches the target ({wish}). Best seen: {_lower(first)}: {said}."
+            none = self.proof or f"No point was found that reaches the target ({wish})."
+            return f"{none} Best seen: {_lower(first)}: {said}."
         return " ".join([f"{first}: {said}.", *self._held()])
 
     def _held(self) -> list[str]:
         """Sentences on how often it holds."""
         held = []
         if self.reliability is not None:
-            held.append(f"Under small errors of execution this holds in {_of_hundred(self.reliability)} of 100 cases.")
+            count = _of_hundred(self.reliability, self.promised)
+            held.append(f"Under small errors of execution this holds in {count} of 100 cases.")
         if self.survival is not None:
-            held.append(
-                f"Of {self.survival.n} refitted models, under such errors, {_of_hundred(self.survival)}% agree."
-            )
+            models = f"{self.survival.n} refitted model{'s' * (self.survival.n > 1)}"
+            held.append(f"Of {models}, under such errors, {_of_hundred(self.survival, self.promised)}% agree.")
         return held
 
     @property
@@ -189,31 +197,32 @@ class Answer:
     @property
     def because(self) -> str:
         """Why this point and not another, as a sentence."""
-        return _capitalise(f"{self.reason} ({self.policy}).")
+        named = "" if self.policy in self.reason else f" ({self.policy})"
+        return _capitalise(f"{self.reason}{named}.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain data, ready for JSON.
 
-        Keys: ``sentence``, ``kind``, ``reached``, ``changes`` (by feature ``now`` and ``then``, as texts),
-        ``n_changes``, ``cost``, ``output``, ``policy``, ``reason``, ``promised``, and ``reliability`` and ``survival``
-        with ``share``, ``low``, ``high`` and ``n``.
+        Keys: ``sentence``, ``kind``, ``reached``, ``changes`` (by feature its values ``now`` and ``then``), ``row``
+        (the whole row after the change, by column), ``n_changes``, ``cost``, ``output``, ``policy``, ``reason``,
+        ``promised``, ``proof``, and ``reliability`` and ``survival`` with ``share``, ``low``, ``high`` and ``n``.
         """
-        space, x0, x = self.query.space, self.query.x0, self.decision.x
-        where = np.flatnonzero(space.changed(x[None, :], x0)[0])
         return {
             "sentence": self.sentence,
             "kind": str(self.kind),
             "reached": self.reached,
             "changes": {
-                space.names[j]: {"now": say_value(space, j, x0[j]), "then": say_value(space, j, x[j])}
-                for j in where.tolist()
+                str(name): {str(when): plain_value(value) for when, value in line.items()}
+                for name, line in self.changes.iterrows()
             },
+            "row": {str(name): plain_value(value) for name, value in self.row.iloc[0].items()},
             "n_changes": self.n_changes,
             "cost": self.cost,
             "output": float(self.decision.outputs[0]),
             "policy": self.policy,
             "reason": self.reason,
             "promised": self.promised,
+            "proof": self.proof,
             "reliability": None if self.reliability is None else self.reliability._asdict(),
             "survival": None if self.survival is None else self.survival._asdict(),
         }
@@ -234,9 +243,10 @@ def cheapest_known(query: Query, draws: Draws) -> tuple[Points, str]:
     return known.take(best), "the best seen" if misses.all() else "the cheapest evaluated point that reaches the target"
 
 
-def _of_hundred(held: Share) -> str:
-    """Return a share in whole hundredths, rounded down: 99.7 of 100 are not all of them."""
-    return f"{'only ' if held.share < _OFTEN else ''}{floor(100 * held.share + _ROUNDING)}"
+def _of_hundred(held: Share, promised: float | None) -> str:
+    """Return a share in whole hundredths, rounded down: 99.7 of 100 are not all of them; "only" if it is too few."""
+    few = held.share < (_OFTEN if promised is None else promised)
+    return f"{'only ' if few else ''}{floor(100 * held.share + _ROUNDING)}"
 
 
 def _capitalise(text: str) -> str:

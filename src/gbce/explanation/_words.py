@@ -75,8 +75,10 @@ def _say_change(space: Space, j: int, before: float, after: float) -> str:
     feature = space.features[j]
     name = printable(feature.name)
     texts = say_value(space, j, before), say_value(space, j, after)
-    if texts[0] == texts[1]:  # a change beyond the digits that are usually written
-        texts = say_value(space, j, before, digits=_ALL_DIGITS), say_value(space, j, after, digits=_ALL_DIGITS)
+    for digits in range(_DIGITS + 1, _ALL_DIGITS + 1):  # a change beyond the digits that are usually written
+        if texts[0] != texts[1]:
+            break
+        texts = say_value(space, j, before, digits=digits), say_value(space, j, after, digits=digits)
     if np.isnan(before) or np.isnan(after) or feature.unordered:
         verb = "change"
     elif feature.kind == "datetime":

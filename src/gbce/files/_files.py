@@ -35,7 +35,7 @@ _NEEDED = (
     "decisions.errors",
     "mixture.weights",
 )
-_ANSWER_FIELDS, _SHARES = ("policy", "reason", "cost", "promised"), ("reliability", "survival")
+_ANSWER_FIELDS, _SHARES = ("policy", "reason", "cost", "promised", "proof"), ("reliability", "survival")
 _POSSIBLE = ("draws.groups", *(f"seen.{name}" for name in _POINT_ARRAYS))
 # a file without the pool has no latent coordinates and no weights of the pool, but what was read off it
 _WITH_POOL = ("pool.z", "seen.z", "draws.pool_weights", "draws.log_base_weights")

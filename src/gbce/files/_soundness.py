@@ -164,7 +164,9 @@ def _require_decision(decision: Decision, space: Space, k: int) -> None:
 
 def _require_answer(answer: Answer, space: Space, k: int) -> None:
     _require_decision(answer.decision, space, k)
-    if not (isinstance(answer.policy, str) and isinstance(answer.reason, str) and is_number(answer.cost)):
+    if not (
+        all(isinstance(text, str) for text in (answer.policy, answer.reason, answer.proof)) and is_number(answer.cost)
+    ):
         raise ValueError("what is said about the answer is of another kind")
     for name, share in (("reliability", answer.reliability), ("survival", answer.survival)):
         if share is not None and not (

@@ -15,11 +15,14 @@ _DIGITS = 12  # of a printed reliability: as many as rounding leaves to a sum of
 
 
 def costs(space: Space, x: Array, x0: Array, distance: str) -> Array:
-    """Return the cost ``(n,)`` of points ``(n, d)``: their distance to the row in units of each feature's scale."""
+    """Return the cost ``(n,)`` of points ``(n, d)``: their distance to the row in units of each feature's scale.
+
+    A sum of changes leaves out computed columns, which follow from the others: nobody has to change them.
+    """
     if distance == "l2":
         return space.distance(x, x0)
     if distance == "l1":
-        return np.asarray((space.change(x, x0) / space.scale).sum(axis=1))
+        return np.asarray((space.change(x, x0) / space.scale)[:, ~space.is_computed].sum(axis=1))
     raise ValueError(f"distance must be 'l2' or 'l1', not {distance!r}")
 
 

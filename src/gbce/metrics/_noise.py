@@ -48,8 +48,12 @@ def evaluate_under_noise(
     for start in range(0, k, block):
         points = x[start : start + block, None, :]
         moved = (points + shifts[None, :, :]).reshape(-1, d)
-        meant = None if space.plain else np.broadcast_to(points, (len(points), n, d)).reshape(-1, d)
-        parts.append(evaluate(space.project(moved, posterior.prior.x0, meant)))
+        if space.plain:
+            moved = space.project(moved, posterior.prior.x0)
+        else:
+            meant = np.broadcast_to(points, (len(points), n, d)).reshape(-1, d)
+            moved = space.move_each(meant, moved, posterior.prior.x0)
+        parts.append(evaluate(moved))
     joined = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return Evaluated(*(values.reshape(k, n, -1) for values in joined))
 

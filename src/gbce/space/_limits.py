@@ -15,7 +15,7 @@ from gbce.space._feature import Feature
 if TYPE_CHECKING:
     from gbce.space._space import Space
 
-__all__ = ["Limits", "complete", "is_admissible", "low_precision_of", "project"]
+__all__ = ["Limits", "complete", "is_admissible", "low_precision_of", "move_each", "project"]
 
 
 class Limits(NamedTuple):
@@ -68,6 +68,7 @@ class Limits(NamedTuple):
 # of 5% lose at most that much of a move. So many points are checked at once: a check has a cost, however few they are.
 _SHARES_OF_MOVE = np.concatenate([np.linspace(0.95, 0.05, 19), [0.02, 0.0]])
 _MOST_CHECKED = 2_000
+_SHARES_OF_EACH = (1.0, 0.75, 0.5, 0.25)  # of the move of one feature, of which the first that is admissible is taken
 _LEVELS_STAY = 0.5  # share of a move down to which levels stay changed; a convention: half-way, the nearer end
 
 
@@ -96,6 +97,29 @@ def project(space: "Space", x: Array, x0: Array, toward: Array | None) -> Array:
         first, found = good.argmax(axis=0), np.flatnonzero(good.any(axis=0))
         placed[bad[found]] = tried[first[found] * len(bad) + found]
         bad = np.delete(bad, found)
+    return placed
+
+
+def move_each(space: "Space", start: Array, x: Array, x0: Array) -> Array:
+    """Return admissible points near ``x`` ``(n, d)``; see :meth:`gbce.Space.move_each`."""
+    low, high = space.limits(x0)
+    placed = _snap(space, x, x0, low, high)
+    if not space.constraints and not space.computed:
+        return placed
+    bad = np.flatnonzero(~space.admissible(placed, x0))
+    now, goal = start[bad].copy(), placed[bad]
+    for j in np.flatnonzero(~space.is_computed):
+        left = np.flatnonzero(~same(goal[:, j], now[:, j]))
+        for share in _SHARES_OF_EACH:
+            if len(left) == 0:
+                break
+            tried = now[left]
+            tried[:, j] += share * (goal[left, j] - tried[:, j])
+            tried = _snap(space, tried, x0, low, high)
+            good = space.admissible(tried, x0)
+            now[left[good]] = tried[good]
+            left = left[~good]
+    placed[bad] = now
     return placed
 
 

@@ -21,7 +21,7 @@ from gbce.space._constraints import Constraint, as_constraints
 from gbce.space._feature import Feature, Kind
 from gbce.space._frames import Layout
 from gbce.space._infer import ColumnOptions, codec_of, columns_of
-from gbce.space._limits import Limits, complete, is_admissible, low_precision_of, project
+from gbce.space._limits import Limits, complete, is_admissible, low_precision_of, move_each, project
 from gbce.space._misfits import check_table, misfits
 from gbce.space._places import Centre, Places, distances_to, embed, nearest
 from gbce.space._row_codec import RowCodec, as_table, column_dtypes, has_labels, layout_of, repeated, require_distinct
@@ -340,6 +340,14 @@ class Space:
         on its way from ``toward`` (the row, when left out), as far as it takes.
         """
         return project(self, x, x0, toward)
+
+    def move_each(self, start: Array, x: Array, x0: Array) -> Array:
+        """Admissible points near ``x`` ``(n, d)`` that begin at admissible ones ``start`` ``(n, d)``, row ``x0``.
+
+        Where constraints do not let all features move together, one after the other goes as far as they let it, so
+        that features in no constraint always go all the way.
+        """
+        return move_each(self, start, x, x0)
 
     def completed(self, x: Array, x0: Array) -> Array:
         """Points ``(n, d)`` with what follows from the free features: computed ones, and the precision of columns."""
