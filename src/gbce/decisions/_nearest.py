@@ -287,6 +287,9 @@ def _find(scene: Scene, posterior: GibbsPosterior, rule: Nearest, known: _Known)
     sites = _confirm(posterior, reaching, sites)
     sites = _give_back(posterior, reaching, around, sites)
     sites = _round(posterior, reaching, around, sites, known)
+    fewer = _give_back(posterior, reaching, around, sites)  # a number that was rounded may make up for another change
+    if len(fewer.x) > len(sites.x):
+        sites = _round(posterior, reaching, around, fewer, known)
     return sites, min(best, key=lambda seen: seen.loss, default=None)
 
 
