@@ -517,7 +517,9 @@ class Explainer:
             best = last if last.reached[0] else best_seen(draws.known, (last, *decisions))
             answer = judge_answer(query, posterior, again, draws, rule, choice.note, best)
         draws = doubt_draws(query, posterior, draws, decisions)
-        judged = decisions if answer is None else (*decisions, answer.decision)
+        judged = decisions
+        if answer is not None and not any(decision.reached[0] for decision in decisions):
+            judged = (*decisions, replace(answer.decision, label="the answer"))
         status, note = judge_status(query, draws.known, judged, proof)
         calibration = self._calibration(draws)
         notes = [
