@@ -63,7 +63,7 @@ def test_on_a_plane_the_euclidean_answer_is_the_projection(linear, k):
     best = np.zeros(5)
     best[kept] = slopes[kept] * 3.0 / np.square(slopes[kept]).sum()
     assert 1.0 - 1e-9 <= price(linear, x, "l2") / np.linalg.norm(best) <= ROOM
-    np.testing.assert_allclose(x / SCALES, best, atol=0.15)
+    assert slopes @ (x / SCALES) >= 3.0 - 1e-9  # another set of columns may be as cheap within the room
 
 
 def test_a_margin_leads_that_much_beyond_the_boundary(linear):
@@ -318,8 +318,9 @@ def table():
 @pytest.mark.parametrize("distance", ["l1", "l2", "changes"])
 def test_rules_of_a_table_are_kept(table, i, distance):
     frame, model, space = table
-    row = frame.iloc[i]
-    target = gbce.AtLeast(float(model(frame.iloc[[i]])[0]) + 1.0, scale=1)
+    kept = (frame["debt"] <= 0.4 * frame["income"]) & ((frame["job"] != "chief") | (frame["income"] >= 32))
+    row = frame[kept].iloc[i]
+    target = gbce.AtLeast(float(model(frame[kept].iloc[[i]])[0]) + 1.0, scale=1)
     explainer = gbce.Explainer(model, frame, space=space, sampler=SMALL)
     explanation = explainer.explain(row, target, rules=[gbce.Nearest(distance)], seed=i)
     points = space.frame(np.array([one.x for one in explanation.decisions]))
