@@ -145,11 +145,11 @@ class PromiseSearch:
                 rows = self.tidy(rows[scene.space.changed(x[None, :], scene.x0)[0] & ~scene.space.is_computed])
                 rows = rows[scene.space.admissible(rows, scene.x0) & (self.cost(rows) < self.cost(x[None, :]))]
                 rows = rows[scene.space.changed(rows, scene.x0).any(axis=1)] if len(rows) else rows
-                if len(rows) == 0 or self.noisy.posterior.affords((len(rows) + 1) * len(shifts)) == 0:
+                if len(rows) == 0:
                     break
                 share = self.noisy.success(np.vstack([x, rows]), shifts)
                 rows = rows[share[1:] >= share[0]]
-                rows = rows[accepts(self.noisy, rows) & self.holds_elsewhere(rows)] if len(rows) else rows
+                rows = rows[self.holds_elsewhere(rows)] if len(rows) else rows
                 if len(rows) == 0:
                     break
                 x = rows[np.argmin(self.cost(rows))]

@@ -108,9 +108,9 @@ class Reliable(Rule):
         if scene.row.reached[0, 0]:
             return Choice(scene.row.x, scene.row, "the row reaches the target as it is")
         nearest = self._find_nearest(scene)
-        if not self._accepts(scene, posterior, nearest.x[:1])[0]:
-            return _first(nearest, "no evaluated point reaches the target; this is the best seen")
         noisy = UnderNoise(scene, posterior, self.noise, first_only=True)
+        if not accepts(noisy, nearest.x[:1])[0]:
+            return _first(nearest, "no evaluated point reaches the target; this is the best seen")
         most = count_affordable(posterior, self.max_candidates, 2 * self.n_perturb)
         near = np.vstack([nearest.x, self._find_under_refits(scene, posterior, nearest.x)])
         candidates = self._list_candidates(scene, near, most)
@@ -155,9 +155,6 @@ class Reliable(Rule):
             if rule == wanted:
                 return choice
         return wanted.choose(scene)
-
-    def _accepts(self, scene: Scene, posterior: GibbsPosterior, x: Array) -> Array:
-        return accepts(UnderNoise(scene, posterior, self.noise, first_only=True), x)
 
     def _find_under_refits(self, scene: Scene, posterior: GibbsPosterior, trials: Array) -> Array:
         """Return cheap points ``(k, d)`` that some of the refitted models accept often enough as they are."""

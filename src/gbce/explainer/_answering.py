@@ -57,6 +57,9 @@ def _only_first(choice: Choice) -> Choice:
 def best_seen(known: Points, decisions: Sequence[Decision]) -> Decision:
     """Return the one of least loss of decisions and evaluated points, for an answer where none reaches."""
     best = min(decisions, key=lambda one: float(one.loss[0]))
+    known = known.take(np.isfinite(known.log_correction))  # what breaks a constraint was not asked about
+    if len(known) == 0:
+        return best
     at = int(np.argmin(known.loss[:, 0]))
     if known.loss[at, 0] >= best.loss[0]:
         return best
