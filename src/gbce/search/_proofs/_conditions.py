@@ -43,8 +43,8 @@ class Conditions:
         if self.says[number] not in ("above", "below"):
             return None
         score = total if self.says[number] == "above" else -total
-        if self.link == "exp":
-            return float(np.exp(score))
+        if self.link in ("exp", "expm1"):
+            return float(np.exp(score) if self.link == "exp" else np.expm1(score))
         return float(expit(score)) if self.link == "logistic" else float(score)
 
 
@@ -80,8 +80,11 @@ def _between(low: float, high: float, link: str, score: Array) -> Conditions | N
 
 def _score_of(output: float, link: str, sign: float) -> float | None:
     """Return the score of an output; None where every score is on its right side."""
-    if link == "exp":
-        return (None if sign > 0 else -np.inf) if output <= 0 else float(np.log(output))
+    if link in ("exp", "expm1"):
+        least = 0.0 if link == "exp" else -1.0
+        if output <= least:
+            return None if sign > 0 else -np.inf
+        return float(np.log(output) if link == "exp" else np.log1p(output))
     if link != "logistic":
         return output
     if output <= 0:
