@@ -11,8 +11,8 @@ __all__ = ["MORE_TERMS", "agrees", "n_terms", "same_output"]
 # Of rounding errors: the error of a sum of n numbers is below n * epsilon times the sum of their sizes, whatever their
 # order (Higham, Accuracy and Stability of Numerical Algorithms, 4.2). So many more are for what comes after the sum.
 MORE_TERMS = 10
-# Times the rounding error of a sum, in double and in single precision: outputs that differ by more were read wrongly; by
-# hand.
+# Times the rounding error of a sum, in double and in single precision: outputs that differ by more were read wrongly;
+# by hand.
 _SAME_OUTPUT, _SAME_IN_SINGLE = 1e3, 30.0
 _COARSE = 1e-12  # a rounding error above this is that of single precision
 
