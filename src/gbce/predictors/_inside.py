@@ -66,10 +66,10 @@ class Inside:
 
     def outputs(self, x: Array) -> Array:
         """Return the outputs, ``(n,)`` or one column per class, of encoded rows ``(n, d)``."""
-        return self.of_scores(self.parts.scores(self.columns(x)))
+        return self.link_scores(self.parts.scores(self.columns(x)))
 
-    def of_scores(self, scores: Array) -> Array:
-        """Return the outputs, ``(n,)`` or one column per class, of scores ``(n, K)``."""
+    def link_scores(self, scores: Array) -> Array:
+        """Return the outputs, ``(n,)`` or one column per class, that scores ``(n, K)`` make."""
         if self.link == "softmax":
             return np.asarray(softmax(scores, axis=1))
         if self.link == "logistic":

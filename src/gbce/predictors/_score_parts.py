@@ -123,28 +123,25 @@ class TreeScores:
         while len(alive):
             here = at[alive]
             seen = x[alive // n_trees, self.column[here]]
-            at[alive] = np.where(self._goes_left(here, seen), self.left[here], self.right[here])
+            at[alive] = np.where(self.goes_left(here, seen), self.left[here], self.right[here])
             alive = alive[self.column[at[alive]] >= 0]
         return at.reshape(len(x), n_trees)
 
-    def _goes_left(self, nodes: Array, seen: Array) -> Array:
+    def goes_left(self, at: Array, seen: Array) -> Array:
+        """Return whether values, as the trees see them, go left at nodes of the same shape."""
         gone = np.isnan(seen)
-        left = np.where(gone, self.missing_left[nodes], seen <= self.threshold[nodes])
+        left = np.where(gone, self.missing_left[at], seen <= self.threshold[at])
         if self.set_of is None or self.sets is None:
             return left
-        number = self.set_of[nodes]
-        asked = np.flatnonzero((number >= 0) & ~gone)
-        most = self.sets.shape[1] - 1
-        code = seen[asked]
-        code = np.where((code >= 0) & (code < most), code, most).astype(int)
-        left[asked] = self.sets[number[asked], code]
-        return left
+        number, most = self.set_of[at], self.sets.shape[1] - 1
+        code = np.where((seen >= 0) & (seen < most), seen, most).astype(int)
+        return np.where((number >= 0) & ~gone, self.sets[np.maximum(number, 0), code], left)
 
     def sides(self, columns: Array) -> Array:
         """Return ``(n, S)`` on which side of each set rows ``(n, C)`` are: 0 left, 1 right, NaN missing."""
         x, nodes = self.rounded(np.asarray(columns, dtype=float)), self._pairs[0]
         seen = x[:, self.column[nodes]]
-        left = self._goes_left(np.tile(nodes, len(x)), seen.ravel()).reshape(seen.shape)
+        left = self.goes_left(np.broadcast_to(nodes, seen.shape), seen)
         return np.where(np.isnan(seen), np.nan, np.where(left, 0.0, 1.0))
 
     @cached_property
