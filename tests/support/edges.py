@@ -11,13 +11,14 @@ TOGETHER = 0.3  # of the columns of a row at an edge, how many are moved to edge
 def edge_values(parts, column):
     """Thresholds of a column, and the numbers next to them in double and in single precision."""
     cuts = np.unique(parts.threshold[(parts.column == column) & np.isfinite(parts.threshold)])
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # a border between all numbers and what is missing
         single = cuts.astype(np.float32)
-    near = [cuts, np.nextafter(cuts, np.inf), np.nextafter(cuts, -np.inf), single.astype(float)]
-    near += [np.nextafter(single, np.float32(way)).astype(float) for way in (np.inf, -np.inf)]
-    middle = (near[-2] + near[-3]) / 2  # where single precision rounds up or down
-    near += [middle, np.nextafter(middle, np.inf), np.nextafter(middle, -np.inf)]
-    return np.concatenate(near)
+        near = [cuts, np.nextafter(cuts, np.inf), np.nextafter(cuts, -np.inf), single.astype(float)]
+        near += [np.nextafter(single, np.float32(way)).astype(float) for way in (np.inf, -np.inf)]
+        middle = (near[-2] + near[-3]) / 2  # where single precision rounds up or down
+        near += [middle, np.nextafter(middle, np.inf), np.nextafter(middle, -np.inf)]
+    values = np.concatenate(near)
+    return values[np.abs(values) <= np.finfo(np.float32).max]
 
 
 def at_edges(rows, parts, seed, missing=0.0, small=False):
