@@ -14,6 +14,7 @@ from sklearn.ensemble import (
     GradientBoostingRegressor,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
+    IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -133,6 +134,21 @@ def test_ties_of_votes_go_to_the_first_class():
     said = predictor(other)
     assert (said.values[:, 0] == said.values[:, 1]).sum() > 100
     np.testing.assert_array_equal(inside.outputs(other).argmax(axis=1), said.decided)
+
+
+@pytest.mark.parametrize("options", [{}, {"max_features": 3, "max_samples": 100}, {"contamination": 0.1}])
+def test_isolation_forests_say_whether_a_row_is_regular(options):
+    model = IsolationForest(n_estimators=20, random_state=0, **options).fit(X)
+    space = gbce.Space.infer(X)
+    inside, predictor = look_inside(model, space), as_predictor(model, space)
+    far = 1.5 * MANY
+    rows = np.vstack([far, at_edges(far, inside.parts, 1)])
+    clear = np.abs(model.decision_function(rows)) > 1e-12
+    assert clear.mean() > 0.99
+    compare(inside, predictor, rows[clear])
+    assert set(inside.outputs(rows)) == {-1.0, 1.0}
+    score = inside.parts.scores(inside.columns(rows))[:, 0]
+    np.testing.assert_allclose(model.score_samples(rows), model.offset_ * np.exp(-score), rtol=1e-12)
 
 
 # --- categories of histogram boosting ---------------------------------------------------------------------------------

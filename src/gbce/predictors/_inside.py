@@ -43,8 +43,8 @@ class Inside:
         Encoded rows ``(n, d)`` to the columns ``(n, C)`` that the scores are made of.
     parts : TreeScores or LinearScores
         The scores of these columns.
-    link : {"identity", "exp", "expm1", "logistic", "softmax"}
-        What makes outputs of scores. One logistic score is that of the second class.
+    link : {"identity", "exp", "expm1", "logistic", "softmax", "sign"}
+        What makes outputs of scores. One logistic score is that of the second class; the sign of zero is 1.
     classes : tuple, optional
         Of a classifier.
     stepwise : frozenset of int
@@ -77,8 +77,8 @@ class Inside:
             return np.column_stack([1.0 - positive, positive])
         if self.classes is not None:
             return scores
-        if self.link == "expm1":
-            return np.expm1(scores[:, 0])
+        if self.link in ("expm1", "sign"):
+            return np.expm1(scores[:, 0]) if self.link == "expm1" else np.where(scores[:, 0] >= 0, 1.0, -1.0)
         return np.exp(scores[:, 0]) if self.link == "exp" else scores[:, 0]
 
     def by_thresholds(self) -> "Inside":

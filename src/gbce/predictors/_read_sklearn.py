@@ -33,6 +33,8 @@ def read_sklearn_trees(model: Any) -> ReadTrees | None:
         return _read_gradient_boosting(model)
     if name in ("BaggingClassifier", "BaggingRegressor"):
         return _read_bagging(model)
+    if name == "IsolationForest":
+        return _read_isolation(model)
     return _read_votes(model) if name == "AdaBoostClassifier" else None
 
 
@@ -113,6 +115,21 @@ def _read_votes(model: Any) -> ReadTrees | None:
     width = trees[0].value.shape[1]
     link = "logistic" if n_classes == 2 else "softmax"
     return ReadTrees(stack_trees(trees, np.zeros(width), True, DOUBLE), link)
+
+
+def _read_isolation(model: Any) -> ReadTrees:
+    """Return the trees of an isolation forest: a row is regular, 1, where its paths are long enough, otherwise -1."""
+    from sklearn.ensemble._iforest import _average_path_length
+
+    usual = len(model.estimators_) * float(_average_path_length([model._max_samples])[0])
+    trees = []
+    for number, (one, columns) in enumerate(zip(model.estimators_, model.estimators_features_, strict=True)):
+        length = model._decision_path_lengths[number] + model._average_path_length_per_tree[number] - 1.0
+        # it compares -2 ** -(length / usual) to its offset
+        tree = _tree(one, 1.0)
+        inner = (tree.column >= 0)[:, None]
+        trees.append(_among(tree._replace(value=np.where(inner, 0.0, np.log(2.0) * length[:, None] / usual)), columns))
+    return ReadTrees(stack_trees(trees, np.log([-model.offset_]), True, DOUBLE), "sign")
 
 
 # --- histogram boosting ---------------------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ class Conditions:
         score = total if self.says[number] == "above" else -total
         if self.link in ("exp", "expm1"):
             return float(np.exp(score) if self.link == "exp" else np.expm1(score))
+        if self.link == "sign":
+            return 1.0 if score >= 0 else -1.0
         return float(expit(score)) if self.link == "logistic" else float(score)
 
 
@@ -80,6 +82,10 @@ def _between(low: float, high: float, link: str, score: Array) -> Conditions | N
 
 def _score_of(output: float, link: str, sign: float) -> float | None:
     """Return the score of an output; None where every score is on its right side."""
+    if link == "sign":
+        if sign * output <= -1:
+            return None
+        return 0.0 if sign * output <= 1 else sign * np.inf
     if link in ("exp", "expm1"):
         least = 0.0 if link == "exp" else -1.0
         if output <= least:
