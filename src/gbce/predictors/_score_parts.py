@@ -111,10 +111,6 @@ class TreeScores:
         parts = [self.base + self.value[self._reached(x[i : i + step])].sum(axis=1) for i in range(0, len(x), step)]
         return np.concatenate(parts) if parts else np.zeros((0, len(self.base)))
 
-    def leaves(self, columns: Array) -> Array:
-        """Return the leaf ``(n, T)`` of each tree that rows ``(n, C)`` come to."""
-        return self._reached(self.rounded(np.asarray(columns, dtype=float)))
-
     def _reached(self, x: Array) -> Array:
         """Return leaves ``(n, T)`` of rows that were rounded."""
         n_trees = len(self.roots)
