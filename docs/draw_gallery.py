@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "gallery.md"
 LARGEST = 60_000  # bytes of a picture
 DPI = (110, 90, 75, 60)  # the first that keeps a picture small enough
-COLOURS = 128  # of a picture: drawings have few
+COLOURS = 256  # of a picture: drawings have few
 
 
 class Block(NamedTuple):
@@ -54,7 +54,8 @@ def save(figure: Figure, path: Path) -> None:
     for dpi in DPI:
         drawn, packed = io.BytesIO(), io.BytesIO()
         figure.savefig(drawn, dpi=dpi)
-        Image.open(drawn).convert("RGB").quantize(COLOURS).save(packed, "png", optimize=True)
+        few = Image.open(drawn).convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
+        few.save(packed, "png", optimize=True)
         if len(packed.getvalue()) < LARGEST:
             break
     path.parent.mkdir(exist_ok=True)
@@ -69,7 +70,8 @@ def main() -> None:
     sys.path.insert(0, str(ROOT / "examples"))
     from demo import explain_patient
 
-    save(plt.figure(explain_patient().plot.before_after().figure.number), ROOT / "docs" / "img" / "before_after.png")
+    explain_patient().plot.before_after()
+    save(plt.gcf(), ROOT / "docs" / "img" / "before_after.png")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import numpy as np
 from gbce.decisions import Decision
 from gbce.explanation import Explanation, changed_columns
 from gbce.metrics import PRINTED_Z_95, signed_changes
-from gbce.plots._style import as_panels, given_panels, new_panels
+from gbce.plots._style import as_panels, given_panels, stacked_panels
 from gbce.plots._tracks import draw_tracks
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_alternatives"]
 
 # Looks, chosen by hand.
-_WIDTH, _LINE, _ROOM = 6.6, 0.66, 1.1  # inches: of a panel, between lines, for title and legend
+_WIDTH, _LINE, _ROOM, _LEGEND = 7.2, 0.55, 0.45, 0.3  # inches: of a panel, between lines, for title and legend
 
 
 def plot_alternatives(
@@ -65,11 +65,14 @@ def plot_alternatives(
     columns = sorted({int(j) for x in points for j in changed_columns(space, x0, x)})
     size = np.abs(signed_changes(space, points, x0)).max(axis=0)
     columns = sorted(sorted(columns, key=lambda j: -size[j])[:max_features])
-    panels = new_panels(ax, len(found), _WIDTH, _ROOM + _LINE * (len(columns) + 1), columns=1)
+    shown = [[j for j in columns if j in changed_columns(space, x0, x)] for x in points]
+    heights = [_ROOM + _LINE * (len(own) + 1) for own in shown]
+    heights[-1] += _LEGEND
+    panels = stacked_panels(ax, _WIDTH, heights)
     for number, (panel, x) in enumerate(zip(panels, points, strict=True), start=1):
         line = found.table.loc[number]
         decision = _as_decision(explanation, x, bool(line["reached"]), float(line["output"]))
-        own = [j for j in columns if j in changed_columns(space, x0, x)]
+        own = shown[number - 1]
         draw_tracks(panel, explanation, decision, own, legend=number == len(panels))
         mass, error = float(line["mass"]), PRINTED_Z_95 * float(line["mass_se"])
         title = f"{number}. {mass:.0%} (± {error:.0%}) of the posterior, cost {float(line['cost']):.2g}"

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_before_after"]
 
-_LINE = 0.72  # inches between two columns, by hand
+_LINE = 0.62  # inches between two columns, by hand
 _ROUNDING = 1e-9  # a share of 0.93 is 93 of 100, whatever its last bit
-_ROOM = 1.7  # inches for title, legend and what is said below, by hand
+_ROOM = 1.2  # inches for title, legend and what is said below, by hand
 
 
 def plot_before_after(
@@ -33,8 +33,8 @@ def plot_before_after(
     """Draw what has to change, column by column, from the value now to the value then, and what the model says.
 
     Every line has a scale of its own. A band shows a range beside the new value: where the answer is known to work
-    still, if ``safe`` says so; else the middle 90% of the draws that reach the target by changing the same columns,
-    which is no promise for one column by itself. Without enough such draws there is no band.
+    still, if ``safe`` says so; else the middle 90% of the draws that reach the target and change these columns
+    the same way, whatever else they change, which is no promise for one column by itself. Without enough such draws there is no band.
 
     Parameters
     ----------
@@ -116,4 +116,4 @@ def _say_rest(ax: "Axes", explanation: Explanation, decision: Decision, n_left: 
         said.append(f"Under small errors of execution this holds in {count} of 100 cases.")
     finish_axes(ax, title, hidden=("top", "right", "left", "bottom"))
     if said:
-        ax.set_xlabel(" ".join(said), fontsize=9, color=QUIET, loc="left", wrap=True)
+        ax.set_xlabel(" ".join(said), fontsize=9, color=QUIET, loc="left", wrap=True, labelpad=24)

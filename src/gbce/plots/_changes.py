@@ -10,7 +10,7 @@ from gbce.decisions import answers_among, stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved, prior_moves, signed_changes
 from gbce.plots._levels import LevelBoxes, draw_boxes, level_boxes
-from gbce.plots._marks import ANSWER_ENTRY, mark_answer, mark_decisions
+from gbce.plots._marks import entries_in_order, mark_answer, mark_decisions
 from gbce.plots._style import DRAWS, PRIOR, finish_axes, new_axes, put_legend_outside, short_text, wish_text
 from gbce.space import value_text
 
@@ -25,7 +25,6 @@ _MOST_BOXES = 5  # for the levels of a category
 _MARK_ROOM = 0.2  # inches of a box that are kept for marks
 _AXES_INCHES = 4.6  # what the picture itself is wide, about
 _FAR = 60.0  # units of scale, over the middle size of what is shown, from which on the axis is logarithmic
-_ORDER = {"prior": -3, "posterior": -2, ANSWER_ENTRY: -1}  # of the legend; decisions follow as they were taken
 
 
 def plot_changes(
@@ -84,7 +83,7 @@ def plot_changes(
             ends += [*spans[0], *spans[1]]
     _mark(ax, explanation, columns, boxes)
     if len(boxes) < len(columns):
-        ax.axvline(0.0, color="#111111", lw=1)
+        ax.axvline(0.0, color="#111111", lw=1, zorder=1.2)
         ax.set_xlabel("change, in units of each feature's scale")
         numbers = [j for y, j in enumerate(columns) if y not in boxes]
         _stretch(ax, np.append(signed_changes(space, x, explanation.x0)[:, numbers].ravel(), ends))
@@ -98,10 +97,9 @@ def plot_changes(
         f"What changes, target: {wish_text(explanation.target.describe())} ({mass:.0%} intervals){shown}",
         hidden=("top", "right", "left"),
     )
-    handles, texts = ax.get_legend_handles_labels()
-    order = sorted(range(len(texts)), key=lambda i: _ORDER.get(texts[i], i))
-    if order:
-        put_legend_outside(ax, [handles[i] for i in order], [texts[i] for i in order])
+    handles, texts = entries_in_order(ax)
+    if handles:
+        put_legend_outside(ax, handles, texts)
     ax.tick_params(axis="y", length=0)
     return ax
 

@@ -8,7 +8,7 @@ from gbce.base import Array
 from gbce.decisions import Decision, answers_among, stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import PRINTED_Z_95, costs
-from gbce.plots._marks import dodge, mark_answer, mark_decisions, nudge
+from gbce.plots._marks import dodge, entries_in_order, mark_answer, mark_decisions, nudge
 from gbce.plots._style import EDGE, QUIET, finish_axes, new_axes, put_legend_outside, wish_text
 
 if TYPE_CHECKING:
@@ -80,9 +80,7 @@ def plot_decisions(explanation: Explanation, *, distance: str = "l1", ax: "Axes 
     ax.grid(alpha=0.25, lw=0.6)
     ax.set_axisbelow(True)
     finish_axes(ax, f"What decisions cost and how often they hold, target: {wish_text(explanation.target.describe())}")
-    handles, labels = ax.get_legend_handles_labels()
-    order = sorted(range(len(labels)), key=lambda k: (labels[k] == "misses", labels[k] != "the answer", k))
-    put_legend_outside(ax, [handles[k] for k in order], [labels[k] for k in order])
+    put_legend_outside(ax, *entries_in_order(ax))
     return ax
 
 

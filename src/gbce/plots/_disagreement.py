@@ -17,7 +17,7 @@ __all__ = ["plot_disagreement"]
 # Looks, chosen by hand.
 _MOST_MODELS = 12  # whose names are written at the matrix
 _MOST_WRITTEN = 8  # models, up to which numbers are written into the matrix
-_DARK = 0.55  # of the largest share, from which on a number in the matrix is white
+_DARK = 0.85  # of the largest share, from which on a number in the matrix is white
 
 
 def plot_disagreement(
@@ -67,7 +67,7 @@ def _draw_pairs(ax: "Axes", found: Disagreement) -> None:
         share[i, j] = share[j, i] = value
     shown = np.ma.masked_array(share, mask=np.triu(np.ones_like(share, dtype=bool), 1) | np.eye(len(names), dtype=bool))
     top = max(float(share.max()), 0.01)
-    ax.imshow(shown, cmap="cividis_r", vmin=0.0, vmax=top, aspect="auto")
+    ax.imshow(shown, cmap="Blues", vmin=0.0, vmax=1.4 * top, aspect="auto")
     if len(names) <= _MOST_WRITTEN:
         for i in range(len(names)):
             for j in range(i):

@@ -8,7 +8,7 @@ import pandas as pd
 from gbce.decisions import Decision, answers_among, stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import PRINTED_Z_95, costs
-from gbce.plots._marks import dodge, mark_answer, mark_decisions
+from gbce.plots._marks import dodge, entries_in_order, mark_answer, mark_decisions
 from gbce.plots._reach import plot_reach
 from gbce.plots._style import DRAWS, MISSED, UNSEEN, finish_axes, new_axes, put_legend_outside, wish_text
 
@@ -98,7 +98,7 @@ def plot_frontier(
     ax.set_ylabel(f"reliability: {kind} the target")
     finish_axes(ax, f"What reliability costs, target: {wish_text(explanation.target.describe())}")
     if labelled:
-        put_legend_outside(ax, *ax.get_legend_handles_labels())
+        put_legend_outside(ax, *entries_in_order(ax))
     return ax
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from gbce.explanation import Explanation
 from gbce.metrics import PRINTED_Z_95
-from gbce.plots._style import DRAWS, EDGE, PRIOR, QUIET, finish_axes, new_axes, put_legend_outside, short_text
+from gbce.plots._style import DRAWS, EDGE, PRIOR, finish_axes, new_axes, put_legend_outside, short_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ def plot_importance(explanation: Explanation, *, max_features: int = 15, ax: "Ax
     """Draw the expected size of each feature's change, with its 95% error, beside the prior's.
 
     A feature that the model does not care about moves as far as the prior lets it. What matters most comes first: the
-    number at the right is the ratio to the prior.
+    number after its name is the ratio to the prior.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def plot_importance(explanation: Explanation, *, max_features: int = 15, ax: "Ax
     >>> data = np.random.default_rng(0).normal(size=(100, 3))
     >>> explainer = gbce.Explainer(lambda x: x[:, 1], data, space=gbce.Space.real(3))
     >>> explanation = explainer.explain(np.zeros(3), gbce.AtLeast(2, scale=0.1), rules=[], seed=0)
-    >>> explanation.plot.importance().get_yticklabels()[0].get_text()
+    >>> explanation.plot.importance().get_yticklabels()[0].get_text().split()[0]
     'x2'
     """
     table = explanation.importance
@@ -57,9 +57,8 @@ def plot_importance(explanation: Explanation, *, max_features: int = 15, ax: "Ax
     ax.barh(y, prior, height=0.72, color=PRIOR, label="prior")
     ax.barh(y, change, height=0.36, color=DRAWS, label="posterior")
     ax.errorbar(change, y, xerr=PRINTED_Z_95 * se, fmt="none", ecolor=EDGE, elinewidth=1.2, capsize=2)
-    for at, ratio in zip(y, shown["ratio"], strict=True):
-        ax.text(1.01, float(at), f"{ratio:.2g} ×", transform=ax.get_yaxis_transform(), va="center", fontsize=9, color=QUIET)
-    ax.set_yticks(y, [short_text(name) for name in kept])
+    labels = [f"{short_text(name)} ({ratio:.2g} ×)" for name, ratio in shown["ratio"].items()]
+    ax.set_yticks(y, labels)
     ax.set_ylim(max(len(kept), 1) - 0.5, -0.5)
     ax.set_xlim(left=0.0)
     ax.tick_params(axis="y", length=0)
@@ -67,6 +66,5 @@ def plot_importance(explanation: Explanation, *, max_features: int = 15, ax: "Ax
     left = int((table["prior"] > 0).sum()) - len(kept)
     more = f" ({left} more move about as the prior does)" if left else ""
     finish_axes(ax, f"What matters: change, and its ratio to the prior's{more}", hidden=("top", "right", "left"))
-    handles, labels = ax.get_legend_handles_labels()
-    put_legend_outside(ax, handles, labels, right=1.12)
+    put_legend_outside(ax, *ax.get_legend_handles_labels())
     return ax

@@ -9,7 +9,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.explanation import Explanation
 from gbce.plots._features import group_levels, level_names, most_probable_levels, share_of_levels
-from gbce.plots._style import DRAWS, EDGE
+from gbce.plots._style import DRAWS, EDGE, pale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,16 +116,15 @@ def draw_boxes(
     colours : sequence, optional
         Of the boxes; by probability when left out.
     """
-    from matplotlib.colors import to_rgba  # slow to import
-    from matplotlib.patches import Rectangle
+    from matplotlib.patches import Rectangle  # slow to import
 
     base = ax.transData if transform is None else transform
     width = (right - left) / len(boxes)
     fits = max(int((inches / len(boxes) - room - 0.1) / _CHARACTER), _FEWEST_CHARACTERS)
     for i, (name, share) in enumerate(zip(boxes.names, boxes.shares, strict=True)):
         start, own = left + i * width, boxes.box(now) == i
-        alpha = _PALEST + (_DARKEST - _PALEST) * float(np.clip(share, 0.0, 1.0))
-        face = to_rgba(DRAWS, alpha) if colours is None else colours[i]
+        strength = _PALEST + (_DARKEST - _PALEST) * float(np.clip(share, 0.0, 1.0))
+        face = pale(DRAWS, strength) if colours is None else colours[i]
         ax.add_patch(
             Rectangle(
                 (start + _GAP / 2, y - height / 2), width - _GAP, height, facecolor=face, transform=base,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.transforms import Transform
 
-__all__ = ["ANSWER_ENTRY", "dodge", "legend_entry", "mark_answer", "mark_decisions", "nudge"]
+__all__ = ["ANSWER_ENTRY", "dodge", "entries_in_order", "legend_entry", "mark_answer", "mark_decisions", "nudge"]
 
 ANSWER_ENTRY = "the answer"
 
@@ -37,6 +37,7 @@ _VARIANTS = ("<", ">", "p", "d", "8")
 # Looks, chosen by hand.
 _POINTS_PER_INCH = 72.0  # by definition
 _LAYOUT_ROOM = 1.35  # how much smaller the axes may become once titles and a legend have taken their place
+_APART = 1.35  # diameters between the middles of two marks: a star is larger than the others
 _DODGE_ROUNDS = 60  # of pushing marks apart; a dozen of them at one place need about thirty
 
 
@@ -120,7 +121,7 @@ def dodge(ax: "Axes", places: Array, size: float) -> Array:
     dpi = _POINTS_PER_INCH if figure is None else float(figure.dpi)
     start = np.zeros_like(places)
     start[known] = ax.transData.transform(places[known]) * _POINTS_PER_INCH / dpi / _LAYOUT_ROOM
-    need = np.sqrt(size) * 1.15  # a mark's diameter in points, and a little air
+    need = _APART * np.sqrt(size)
     at = start.copy()
     at[:, 0] += 1e-3 * np.arange(len(at))  # those at one place need a direction
     for _ in range(_DODGE_ROUNDS):
@@ -157,3 +158,21 @@ def legend_entry(decision: Decision) -> str:
     """Return the legend's entry: the points of one set share one, and so do those beside a rule's answer."""
     label = decision.label if decision.rule is None else decision.rule.label
     return f"{label}, alternatives" if decision.beside else label
+
+
+_BEFORE_DECISIONS = (
+    "prior", "posterior", "draw", "draw, misses", "draw, reaches the target", "the model accepts", "the model's output",
+    "wanted", "frontier", "best for its distance", "under unseen models", ANSWER_ENTRY, "row",
+)  # fmt: skip
+
+
+def entries_in_order(
+    ax: "Axes", handles: Sequence[Any] = (), labels: Sequence[str] = ()
+) -> tuple[list[Any], list[str]]:
+    """Return the entries of a legend, further ones included: what is around first, then the answer, then decisions."""
+    own_handles, own_labels = ax.get_legend_handles_labels()
+    entries = [*zip(own_handles, own_labels, strict=True), *zip(handles, labels, strict=True)]
+    last = len(_BEFORE_DECISIONS)
+    rank = {label: k for k, label in enumerate(_BEFORE_DECISIONS)} | {"misses": last + 1}
+    order = sorted(range(len(entries)), key=lambda k: (rank.get(entries[k][1], last), k))
+    return [entries[k][0] for k in order], [entries[k][1] for k in order]

@@ -89,7 +89,7 @@ def plot_pairs(
             panel.tick_params(labelsize=8)
             panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_title(f"Draws for the target: {wish_text(explanation.target.describe())}", loc="left", fontsize=10)
-    _explain(panels, len(columns))
+    _explain(panels, in_corner=ax is None and len(columns) > 1)
     return as_panels(panels)
 
 
@@ -159,11 +159,11 @@ def _bins(axis: FeatureAxis, after: Array, before: Any) -> Array:
     return np.geomspace(low, high, _BINS + 1) if axis.log and low > 0 else np.linspace(low, high, _BINS + 1)
 
 
-def _explain(panels: "Sequence[Axes]", k: int) -> None:
-    """Put one legend beside the first panel of the triangle, where no other panel is."""
+def _explain(panels: "Sequence[Axes]", *, in_corner: bool) -> None:
+    """Put one legend beside the first panel of a triangle, where no other panel is, or beside the last one."""
     entries: dict[str, Any] = {}
     for panel in panels:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    if k > 1 or len(panels) == 1:
-        put_legend_outside(panels[0], list(entries.values()), list(entries))
+    where = panels[0] if in_corner else panels[-1]
+    put_legend_outside(where, list(entries.values()), list(entries), in_layout=not in_corner)

@@ -9,7 +9,7 @@ from gbce.decisions import answers_among, stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
 from gbce.plots._features import FeatureAxis, feature_axis
-from gbce.plots._marks import dodge, mark_answer, mark_decisions
+from gbce.plots._marks import dodge, entries_in_order, mark_answer, mark_decisions
 from gbce.plots._style import DRAWS, MISSED, ROW, finish_axes, new_axes, put_legend_outside, wish_text
 from gbce.plots._surface import draw_surface
 
@@ -98,7 +98,7 @@ def plot_posterior(
     if answer is not None:
         mark_answer(ax, explanation, tuple(places[-1]), size=_SIZE, shift=shifts[-1])
     finish_axes(ax, f"Draws for the target: {wish_text(explanation.target.describe())}")
-    put_legend_outside(ax, *_in_order(ax, handles, labels))
+    put_legend_outside(ax, *entries_in_order(ax, handles, labels))
     return ax
 
 
@@ -117,16 +117,6 @@ def scatter_draws(
     for among, colour, label in ((~reached, MISSED, "draw, misses"), (reached, DRAWS, "draw, reaches the target")):
         if among.any():
             ax.scatter(at[0][among], at[1][among], s=size, color=colour, alpha=0.55, linewidths=0, label=label)
-
-
-def _in_order(ax: "Axes", handles: list[Any], labels: list[str]) -> tuple[list[Any], list[str]]:
-    """Return the legend's entries: draws, what the model says, the answer, the row, then the decisions."""
-    own_handles, own = ax.get_legend_handles_labels()
-    rank = {"draw, misses": 0, "draw, reaches the target": 0, "the answer": 2, "row": 3}
-    entries = [*zip(own_handles, own, strict=True), *zip(handles, labels, strict=True)]
-    ranks = [*(rank.get(label, 4) for label in own), *(1 for _ in labels)]
-    order = sorted(range(len(entries)), key=lambda k: (ranks[k], k))
-    return [entries[k][0] for k in order], [entries[k][1] for k in order]
 
 
 def _choose_features(explanation: Explanation, features: Sequence[str] | None) -> tuple[str, str]:

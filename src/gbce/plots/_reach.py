@@ -8,7 +8,7 @@ from gbce.base import Array
 from gbce.decisions import answers_among, stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import costs
-from gbce.plots._marks import dodge, mark_answer, mark_decisions
+from gbce.plots._marks import dodge, entries_in_order, mark_answer, mark_decisions
 from gbce.plots._style import DRAWS, EDGE, MISSED, ROW, SAFE, finish_axes, new_axes, put_legend_outside, wish_text
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def plot_reach(explanation: Explanation, distance: str, ax: "Axes | None") -> "A
     ax.set_xlabel(f"distance from the row ({distance.upper()}, in units of each feature's scale)")
     ax.set_ylabel(height.name)
     finish_axes(ax, f"What distance buys, target: {wish_text(explanation.target.describe())}")
-    put_legend_outside(ax, *ax.get_legend_handles_labels())
+    put_legend_outside(ax, *entries_in_order(ax))
     return ax
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 from gbce.decisions import answers_among, stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
-from gbce.plots._marks import dodge, mark_answer, mark_decisions
+from gbce.plots._marks import dodge, entries_in_order, mark_answer, mark_decisions
 from gbce.plots._style import DRAWS, EDGE, PRIOR, finish_axes, new_axes, put_legend_outside, short_text
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def plot_shares(
     ax.tick_params(axis="y", length=0, colors=EDGE)
     ax.set_xlabel("probability")
     finish_axes(ax, f"Levels of {short_text(name)}", hidden=("top", "right", "left"))
-    put_legend_outside(ax, *ax.get_legend_handles_labels())
+    put_legend_outside(ax, *entries_in_order(ax))
     return ax
 
 

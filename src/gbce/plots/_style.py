@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANSWER", "DRAWS", "EDGE", "MISSED", "PRIOR", "QUIET", "REACHING", "ROW", "SAFE", "UNSEEN", "as_panels",
-    "finish_axes", "given_panels", "literal_text", "new_axes", "new_panels", "put_legend_outside", "short_text",
-    "wish_text",
+    "finish_axes", "given_panels", "literal_text", "new_axes", "new_panels", "pale", "put_legend_outside",
+    "short_text", "stacked_panels", "wish_text",
 ]  # fmt: skip
 
 # Told apart by people with any kind of colour blindness: tests/plots/test_colours.py measures it.
@@ -47,14 +47,25 @@ def new_panels(ax: Any, n: int, width: float, height: float, *, columns: int | N
 
     With fewer ``columns`` than panels they stand in several lines.
     """
-    if ax is None:
-        import matplotlib.pyplot as plt  # slow to import
+    if ax is not None:
+        return given_panels(ax, n)
+    import matplotlib.pyplot as plt  # slow to import
 
-        k = n if columns is None else min(columns, n)
-        lines = -(-n // k)
-        figure = plt.figure(figsize=(width * k, height * lines), layout="constrained")
-        return [figure.add_subplot(lines, k, i + 1) for i in range(n)]
-    return given_panels(ax, n)
+    k = n if columns is None else min(columns, n)
+    lines = -(-n // k)
+    figure = plt.figure(figsize=(width * k, height * lines), layout="constrained")
+    return [figure.add_subplot(lines, k, i + 1) for i in range(n)]
+
+
+def stacked_panels(ax: Any, width: float, heights: Sequence[float]) -> "list[Axes]":
+    """Return axes one above the other: those that were given, or those of a new figure, of so many inches each."""
+    if ax is not None:
+        return given_panels(ax, len(heights))
+    import matplotlib.pyplot as plt  # slow to import
+
+    figure = plt.figure(figsize=(width, sum(heights)), layout="constrained")
+    grid = figure.add_gridspec(len(heights), 1, height_ratios=list(heights))
+    return [figure.add_subplot(grid[i]) for i in range(len(heights))]
 
 
 def given_panels(ax: Any, n: int) -> "list[Axes]":
@@ -89,6 +100,14 @@ def finish_axes(ax: "Axes", title: str, *, hidden: Sequence[str] = ("top", "righ
     ax.spines[list(hidden)].set_visible(False)
 
 
+def pale(colour: str, share: float) -> tuple[float, float, float]:
+    """Return a colour mixed with white, so much of it as ``share`` says: nothing behind it shines through."""
+    from matplotlib.colors import to_rgb  # slow to import
+
+    red, green, blue = (1.0 - share * (1.0 - part) for part in to_rgb(colour))
+    return red, green, blue
+
+
 def literal_text(text: str) -> str:
     """Return a user's text so that matplotlib draws it as it is: a dollar sign starts no formula."""
     return printable(text).replace("$", r"\$")
@@ -119,19 +138,22 @@ def put_legend_outside(
     *,
     below: bool = False,
     columns: int = 1,
-    right: float = 1.01,
+    in_layout: bool = True,
 ) -> None:
     """Put the legend to the right of the axes, or below, where it hides nothing; equal labels share one entry.
 
-    It begins at ``right``, where the axes end at one.
+    A legend that is not ``in_layout`` takes no room from the axes around: there is some that nothing else needs.
     """
+    from matplotlib.collections import PathCollection  # slow to import
+
     entries = dict(zip((short_text(label) for label in labels), handles, strict=True))
-    place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (right, 0.5)}
+    place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
     if below:
         place = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.02), "borderaxespad": 0.2}
     legend = ax.legend(
         list(entries.values()), list(entries), frameon=False, fontsize=9, ncols=columns, borderpad=0.2, **place
     )
+    legend.set_in_layout(in_layout)
     for handle in legend.legend_handles:
-        if handle is not None and hasattr(handle, "set_alpha"):
+        if isinstance(handle, PathCollection):  # dots that are pale because there are many
             handle.set_alpha(1.0)

@@ -13,9 +13,9 @@ from gbce.plots._style import (
     DRAWS,
     EDGE,
     MISSED,
-    QUIET,
     finish_axes,
     new_axes,
+    pale,
     put_legend_outside,
     short_text,
 )
@@ -38,7 +38,7 @@ def plot_table_changes(
 ) -> "Axes":
     """Draw what changes in all rows as a swarm of dots, one line per column, one dot per row that changes it.
 
-    Every line reaches from zero to its own largest change, which is written at its right, because columns have
+    Every line reaches from zero to its own largest change, which is written below its name, because columns have
     different units. A dot's colour says where the row starts: low or high among the rows that change this column. A
     category has boxes instead, for the levels that rows go to, the darker the more rows do.
 
@@ -73,10 +73,10 @@ def plot_table_changes(
     counts = counts.sort_values(ascending=False, kind="stable")
     kept = list(counts.index[:max_features])
     n = int((table.diagnostics["status"] != Status.FAILED).sum())
-    labels = [f"{short_text(str(name))}\n({counts[name]:,} of {n:,} rows)" for name in kept]
-    longest = max([len(label.split("\n")[0]) for label in labels] + [0])
+    labels = [_label(moves[moves["feature"] == name], str(name), n) for name in kept]
+    longest = max([len(line) for label in labels for line in label.split("\n")] + [0])
     ax = new_axes(ax, 7.6 + 0.07 * max(longest - 16, 0), 1.5 + 0.56 * max(len(kept), 1))
-    ax.axvline(0.0, color=EDGE, lw=1)
+    ax.axvline(0.0, color=EDGE, lw=1, zorder=1)
     coloured = False
     for y, name in enumerate(kept):
         own = moves[moves["feature"] == name]
@@ -115,7 +115,8 @@ def plot_table_costs(
 ) -> "Axes":
     """Draw what recourse costs groups of rows: each row as a dot, the mean of each group with its interval.
 
-    At the right stands how many of the rows that need it have a way. The figures are those of :func:`gbce.group_costs`.
+    Below a group's name stands how many of the rows that need it have a way. The figures are those of
+    :func:`gbce.group_costs`.
 
     Parameters
     ----------
@@ -143,7 +144,7 @@ def plot_table_costs(
     >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
     >>> table = explainer.explain_many(data[:6], gbce.AtLeast(2), rules=[gbce.MAP()], seed=0, progress=False)
     >>> ax = table.plot.costs(["a", "a", "a", "b", "b", "b"])
-    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    >>> [tick.get_text()[0] for tick in ax.get_yticklabels()]
     ['a', 'b']
     """
     labels = ["all rows"] * len(table) if groups is None else groups
@@ -165,7 +166,7 @@ def plot_table_costs(
         ax.scatter(line["cost"], y, s=60, color=DRAWS, edgecolors=EDGE, zorder=4, label="mean of the group")
         wanting = int(line["rows"] - line["failed"] - line["already"])
         way = f"{round(line['attainable'] * wanting):,} of {wanting:,} have a way" if wanting else "none needs a way"
-        ax.text(1.01, y, way, transform=ax.get_yaxis_transform(), va="center", fontsize=8.5, color=QUIET)
+        names[y] += f"\n({way})"
     ax.set_yticks(range(len(shown)), names)
     ax.set_ylim(len(shown) - 0.5, -0.5)
     ax.set_xlim(left=0.0)
@@ -174,7 +175,7 @@ def plot_table_costs(
     ax.set_xlabel(f"cost: {of}, in units of each feature's scale", wrap=True)
     more = f" ({len(found) - len(shown)} smaller groups are not shown)" if len(found) > len(shown) else ""
     finish_axes(ax, f"What recourse costs, with {mass:.0%} intervals{more}", hidden=("top", "right", "left"))
-    put_legend_outside(ax, *ax.get_legend_handles_labels(), right=1.28)
+    put_legend_outside(ax, *ax.get_legend_handles_labels())
     return ax
 
 
@@ -192,6 +193,14 @@ def _moves_of(table: ExplanationTable, rule: str | None) -> tuple[pd.DataFrame, 
     return moves[moves["rule"] == rule], rule
 
 
+def _label(own: pd.DataFrame, name: str, n: int) -> str:
+    """Return a column's name, how many rows change it, and the largest change."""
+    change = own["change"].to_numpy(dtype=float)
+    change = np.abs(change[np.isfinite(change)])
+    most = f", by up to {number_text(float(change.max()), 3)}" if len(change) else ""
+    return f"{short_text(name)}\n({len(own):,} of {n:,} rows{most})"
+
+
 def _draw_swarm(ax: "Axes", y: int, own: pd.DataFrame, change: Array) -> bool:
     """Draw dots that lie beside each other instead of on top; return whether their colours mean something."""
     known = np.isfinite(change)
@@ -203,8 +212,6 @@ def _draw_swarm(ax: "Axes", y: int, own: pd.DataFrame, change: Array) -> bool:
         place, y + _stack(place), s=size, c=[MISSED] * len(place) if start is None else _blend(start), edgecolors=EDGE,
         linewidths=0.3, zorder=3,
     )  # fmt: skip
-    unit = f"± {number_text(largest, 3)}"
-    ax.text(1.01, y, unit, transform=ax.get_yaxis_transform(), va="center", fontsize=8.5, color=QUIET)
     return start is not None
 
 
@@ -243,8 +250,7 @@ def _blend(share: Array) -> Any:
 
 def _draw_levels(ax: "Axes", y: int, to: pd.Series) -> None:
     """Draw the levels that rows go to as boxes, the darker the more rows do."""
-    from matplotlib.colors import to_rgba  # slow to import
-    from matplotlib.patches import Rectangle
+    from matplotlib.patches import Rectangle  # slow to import
 
     counts = to.map(lambda value: "missing" if pd.isna(value) else str(value)).value_counts()
     boxes: list[tuple[str, int]] = [(str(name), int(n)) for name, n in counts.iloc[:_MOST_BOXES].items()]
@@ -254,7 +260,7 @@ def _draw_levels(ax: "Axes", y: int, to: pd.Series) -> None:
     width, total = 2.0 / len(boxes), int(counts.sum())
     for k, (name, n) in enumerate(boxes):
         left = -1.0 + k * width
-        face = to_rgba(DRAWS, 0.1 + 0.65 * n / total)
+        face = pale(DRAWS, 0.1 + 0.65 * n / total)
         ax.add_patch(Rectangle((left + 0.008, y - 0.3), width - 0.016, 0.6, facecolor=face, lw=0, zorder=2))
         text = f"to {short_text(name, max(_CHARACTERS // len(boxes) - 3, 4))}\n{n:,} rows"
         ax.text(left + width / 2, y, text, ha="center", va="center", fontsize=7.5, color=EDGE, zorder=3)
@@ -264,7 +270,7 @@ def _explain_colours(ax: "Axes") -> None:
     from matplotlib.lines import Line2D  # slow to import
 
     handles = [Line2D([], [], marker="o", ls="", mfc=colour, mec=EDGE, mew=0.3) for colour in (_LOW, "#d8d8d8", _HIGH)]
-    put_legend_outside(ax, handles, ["starts low", "in between", "starts high"], right=1.14)
+    put_legend_outside(ax, handles, ["starts low", "in between", "starts high"])
 
 
 def _row_costs(table: ExplanationTable, groups: Any, rule: str | None) -> pd.DataFrame:

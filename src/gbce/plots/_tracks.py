@@ -24,15 +24,16 @@ SafeRanges: TypeAlias = Mapping[str, Any] | pd.DataFrame
 
 # Looks, chosen by hand.
 _MASS = 0.9  # of the draws that a band covers
-_FEWEST_DRAWS = 50  # that a band is read off; with fewer its ends are single draws
-_DIGITS = (4, 6, 9, 17)  # of a number in the picture: as many as tell now from then
+_FEWEST_DRAWS = 20  # that a band is read off; with fewer its ends are single draws
+_DIGITS = (3, 4, 6, 9, 17)  # of a number in the picture: as many as tell now from then
 _LONGEST_VALUE = 18  # characters
 _MOST_BOXES = 5  # for the levels of a category
 _HEIGHT = 0.26  # of a band, in units of a line
 _MARGIN = 0.16  # beside the tracks, for values, in units of a track
 _TRACK_INCHES = 4.4  # what a track is wide, about
 _PAD = 0.06  # of its span that a line goes on beyond what it shows
-_NO_MOVE = 0.03  # of a line, below which there is no room for an arrow
+_LEAST_GAP = 0.055  # of a line, between two marks
+_NO_MOVE = 0.08  # of a line, below which there is no room for an arrow
 
 
 def draw_tracks(
@@ -46,7 +47,9 @@ def draw_tracks(
 ) -> None:
     """Draw a line for the first model's output and one for each of ``columns``, from the row to a decision."""
     labels = ["the model says" if len(explanation.models) == 1 else short_text(f"{explanation.models[0]} says", 28)]
-    bands = {_draw_track(ax, 0, _output_track(explanation, decision))}
+    output = _output_track(explanation, decision)
+    _draw_track(ax, 0, output)
+    wanted, bands = output.band is not None, set[str]()
     if columns:
         ax.axhline(0.5, color="#cccccc", lw=0.8)
     ranges = _read_safe(explanation, safe)
@@ -61,12 +64,12 @@ def draw_tracks(
         bands.add(_draw_track(ax, line, track))
         labels[-1] += "\n(log scale)" if track.log else ""
     ax.set_yticks(range(len(labels)), labels)
-    ax.set_ylim(len(labels) - 0.42, -0.62)
+    ax.set_ylim(len(labels) - 0.5, -0.6)
     ax.set_xlim(-_MARGIN, 1.0 + _MARGIN)
     ax.set_xticks([])
     ax.tick_params(axis="y", length=0)
     if legend:
-        _draw_legend(ax, decision, bands)
+        _draw_legend(ax, decision, wanted, bands)
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ def _draw_track(ax: "Axes", y: float, track: _Track) -> str:
     from matplotlib.patches import Rectangle  # slow to import
 
     ax.add_patch(Rectangle((0.0, y - 0.015), 1.0, 0.03, facecolor="#d5d9de", lw=0, zorder=1))
-    now, then = track.at(track.now), track.at(track.then)
+    now, then = _set_apart(track.at(track.now), track.at(track.then))
     if track.band is not None:
         low, high = (track.at(end) for end in track.band)
         width = max(high - low, 0.006)
@@ -115,6 +118,14 @@ def _draw_track(ax: "Axes", y: float, track: _Track) -> str:
     return track.colour if track.band is not None else ""
 
 
+def _set_apart(now: float, then: float) -> tuple[float, float]:
+    """Return two places on a line, moved a little where one mark would cover the other."""
+    if abs(then - now) >= _LEAST_GAP:
+        return now, then
+    middle, side = (now + then) / 2, 1.0 if then >= now else -1.0
+    return middle - side * _LEAST_GAP / 2, middle + side * _LEAST_GAP / 2
+
+
 def _mark_ends(ax: "Axes", now: float, then: float, y: float, y_then: float) -> None:
     if abs(then - now) > _NO_MOVE:
         ax.annotate(
@@ -127,7 +138,7 @@ def _mark_ends(ax: "Axes", now: float, then: float, y: float, y_then: float) -> 
     )
 
 
-def _draw_legend(ax: "Axes", decision: Decision, bands: set[str]) -> None:
+def _draw_legend(ax: "Axes", decision: Decision, wanted: bool, bands: set[str]) -> None:
     from matplotlib.lines import Line2D  # slow to import
     from matplotlib.patches import Patch
 
@@ -136,10 +147,13 @@ def _draw_legend(ax: "Axes", decision: Decision, bands: set[str]) -> None:
         Line2D([], [], marker="*", ls="", mfc=ANSWER, mec=EDGE, ms=13),
     ]
     labels = ["now", "then" if decision.reached[0] else "then (misses)"]
-    for colour, text in ((SAFE, "wanted, or known to work still"), (REACHING, f"{_MASS:.0%} of like draws")):
-        if colour in bands:
-            handles.append(Patch(facecolor=colour))
-            labels.append(text)
+    good = ["wanted"] * wanted + ["still works"] * (SAFE in bands)
+    if good:
+        handles.append(Patch(facecolor=SAFE))
+        labels.append(" / ".join(good))
+    if REACHING in bands:
+        handles.append(Patch(facecolor=REACHING))
+        labels.append(f"{_MASS:.0%} of draws that reach so")
     put_legend_outside(ax, handles, labels, below=True, columns=len(labels))
 
 
@@ -196,12 +210,17 @@ def _feature_track(
 
 
 def _similar_draws(explanation: Explanation, decision: Decision) -> Array:
-    """Return the positions of draws that reach the target and change the same columns as a decision does."""
+    """Return the positions of draws that reach the target and change what a decision changes, the same way."""
     space, x0, draws = explanation.space, explanation.x0, explanation.draws
-    same = (space.changed(draws.x, x0) == space.changed(decision.x[None, :], x0)[0]).all(axis=1)
-    levels = space.unordered
-    alike = (draws.x[:, levels] == decision.x[levels]) | (np.isnan(draws.x[:, levels]) & np.isnan(decision.x[levels]))
-    return np.flatnonzero(same & draws.reached[:, 0] & alike.all(axis=1))
+    alike = draws.reached[:, 0].copy()
+    for j in np.flatnonzero(space.changed(decision.x[None, :], x0)[0]):
+        values, wanted = draws.x[:, j], decision.x[j]
+        if space.features[j].unordered or np.isnan(wanted) or np.isnan(x0[j]):
+            alike &= np.isnan(values) if np.isnan(wanted) else ~np.isnan(values)
+            alike &= (values == wanted) | ~space.features[j].unordered
+        else:
+            alike &= (values - x0[j]) * (wanted - x0[j]) > 0
+    return np.flatnonzero(alike)
 
 
 def _draw_levels(
@@ -292,8 +311,8 @@ def _encode_range(explanation: Explanation, name: str, given: Any) -> Any:
             ends.append(end)
         elif feature.leveled:
             ends.append(float((feature.levels or ()).index(value)))
-        elif codec.dtype.startswith("datetime"):
-            ends.append(float(codec.encode(pd.DataFrame({codec.label: [value]}), "safe")[0]))
+        elif feature.kind == "datetime":
+            ends.append(float(codec.encode(pd.DataFrame({codec.labels[0]: [value]}), "safe")[0]))
         else:
             ends.append(float(value))
     if ends[0] > ends[1]:
