@@ -34,7 +34,8 @@ def plot_before_after(
 
     Every line has a scale of its own. A band shows a range beside the new value: where the answer is known to work
     still, if ``safe`` says so; else the middle 90% of the draws that reach the target and change these columns
-    the same way, whatever else they change, which is no promise for one column by itself. Without enough such draws there is no band.
+    the same way, whatever else they change, which is no promise for one column by itself. Without enough
+    such draws there is no band.
 
     Parameters
     ----------

@@ -215,9 +215,12 @@ def _similar_draws(explanation: Explanation, decision: Decision) -> Array:
     alike = draws.reached[:, 0].copy()
     for j in np.flatnonzero(space.changed(decision.x[None, :], x0)[0]):
         values, wanted = draws.x[:, j], decision.x[j]
-        if space.features[j].unordered or np.isnan(wanted) or np.isnan(x0[j]):
-            alike &= np.isnan(values) if np.isnan(wanted) else ~np.isnan(values)
-            alike &= (values == wanted) | ~space.features[j].unordered
+        if np.isnan(wanted):
+            alike &= np.isnan(values)
+        elif space.features[j].unordered:
+            alike &= values == wanted
+        elif np.isnan(x0[j]):
+            alike &= ~np.isnan(values)
         else:
             alike &= (values - x0[j]) * (wanted - x0[j]) > 0
     return np.flatnonzero(alike)
