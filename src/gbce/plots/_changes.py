@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["plot_changes"]
 
 # Looks, chosen by hand.
-_MARK_RISE = 0.24  # of a line, up and down, between the marks of the first and the last decision
+_MARK_RISE = 0.33  # of a line, up and down, between the marks of the first and the last decision
+_LANE = 0.09  # inches between the marks of two decisions
 _MOST_BOXES = 5  # for the levels of a category
 _MARK_ROOM = 0.2  # inches of a box that are kept for marks
 _AXES_INCHES = 4.6  # what the picture itself is wide, about
@@ -69,8 +70,9 @@ def plot_changes(
     columns = [space.names.index(name) for name in kept]
     labels = [_label(explanation, j) for j in columns]
     width = 8.4 + 0.08 * max([max(map(len, label.split("\n"))) - 18 for label in labels] + [0])  # inches
-    ax = new_axes(ax, width, 1.6 + 0.5 * len(kept))
     decisions = answers_among(explanation.decisions)
+    line = max(0.5, _LANE * len(decisions) / (2 * _MARK_RISE))  # inches: no mark covers another
+    ax = new_axes(ax, width, 1.6 + line * len(kept))
     x = stack_points(decisions, len(space))
     boxes: dict[int, LevelBoxes] = {}
     ends: list[float] = []

@@ -24,6 +24,7 @@ _JITTER = 0.3  # of a step between levels or whole numbers, up and down
 _LONGEST_LEVEL = 22  # characters
 _MAX_LEVEL_CHARACTERS = 46  # of all levels side by side, beyond which they are written aslant
 _WIDE = 300.0  # largest over middle size of positive numbers, from which on their axis is logarithmic
+_LOW_END = 0.05  # share of the values that may be as small as they like
 _MISSING_LANE = 0.08  # of the span of the known values: how far below them the missing ones lie
 
 
@@ -141,7 +142,8 @@ def spread_wide(values: Array) -> bool:
     values = values[np.isfinite(values)]
     if len(values) == 0 or values.min() <= 0:
         return False
-    return bool(values.max() > _WIDE * np.median(values) or np.median(values) > _WIDE * values.min())
+    least, middle = np.quantile(values, [_LOW_END, 0.5])
+    return bool(values.max() > _WIDE * middle or middle > _WIDE * least)
 
 
 def share_of_levels(explanation: Explanation, j: int) -> Array:

@@ -153,7 +153,7 @@ def _draw_legend(ax: "Axes", decision: Decision, wanted: bool, bands: set[str]) 
         labels.append(" / ".join(good))
     if REACHING in bands:
         handles.append(Patch(facecolor=REACHING))
-        labels.append(f"{_MASS:.0%} of draws that reach so")
+        labels.append(f"{_MASS:.0%} of the draws that reach it so")
     put_legend_outside(ax, handles, labels, below=True, columns=len(labels))
 
 
