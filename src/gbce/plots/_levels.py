@@ -71,6 +71,7 @@ def level_boxes(explanation: Explanation, j: int, others: Sequence[float], most:
     names = level_names(feature, kept, grouped)
     shares = [float(share[code]) for code in kept]
     if grouped:
+        names[-1] = f"{grouped} more"  # a box has little room
         shares.append(max(float(share.sum()) - sum(shares), 0.0))
     gone = max(1.0 - float(share.sum()), 0.0)
     missing = None

@@ -9,7 +9,7 @@ from gbce.decisions import answers_among, stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
 from gbce.plots._features import FeatureAxis, feature_axis
-from gbce.plots._marks import dodge, entries_in_order, mark_answer, mark_decisions
+from gbce.plots._marks import dodge, entries_in_order, mark_answer, mark_decisions, nudge
 from gbce.plots._style import DRAWS, MISSED, ROW, finish_axes, new_axes, put_legend_outside, wish_text
 from gbce.plots._surface import draw_surface
 
@@ -83,7 +83,7 @@ def plot_posterior(
     axes = feature_axis(explanation, i, others[:, i]), feature_axis(explanation, j, others[:, j])
     scatter_draws(ax, explanation, axes, (i, j), n_draws)
     row = np.array([axis.positions(explanation.x0[[k]])[0] for axis, k in zip(axes, (i, j), strict=True)])
-    ax.scatter(row[0], row[1], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=4)
+    ax.update_datalim(row[None, :] if np.isfinite(row).all() else np.zeros((0, 2)))
     for axis, which in zip(axes, "xy", strict=True):
         axis.decorate(ax, which)
     places = np.column_stack([axes[0].positions(others[:, i]), axes[1].positions(others[:, j])])
@@ -93,10 +93,12 @@ def plot_posterior(
     labels: list[str] = []
     if explainer is not None:
         handles, labels = draw_surface(ax, explanation, explainer, axes, (i, j), resolution, max_model_rows)
-    shifts = dodge(ax, places, _SIZE)
+    shifts = dodge(ax, np.vstack([places, row]), _SIZE)
+    at = nudge(ax, ax.transData, shifts[-1])
+    ax.scatter(row[0], row[1], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=4, transform=at)
     mark_decisions(ax, decisions, [tuple(place) for place in places[: len(decisions)]], size=_SIZE, shifts=shifts)
     if answer is not None:
-        mark_answer(ax, explanation, tuple(places[-1]), size=_SIZE, shift=shifts[-1])
+        mark_answer(ax, explanation, tuple(places[-1]), size=_SIZE, shift=shifts[-2])
     finish_axes(ax, f"Draws for the target: {wish_text(explanation.target.describe())}")
     put_legend_outside(ax, *entries_in_order(ax, handles, labels))
     return ax

@@ -256,8 +256,9 @@ def _padded(low: float, high: float, log: bool = False) -> tuple[float, float]:
 
 def _two_texts(text: Any, now: float, then: float) -> tuple[str, str]:
     """Return two values with as many digits as it takes to tell them apart."""
-    for digits in _DIGITS:
-        said = text(now, digits), text(then, digits)
+    digits = _DIGITS if now != then else _DIGITS[:1]
+    for n in digits:
+        said = text(now, n), text(then, n)
         if said[0] != said[1]:
             break
     return short_text(said[0], _LONGEST_VALUE), short_text(said[1], _LONGEST_VALUE)
