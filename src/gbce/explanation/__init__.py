@@ -7,7 +7,7 @@ from gbce.explanation._explanation import Explanation, require_explanation
 from gbce.explanation._given import Event, answer_given, exclude_row, meets, with_conditions
 from gbce.explanation._status import Status
 from gbce.explanation._tables import choice_table, point_table
-from gbce.explanation._words import say_value
+from gbce.explanation._words import changed_columns, number_text, say_value
 
 __all__ = [
     "Alternatives",
@@ -19,10 +19,12 @@ __all__ = [
     "Share",
     "Status",
     "answer_given",
+    "changed_columns",
     "cheapest_known",
     "choice_table",
     "exclude_row",
     "meets",
+    "number_text",
     "point_table",
     "require_explanation",
     "say_value",
