@@ -87,7 +87,7 @@ def _positions(named: dict[str, Any]) -> list[int | None]:
 
 
 def _title(explanation: Explanation) -> str:
-    return f"What would have to change: {printable(explanation.target.describe())}"
+    return f"What would have to change (wanted: {printable(explanation.target.describe())})"
 
 
 def _row(explanation: Explanation) -> dict[str, Any]:
@@ -280,7 +280,8 @@ def _path(explanation: Explanation) -> list[dict[str, Any]]:
     """Return the eta path; nothing where the points were not kept."""
     if explanation.draws.record is not None:
         return []
-    table = explanation.path()
+    mixture = explanation.mixture
+    table = explanation.path(_slider(mixture, len(mixture.weights)).tolist())
     names = ["success_probability", "success_probability_se", "expected_distance", "expected_distance_se", "ess"]
     return plain_records(table[names])
 

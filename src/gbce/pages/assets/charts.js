@@ -1,10 +1,12 @@
 // Pictures of the explorer, drawn by hand in SVG. Each returns its node and a function that moves it.
 
-const STRIP = { width: 320, height: 34, left: 6, right: 6 };
+const STRIP = { width: window.innerWidth < 640 ? 360 : 560, height: 34, left: 6, right: 6 };
 const MOST_BARS = 6; // levels of a category that are drawn; the others are counted
 const MOST_DOTS = 400; // points of a cloud
-const CLOUD = { width: 640, height: 420, left: 64, right: 16, top: 12, bottom: 46 };
-const CURVE = { width: 480, height: 250, left: 52, right: 16, top: 14, bottom: 44 };
+// On a narrow screen pictures have fewer units, so that their texts are not smaller.
+const NARROW = window.innerWidth < 640;
+const CLOUD = { width: NARROW ? 360 : 640, height: NARROW ? 340 : 420, left: 64, right: 16, top: 12, bottom: 46 };
+const CURVE = { width: NARROW ? 360 : 480, height: 250, left: 52, right: 16, top: 14, bottom: 44 };
 
 // Where a number may end up: the prior's range pale, the draws' range strong, a dot in the middle, a line at the row.
 function intervalStrip(column, domain) {
@@ -17,7 +19,7 @@ function intervalStrip(column, domain) {
   const median = draw("circle", { cy: middle, r: 5, class: "median" });
   const plan = draw("path", { class: "plan", d: "M0,-9 L7,0 L0,9 L-7,0 Z" });
   const row = draw("line", { y1: 2, y2: height - 2, class: "row" });
-  const node = makePicture(width, height, "", { class: "picture strip", preserveAspectRatio: "none" });
+  const node = makePicture(width, height, "", { class: "picture strip" });
   node.append(prior, range, row, median, plan);
   const span = (bar, ends) => {
     const known = ends !== null && Number.isFinite(ends[0]);
@@ -115,8 +117,8 @@ function frame(size, xTitle, yTitle, title) {
         class: "soft" }, xText(value))),
       ...yTicks.map((value) => draw("text", { x: left - 6, y: ys(value) + 4, "text-anchor": "end", class: "soft" },
         yText(value))),
-      draw("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, shorten(xTitle(), 60)),
-      draw("text", { x: left, y: top - 2, "text-anchor": "start" }, shorten(yTitle(), 60)),
+      draw("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, shorten(xTitle(), NARROW ? 44 : 60)),
+      draw("text", { x: left, y: top - 2, "text-anchor": "start" }, shorten(yTitle(), NARROW ? 44 : 60)),
     );
   };
   return { node, marks, retitle };
@@ -158,12 +160,28 @@ function etaCurve(path, name, title, yTitle, percent) {
   return { node, update };
 }
 
+// Names beside their marks, each at a height of its own where two would cover each other.
+function placeLabels(layer, named, size) {
+  const taken = [];
+  for (const [x, y, label] of [...named].sort((a, b) => a[1] - b[1])) {
+    if (!label) continue;
+    const text = shorten(label, 26), width = 7 * text.length;
+    const left = x + 12 + width > size.width ? x - 12 - width : x + 12;
+    let at = Math.max(y - 6, size.top + 4);
+    while (taken.some((one) => Math.abs(one.y - at) < 14 && left < one.right && one.left < left + width)) at += 14;
+    taken.push({ y: at, left, right: left + width });
+    layer.append(draw("text", { x: left < x ? x - 12 : left, y: at, class: "soft tag",
+      "text-anchor": left < x ? "end" : "start" }, text));
+  }
+}
+
 // What reliability costs: a step for each point; those of other rules beside it.
 function frontierPicture(steps, others, choose) {
-  const size = { ...CURVE, width: 640, height: 300 };
-  const { node, marks, retitle } = frame(size, () => "distance from the row, in units of each column's scale",
+  const size = { ...CURVE, width: NARROW ? 360 : 640, height: 300 };
+  const { node, marks, retitle } = frame(size, () => "distance from the row, in units of scale",
     () => "how reliable", "what reliability costs: the cheapest known change for each reliability");
   node.setAttribute("role", "group");
+  node.classList.add("wide-picture");
   const far = Math.max(...steps.map((one) => one.distance), ...others.map((one) => one.distance)) * 1.08 || 1;
   const x = linearScale([0, far], [size.left, size.width - size.right]);
   const y = linearScale([0, 1], [size.height - size.bottom, size.top + 10]);
@@ -174,9 +192,9 @@ function frontierPicture(steps, others, choose) {
   });
   marks.append(draw("path", { class: "line", d: path ? `${path} H${size.width - size.right}` : "" }));
   for (const one of others) {
-    marks.append(draw("circle", { cx: x(one.distance), cy: y(one.reliability), r: 4.5, class: "other" },
-      draw("title", {}, one.label)));
+    marks.append(draw("circle", { cx: x(one.distance), cy: y(one.reliability), r: 4.5, class: "other" }));
   }
+  placeLabels(marks, [...steps, ...others].map((one) => [x(one.distance), y(one.reliability), one.label]), size);
   const dots = steps.map((one, k) => {
     const said = `${percentText(one.reliability)} reliable at distance ${shortNumber(one.distance)}: choose it`;
     const dot = draw("circle", { cx: x(one.distance), cy: y(one.reliability), r: 7, class: "step", tabindex: 0,

@@ -479,8 +479,8 @@ function termsSection() {
   return section("terms", "On your terms",
     "Say what you can and cannot change. The page then weighs the draws again and looks for the cheapest known change "
     + "that fits. Nothing is sent anywhere, and no model is asked.",
-    make("div", { class: "work" }, make("div", { class: "asking" }, sliderBlock(),
-      make("div", { class: "heading" }, make("h3", {}, "Column by column"), reset), columnBlock()), plan));
+    make("div", { class: "work" }, sliderBlock(), plan, make("div", { class: "asking" },
+      make("div", { class: "heading" }, make("h3", {}, "Column by column"), reset), columnBlock())));
 }
 
 // --- other ways ------------------------------------------------------------------------------------------------
@@ -634,7 +634,7 @@ function changesSection() {
   return section("changes", "Where the columns end up",
     "Many changes would do. Each line shows where they lie: strong where the draws are, pale where they would be if the "
     + "target did not matter. Where both are alike, the model does not care about the column.",
-    legend(["row", "now"], ["draws", "nine in ten draws"], ["median", "half of them"], ["prior", "without the target"],
+    legend(["row", "now"], ["draws", "nine in ten draws"], ["median", "the middle one"], ["prior", "without the target"],
       ["plan", "the suggestion"]), make("div", { class: "needs-draws" }, box), more);
 }
 
@@ -711,9 +711,14 @@ function tradeSection() {
       asked.conditions.size || asked.efforts.size ? NaN : view.figures[own])));
   }
   if (steps.length) {
-    const others = payload.decisions.filter((one) => one.robustness !== null && payload.frontier.of === "noise")
-      .map((one) => ({ label: one.rule, distance: one.distance, reliability: one.robustness }));
-    const picture = frontierPicture(steps, others, (k) => {
+    const nameOf = (i) => joinWords([...(i === answerPoint ? ["the answer"] : []), ...payload.decisions
+      .filter((one) => one.point === i).map((one) => one.rule)]);
+    const onFront = new Set(steps.map((one) => one.point));
+    const tried = payload.frontier.of === "noise" ? [...new Set([answerPoint, ...payload.decisions.map((one) => one.point)])]
+      : [];
+    const others = tried.filter((i) => i >= 0 && !onFront.has(i) && reliabilityOf(i)).map((i) => ({ label: nameOf(i),
+      distance: points.distance[i], reliability: reliabilityOf(i)[0] }));
+    const picture = frontierPicture(steps.map((one) => ({ ...one, label: nameOf(one.point) })), others, (k) => {
       sliders.wanted.input.value = k + 1;
       asked.wanted = k + 1;
       sliders.wanted.show();
@@ -790,13 +795,17 @@ function refresh() {
   for (const update of updates) update();
 }
 
-byId("top").append(make("div", { class: "bar" }, make("h1", {}, payload.title),
+byId("top").append(make("div", { class: "masthead" }, make("h1", {}, payload.title),
   make("div", { class: "buttons no-print" }, make("button", { type: "button", class: "quiet", on: {
     click: () => window.print() } }, "Print"), themeButton())));
-byId("page").replaceChildren(...[
+const sections = [
   warningBanner(), answerSection(), termsSection(), waysSection(), rulesSection(), changesSection(), importanceSection(),
   cloudSection(), tradeSection(), disagreementSection(), receiptSection(), qualitySection(), copyDialog(),
-].filter(Boolean));
+].filter(Boolean);
+byId("page").replaceChildren(...sections);
+byId("top").append(make("nav", { class: "no-print", "aria-label": "on this page" }, make("ul", { class: "contents" },
+  sections.filter((one) => one.tagName === "SECTION").map((one) => make("li", {}, make("a", { href: `#${one.id}` },
+    one.querySelector("h2").textContent))))));
 byId("foot").append(make("p", { class: "soft small" }, `Made by gbce ${payload.receipt.versions.gbce}. One file: no `
   + "server, no network, nothing leaves your browser."));
 refresh();
