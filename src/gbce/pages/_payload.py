@@ -281,7 +281,8 @@ def _path(explanation: Explanation) -> list[dict[str, Any]]:
     if explanation.draws.record is not None:
         return []
     mixture = explanation.mixture
-    table = explanation.path(_slider(mixture, len(mixture.weights)).tolist())
+    with np.errstate(over="ignore", invalid="ignore"):  # at etas that the points do not carry, whose lines are empty
+        table = explanation.path(_slider(mixture, len(mixture.weights)).tolist())
     names = ["success_probability", "success_probability_se", "expected_distance", "expected_distance_se", "ess"]
     return plain_records(table[names])
 

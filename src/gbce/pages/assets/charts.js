@@ -110,7 +110,12 @@ function frame(size, xTitle, yTitle, title) {
   const axes = draw("g", {});
   const marks = draw("g", {});
   node.append(axes, marks);
+  let drawn = "";
   const retitle = (xs, ys, xTicks, yTicks, xText, yText) => {
+    const now = [xTitle(), yTitle(), ...xTicks.map((one) => [xs(one), xText(one)]), "", ...yTicks.map((one) => [ys(one),
+      yText(one)])].join("\n");
+    if (now === drawn) return;
+    drawn = now;
     axes.replaceChildren(
       draw("path", { class: "axis", d: `M${left},${top} V${height - bottom} H${width - right}` }),
       ...xTicks.map((value) => draw("text", { x: xs(value), y: height - bottom + 18, "text-anchor": "middle",
@@ -160,18 +165,22 @@ function etaCurve(path, name, title, yTitle, percent) {
   return { node, update };
 }
 
-// Names beside their marks, each at a height of its own where two would cover each other.
+// Names beside their marks, each at a height of its own where it would cover another name or a mark.
 function placeLabels(layer, named, size) {
-  const taken = [];
+  const taken = named.map(([x, y]) => ({ left: x - 8, right: x + 8, top: y - 8, bottom: y + 8 }));
+  const offsets = [4, -10, 18, -24, 32, 46, -38, 60, 74];
   for (const [x, y, label] of [...named].sort((a, b) => a[1] - b[1])) {
     if (!label) continue;
     const text = shorten(label, 26), width = 7 * text.length;
-    const left = x + 12 + width > size.width ? x - 12 - width : x + 12;
-    let at = Math.max(y - 6, size.top + 4);
-    while (taken.some((one) => Math.abs(one.y - at) < 14 && left < one.right && one.left < left + width)) at += 14;
-    taken.push({ y: at, left, right: left + width });
-    layer.append(draw("text", { x: left < x ? x - 12 : left, y: at, class: "soft tag",
-      "text-anchor": left < x ? "end" : "start" }, text));
+    const toLeft = x + 12 + width > size.width;
+    const left = toLeft ? x - 12 - width : x + 12;
+    const box = (offset) => ({ left, right: left + width, top: y + offset - 11, bottom: y + offset + 3 });
+    const isFree = (one) => one.top > -4 && !taken.some((other) => one.left < other.right && other.left < one.right
+      && one.top < other.bottom && other.top < one.bottom);
+    const offset = offsets.find((one) => isFree(box(one))) ?? 4;
+    taken.push(box(offset));
+    layer.append(draw("text", { x: toLeft ? x - 12 : x + 12, y: y + offset, class: "soft tag",
+      "text-anchor": toLeft ? "end" : "start" }, text));
   }
 }
 
@@ -212,7 +221,7 @@ function frontierPicture(steps, others, choose) {
 }
 
 // Two columns against each other; arrow keys step through the points, and what is behind one is told below.
-function cloud(points, tell) {
+function cloud(points, tell, freshen) {
   const size = CLOUD;
   const titles = { x: "", y: "" };
   const { node, marks, retitle } = frame(size, () => titles.x, () => titles.y, "draws in two columns");
@@ -233,11 +242,14 @@ function cloud(points, tell) {
   };
   box.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (!step || !shown.length) return;
+    if (!step) return;
+    freshen();
+    if (!shown.length) return;
     event.preventDefault();
     show((at + step + shown.length) % shown.length);
   });
   const nearest = (event) => {
+    freshen();
     const rect = node.getBoundingClientRect();
     const k = size.width / rect.width;
     const px = (event.clientX - rect.left) * k, py = (event.clientY - rect.top) * k;
@@ -268,7 +280,7 @@ function cloud(points, tell) {
   const domainOf = (column) => {
     if (column.levels) return [-0.5, column.levels.length - 0.5];
     let low = Infinity, high = -Infinity;
-    for (const i of [...shown.keys()].map((k) => shown[k])) {
+    for (const i of shown) {
       const value = column.values[i];
       if (value === value) { low = Math.min(low, value); high = Math.max(high, value); }
     }
@@ -281,8 +293,7 @@ function cloud(points, tell) {
 
   const update = (first, second, weights, chosen) => {
     shown = points.pick(weights, Math.min(MOST_DOTS, points.nPool));
-    const drawn = shown.filter((i) => first.values[i] === first.values[i] && second.values[i] === second.values[i]);
-    shown = drawn;
+    shown = shown.filter((i) => first.values[i] === first.values[i] && second.values[i] === second.values[i]);
     titles.x = first.name;
     titles.y = second.name;
     const xs = axisOf(first, domainOf(first), [size.left, size.width - size.right]);
