@@ -8,14 +8,14 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from support.browser import opened, slide
-from support.credit_book import credit_book
 
 from gbce._numerics import weighted_quantile
 from gbce.metrics import costs
 from gbce.pages import receipt_of
 from gbce.pages._payload import explorer_payload
 from gbce.pages._receipt import row_hash
+from support.browser import opened, slide
+from support.credit_book import credit_book
 
 THREE_DIGITS = 1e-3  # relative: what the page must agree with Python to
 
@@ -91,7 +91,7 @@ def test_it_opens_with_the_answer_and_asks_for_nothing_but_itself(browser, loan,
 
 def test_rules_say_when_to_use_them_and_the_receipt_is_that_of_the_row(browser, loan, loan_file):
     with opened(browser, loan_file) as page:
-        rules = page.locator("table.rules tbody tr").all_inner_texts()
+        rules = page.locator("table.rules tbody tr").all_text_contents()
         assert len(rules) == len(loan.counterfactuals)
         assert all("Use it" in line for line in rules)
         page.locator("#copy-receipt").click()
@@ -301,12 +301,12 @@ def test_bookmarks_stand_side_by_side_and_are_copied(browser, loan, loan_file):
     ways = loan.alternatives(4)
     with opened(browser, loan_file) as page:
         assert page.locator("article.card").count() == len(ways)
-        assert ways.sentences[0] in page.locator("article.card").first.inner_text()
+        assert ways.sentences[0] in page.locator("article.card").first.text_content()
         page.locator("#bookmark-answer").click()
         page.locator("[data-way='0']").click()
         page.locator("[data-rule]").first.click()
         page.locator("#bookmark").click()  # the answer again: it is there already
-        heads = page.locator("#bookmarks thead th").all_inner_texts()
+        heads = page.locator("#bookmarks thead th").all_text_contents()
         assert heads == ["", "now", "A", "B", "C"]
         texts = {}
         for kind in ("text", "CSV", "JSON"):
@@ -314,7 +314,7 @@ def test_bookmarks_stand_side_by_side_and_are_copied(browser, loan, loan_file):
             texts[kind] = page.locator("#copy-text").input_value()
             page.locator("#copy button").click()
         page.get_by_role("button", name="Remove B").click()
-        assert page.locator("#bookmarks thead th").all_inner_texts() == ["", "now", "A", "B"]
+        assert page.locator("#bookmarks thead th").all_text_contents() == ["", "now", "A", "B"]
         sound(page)
     assert texts["text"].startswith(f"A: {loan.answer}")
     assert next(csv.reader(io.StringIO(texts["CSV"]))) == ["", "now", "A", "B", "C"]
@@ -346,7 +346,7 @@ def test_the_row_behind_a_point_is_told_by_mouse_and_by_keys(browser, loan, loan
 
 def test_models_that_disagree_have_a_section_and_a_live_figure(browser, models, models_file):
     with opened(browser, models_file) as page:
-        said = page.locator("#disagreement .lead").inner_text()
+        said = page.locator("#disagreement .lead").text_content()
         assert said.lower().rstrip(".") == str(models.disagreement()).lower().rstrip(".")
         verdicts = models.draws.pool.reached
         differ = verdicts.any(axis=1) & ~verdicts.all(axis=1)
@@ -368,4 +368,3 @@ def test_colours_follow_the_system_and_the_button(browser, loan_file):
         page.emulate_media(media="print")
         assert page.evaluate(shade) == light
         assert page.locator("button:visible").count() == 0
-

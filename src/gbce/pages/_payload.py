@@ -67,9 +67,7 @@ def explorer_payload(explanation: Explanation, frontier: pd.DataFrame | None = N
         "points": _points(explanation, known),
         # points that somebody may act on, with all their digits
         "exact": {str(i): plain_value(known.x[i]) for i in points},
-        "said": {
-            str(i): _say(explanation, known.output[i], bool(known.verdicts[i, 0])) for i in points
-        },
+        "said": {str(i): _say(explanation, known.output[i], bool(known.verdicts[i, 0])) for i in points},
         "path": _path(explanation),
         "disagreement": _disagreement(explanation),
         "quality": _quality(explanation),
@@ -162,7 +160,7 @@ def _frontier(explanation: Explanation, known: Known, measured: pd.DataFrame | N
     tried = [(one, share) for one, share in tried if np.isfinite(share) and one.reached[0]]
     at = [known.add_decision(one) for one, _ in tried]
     share, distance = np.array([share for _, share in tried]), known.distance[at]
-    front = pareto_front(share, distance) if len(at) else []
+    front: list[int] = pareto_front(share, distance).tolist() if at else []
     steps = [{"reliability": float(share[i]), "distance": float(distance[i]), "point": at[i]} for i in front]
     return {"of": "noise", "steps": steps}
 
