@@ -6,21 +6,35 @@
 import sys
 import tempfile
 from pathlib import Path
+from typing import Literal, NamedTuple
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "tests")]
 
 from demo import explain_patient
+
 from support.browser import HOW_TO_GET_IT, find_chromium
 
-# name, colours, width and height in pixels, and the section at the top of the picture
+
+class Picture(NamedTuple):
+    """A picture: its name, colours, size of the window in pixels, and the section at its top."""
+
+    name: str
+    colours: Literal["light", "dark"]
+    width: int
+    height: int
+    top: str | None
+
+
 PICTURES = (
-    ("light", "light", 1180, 1060, None),
-    ("dark", "dark", 1180, 1000, "changes"),
-    ("narrow", "light", 390, 1100, "terms"),
+    Picture("light", "light", 1080, 1200, None),
+    Picture("dark", "dark", 1080, 900, "changes"),
+    Picture("narrow", "light", 390, 1100, "terms"),
 )
+COLOURS = 256  # of the palette that a picture is kept with: text and flat bars need no more
 
 
 def main() -> None:
@@ -38,6 +52,7 @@ def main() -> None:
                 page.locator(f"#{top}").evaluate("one => one.scrollIntoView()")
             picture = ROOT / "docs" / "img" / f"explorer-{name}.png"
             page.screenshot(path=picture)
+            Image.open(picture).convert("RGB").quantize(COLOURS).save(picture, optimize=True)
             print(f"saved {picture.relative_to(ROOT)}, {picture.stat().st_size / 1e3:.0f} KB")
         browser.close()
 
