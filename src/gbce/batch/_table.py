@@ -10,6 +10,9 @@ import numpy as np
 import pandas as pd
 
 from gbce._validation import show
+from gbce.base import Array
+from gbce.batch._encoded import EncodedRow, EncodedRows, stack_encoded
+from gbce.decisions import answers_among, stack_points
 from gbce.explanation import Answer, Explanation, Share, Status, point_table
 from gbce.files import to_json
 from gbce.metrics import unknown_errors, unknown_figures
@@ -43,6 +46,7 @@ class Record:
     answer: dict[str, Any]
     changes: pd.DataFrame
     rules: tuple[str, ...]
+    encoded: EncodedRow
 
 
 def record_of(explanation: Explanation) -> Record:
@@ -61,6 +65,13 @@ def record_of(explanation: Explanation) -> Record:
         _describe_answer(explanation.answer),
         explanation.changes(),
         tuple(rule.label for rule in explanation.rules),
+        EncodedRow(
+            explanation.space,
+            explanation.x0,
+            None if explanation.answer is None else explanation.answer.decision.x,
+            stack_points(answers_among(explanation.decisions), len(explanation.space)),
+            explanation.target.describe(),
+        ),
     )
 
 
@@ -84,8 +95,8 @@ def _describe_answer(answer: Answer | None) -> dict[str, Any]:
     }
 
 
-def failure_of(error: Exception, space: Space, seed: int, n_calls: int, n_rows: int) -> Record:
-    """Return the record of a row that could not be explained: no decision, no figure, and why."""
+def failure_of(error: Exception, space: Space, x0: Array, seed: int, n_calls: int, n_rows: int) -> Record:
+    """Return the record of a row ``(d,)`` that could not be explained: no decision, no figure, and why."""
     unknown = dict.fromkeys(_DIAGNOSTICS, float("nan"))
     kept = (
         {"status": str(Status.FAILED), "sampling": ""}
@@ -103,6 +114,7 @@ def failure_of(error: Exception, space: Space, seed: int, n_calls: int, n_rows: 
         dict(_NO_ANSWER),
         pd.DataFrame(columns=_CHANGES),
         (),
+        EncodedRow(space, x0, None, np.zeros((0, len(space)))),
     )
 
 
@@ -132,6 +144,8 @@ class ExplanationTable:
         Labels of the rules that were asked for.
     moves : DataFrame
         What :meth:`changes` returns.
+    encoded : EncodedRows, optional
+        Rows, answers and decisions as the space encodes them: what :attr:`rows` and :meth:`to_html` show.
 
     Examples
     --------
@@ -157,6 +171,7 @@ class ExplanationTable:
     answers: pd.DataFrame
     rules: tuple[str, ...] = ()
     moves: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["row", *_CHANGES]))
+    encoded: EncodedRows | None = None
 
     def __len__(self) -> int:
         return len(self.diagnostics)
@@ -184,6 +199,18 @@ class ExplanationTable:
         row that could not be explained, have no line.
         """
         return self.moves.copy()
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The rows that were asked about, in the user's columns and dtypes, those that failed included."""
+        known = self.require_encoded("rows")
+        return known.space.frame(known.x0).set_axis(self.diagnostics.index)
+
+    def require_encoded(self, what: str) -> EncodedRows:
+        """Return the rows as they are encoded, or say why ``what`` cannot be had."""
+        if self.encoded is None:
+            raise ValueError(f"{what} needs the rows themselves, which this table does not have: run explain_many")
+        return self.encoded
 
     @property
     def errors(self) -> pd.Series:
@@ -275,6 +302,7 @@ def stack_records(records: Sequence[Record], labels: Sequence[Any], n_calls: int
         answers=pd.DataFrame([record.answer for record in records], index=keys),
         rules=tuple(dict.fromkeys(label for record in records for label in record.rules)),
         moves=_stack_changes([record.changes for record in records], keys),
+        encoded=stack_encoded([record.encoded for record in records]),
     )
 
 
