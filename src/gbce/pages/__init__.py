@@ -1,0 +1,9 @@
+"""Pages: one self-contained HTML file each, to mail and to explore, with no server, no network and no foreign script.
+
+Names and values of users are data: they stand in the page as JSON and are shown as text, never read as markup.
+"""
+
+from gbce.pages._arrays import pack_array
+from gbce.pages._document import build_page, write_page
+
+__all__ = ["build_page", "pack_array", "write_page"]
