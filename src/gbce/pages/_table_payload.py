@@ -1,7 +1,7 @@
 """What the page of a table knows: rows, decisions and groups, as plain data and packed arrays."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ from gbce.space import value_text
 __all__ = ["table_payload"]
 
 _ANY_ERROR = np.inf  # of figures, which are shown with four digits: single precision has seven
+_SHOWN = 1e-5  # largest error of a change, as a share of it: four digits are shown
 _MOST_LEVELS = 8  # of a column whose groups are compared without being asked for; by hand
 _MOST_GROUPINGS = 8  # columns compared so: each costs a bootstrap
 _MOST_GROUPS = 40  # that can be told apart side by side
@@ -27,10 +28,18 @@ _ROW_FIGURES = ("success_probability", "expected_loss", "expected_distance", "ta
 _DIAGNOSTICS = ("ess", "n_model_calls", "n_model_rows")
 
 
+class Grouping(NamedTuple):
+    """A name, the group of each row, and the groups in the order to show them: as they occur if that is empty."""
+
+    name: str
+    rows: Any
+    order: list[str]
+
+
 def table_payload(table: ExplanationTable, groups: Any = None) -> dict[str, Any]:
     """Return the data of a table's page; see ``ExplanationTable.to_html``."""
     known = table.require_encoded("to_html")
-    groupings = _own_groupings(table, known) if groups is None else _given_groupings(table, known, groups)
+    groupings = _own_groupings(known) if groups is None else _given_groupings(table, known, groups)
     return {
         "kind": "table",
         "version": gbce.__version__,
@@ -42,7 +51,7 @@ def table_payload(table: ExplanationTable, groups: Any = None) -> dict[str, Any]
         **_pack_values(known),
         **_pack_decisions(table, known),
         **_pack_rows(table),
-        "groups": [_compare(table, *grouping) for grouping in groupings],
+        "groups": [_compare(table, grouping) for grouping in groupings],
     }
 
 
@@ -50,17 +59,17 @@ def table_payload(table: ExplanationTable, groups: Any = None) -> dict[str, Any]
 
 
 def _pack_values(known: EncodedRows) -> dict[str, Any]:
-    """Return the columns with the rows' values, and what every answer and decision changes in them.
+    """Return the columns with the rows' values and those that answers and decisions change them to, in their order.
 
-    Numbers are kept as they are, and a change of one as its difference. Levels and moments are positions in a list of
-    texts, -1 for a missing one, and a change of one is the new position.
+    Numbers are kept as they are; levels and moments are positions in a list of texts, -1 for a missing one.
     """
     space, places = known.space, np.concatenate([np.flatnonzero(known.answered), known.place])
     points = np.vstack([known.answers[known.answered], known.decisions])
     changed = space.changed(points, known.x0[places])
-    features, new = [], np.zeros(points.shape)
+    features = []
     for j, (feature, codec) in enumerate(zip(space.features, space.codecs, strict=True)):
-        values, moved = known.x0[:, j], np.where(changed[:, j], points[:, j], known.x0[places, j])
+        values, moved = known.x0[:, j], changed[:, j]
+        before, after = values[places[moved]], points[moved, j]
         column: dict[str, Any] = {
             "name": printable(feature.name),
             "unit": printable(feature.unit),
@@ -69,11 +78,9 @@ def _pack_values(known: EncodedRows) -> dict[str, Any]:
             "follows": bool(space.is_computed[j]),
         }
         if feature.kind in ("real", "integer"):
-            before = values[places]
-            column |= {"kind": "number", "values": pack_array(values)}
-            new[:, j] = np.where(np.isnan(before), moved, moved - before)
+            column |= {"kind": "number", "values": pack_array(values), "new": _pack_new(before, after)}
         else:
-            seen = np.unique(np.concatenate([values, moved]))
+            seen = np.unique(np.concatenate([values, after]))
             seen = seen[~np.isnan(seen)]
             column |= {
                 "kind": "level" if feature.leveled else "moment",
@@ -81,31 +88,24 @@ def _pack_values(known: EncodedRows) -> dict[str, Any]:
                 "levels": [printable(value_text(feature, codec, value)) for value in seen],
                 "at": [float(value) for value in seen],
                 "values": pack_array(_positions(values, seen)),
+                "new": pack_array(_positions(after, seen)),
             }
-            new[:, j] = _positions(moved, seen)
         features.append(column)
-    rows, columns = np.nonzero(changed)
     return {
         "features": features,
-        "changes": {
-            "count": pack_array(changed.sum(axis=1)),
-            "feature": pack_array(columns),
-            "new": pack_array(new[rows, columns], precision=_lost_in_single(new[rows, columns])),
-        },
+        "changes": {"count": pack_array(changed.sum(axis=1)), "feature": pack_array(np.nonzero(changed)[1])},
     }
+
+
+def _pack_new(before: Array, after: Array) -> dict[str, Any]:
+    """Return new values ``(n,)`` of numbers, in single precision if that keeps what their changes are shown with."""
+    size = np.abs(after - before)
+    return pack_array(after, precision=float(_SHOWN * np.nanmin(size)) if np.isfinite(size).any() else None)
 
 
 def _positions(values: Array, seen: Array) -> Array:
     """Return where values ``(n,)`` stand among those seen, -1 for a missing one."""
     return np.where(np.isnan(values), -1, np.searchsorted(seen, values))
-
-
-def _lost_in_single(values: Array) -> float | None:
-    """Return what single precision may lose of changes: anything of real numbers, nothing of large whole ones."""
-    whole = values == np.round(values)
-    with np.errstate(over="ignore"):
-        kept = values[whole].astype(np.float32) == values[whole]
-    return _ANY_ERROR if kept.all() else None
 
 
 def _pack_decisions(table: ExplanationTable, known: EncodedRows) -> dict[str, Any]:
@@ -187,40 +187,48 @@ def _pack_texts(values: Iterable[Any]) -> dict[str, Any]:
 # --- groups -------------------------------------------------------------------------------------------------
 
 
-def _own_groupings(table: ExplanationTable, known: EncodedRows) -> list[tuple[str, list[str]]]:
+def _own_groupings(known: EncodedRows) -> list[Grouping]:
     """Return the columns that have few values, with each row's value as its group."""
-    found = []
-    for j, (feature, codec) in enumerate(zip(known.space.features, known.space.codecs, strict=True)):
-        if feature.kind in ("real", "datetime") or not 2 <= len(np.unique(known.x0[:, j])) <= _MOST_LEVELS:
-            continue
-        found.append((feature.name, [value_text(feature, codec, value) for value in known.x0[:, j]]))
+    found = [
+        _by_column(known, j)
+        for j, feature in enumerate(known.space.features)
+        if feature.kind not in ("real", "datetime") and 2 <= len(np.unique(known.x0[:, j])) <= _MOST_LEVELS
+    ]
     return found[:_MOST_GROUPINGS]
 
 
-def _given_groupings(table: ExplanationTable, known: EncodedRows, groups: Any) -> list[tuple[str, Any]]:
+def _by_column(known: EncodedRows, j: int) -> Grouping:
+    """Return the values of a column as groups, in its own order."""
+    feature, codec, values = known.space.features[j], known.space.codecs[j], known.x0[:, j]
+    texts = {value: value_text(feature, codec, value) for value in np.unique(values)}
+    rows = [texts[value] if value in texts else value_text(feature, codec, value) for value in values]
+    return Grouping(feature.name, rows, list(dict.fromkeys(texts.values())))
+
+
+def _given_groupings(table: ExplanationTable, known: EncodedRows, groups: Any) -> list[Grouping]:
     """Return the groups that were asked for: a column's, or those of each row, followed by the columns' own."""
     if isinstance(groups, str):
         if groups not in known.space.names:
             raise ValueError(f"groups: there is no column {groups!r}; the columns are {list(known.space.names)}")
-        j = known.space.names.index(groups)
-        feature, codec = known.space.features[j], known.space.codecs[j]
-        asked: Any = [value_text(feature, codec, value) for value in known.x0[:, j]]
-        name = groups
+        asked = _by_column(known, known.space.names.index(groups))
     else:
-        asked, name = groups, str(getattr(groups, "name", None) or "groups")
-    listed = group_costs(table, asked, n_bootstrap=100).index  # refused here where it does not fit the rows
+        asked = Grouping(str(getattr(groups, "name", None) or "groups"), groups, [])
+    listed = group_costs(table, asked.rows, n_bootstrap=100).index  # refused here where it does not fit the rows
     if len(listed) > _MOST_GROUPS:
         raise ValueError(
             f"groups: {len(listed)} groups are too many to compare side by side; {_MOST_GROUPS} is the most. Give "
             "coarser ones, such as pd.cut(column, 5)."
         )
-    return [(name, asked), *((own, rows) for own, rows in _own_groupings(table, known) if own != name)]
+    return [asked, *(own for own in _own_groupings(known) if own.name != asked.name)]
 
 
-def _compare(table: ExplanationTable, name: str, groups: Any) -> dict[str, Any]:
+def _compare(table: ExplanationTable, grouping: Grouping) -> dict[str, Any]:
     """Return what groups cost and what they change, with intervals."""
+    groups = grouping.rows
     rule = ANSWER if (table.answers["kind"] != "").any() else None
     lines = group_costs(table, groups, rule=rule)
+    order = [group for group in grouping.order if group in lines.index] or list(lines.index)
+    lines = lines.loc[order]
     moved = group_changes(table, groups) if (table.diagnostics["status"] == Status.ATTAINABLE).any() else None
     changes: Sequence[Mapping[str, Any]] = []
     if moved is not None:
@@ -229,10 +237,10 @@ def _compare(table: ExplanationTable, name: str, groups: Any) -> dict[str, Any]:
         changes = [
             {"feature": printable(str(feature)), "lines": [_plain(line) for _, line in part.iterrows()]}
             for feature in top
-            for part in [moved.xs(feature, level="feature")[["change", "low", "high", "ratio"]]]
+            for part in [moved.xs(feature, level="feature").loc[order, ["change", "low", "high", "ratio"]]]
         ]
     return {
-        "name": printable(name),
+        "name": printable(grouping.name),
         "cost": "cost of the answer" if rule else "expected distance",
         "groups": [printable(str(group)) for group in lines.index],
         "lines": [_plain(line) for _, line in lines.iterrows()],
