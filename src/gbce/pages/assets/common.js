@@ -232,16 +232,19 @@ function normalise(logWeights) {
   return { weights, effective: 1 / squares };
 }
 
-function sortedOrder(values) {
-  const order = Uint32Array.from(values.keys()).sort((a, b) => values[a] - values[b] || a - b);
-  return order;
+// Positions of the first n values, from the smallest value up; missing ones come last.
+function sortedOrder(values, n = values.length) {
+  const order = new Uint32Array(n);
+  for (let i = 0; i < n; i++) order[i] = i;
+  const rank = (value) => (value === value ? value : Infinity);
+  return order.sort((a, b) => rank(values[a]) - rank(values[b]) || a - b);
 }
 
 // Smallest value with at least the share q of the weights at or below it, for each of rising qs; NaN where none weighs.
 // Values that are missing (NaN) are left out.
 function weightedQuantiles(values, order, weights, qs) {
   let total = 0;
-  for (let i = 0; i < values.length; i++) if (values[i] === values[i]) total += weights[i];
+  for (let i = 0; i < weights.length; i++) if (values[i] === values[i]) total += weights[i];
   const found = new Array(qs.length).fill(NaN);
   if (!(total > 0)) return found;
   let sum = 0, k = 0, last = NaN;
