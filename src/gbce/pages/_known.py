@@ -159,4 +159,3 @@ def _thin(draws: Draws, where: Array, log_prior: Array, n: int, rng: np.random.G
 def effective_factor(draws: Draws) -> float:
     """Return what weights alone overstate the effective number of draws by: one, unless independent runs say so."""
     return min(draws.ess / effective_sample_size(draws.pool_weights), 1.0)
-

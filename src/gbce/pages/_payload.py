@@ -67,9 +67,7 @@ def explorer_payload(explanation: Explanation, frontier: pd.DataFrame | None = N
         "points": _points(explanation, known),
         # points that somebody may act on, with all their digits
         "exact": {str(i): plain_value(known.x[i]) for i in points},
-        "said": {
-            str(i): _say(explanation, known.output[i], bool(known.verdicts[i, 0])) for i in points
-        },
+        "said": {str(i): _say(explanation, known.output[i], bool(known.verdicts[i, 0])) for i in points},
         "path": _path(explanation),
         "disagreement": _disagreement(explanation),
         "quality": _quality(explanation),
