@@ -382,7 +382,7 @@ def test_a_thousand_rows_take_less_than_two_megabytes(prior, open_page, tmp_path
     made = [explainer.explain(row, gbce.AtLeast(5, scale=1), rules=rules, seed=0) for row in data[:2]]
     path = grown(made, 1_000).to_html(tmp_path / "many.html")
     with capsys.disabled():
-        print(f"\n1,000 rows x 20 columns x {len(rules)} rules, {type(prior).__name__}: {path.stat().st_size:,} bytes")
+        print(f"\n1,000 rows x 20 columns x {len(rules)} rules, {type(prior).__name__}: {path.stat().st_size:,} bytes")  # noqa: T201
     assert path.stat().st_size < MOST_BYTES
     shown = open_page(path)
     assert len(shown.rows()) == 100
@@ -431,7 +431,7 @@ def test_what_cannot_be_shown_is_said(table):
         table.to_html(groups=["a"])
     with pytest.raises(ValueError, match="to_html needs the rows themselves"):
         replace(table, encoded=None).to_html()
-    with pytest.raises(TypeError, match="what explainer.explain_many"):
+    with pytest.raises(TypeError, match=r"what explainer\.explain_many"):
         table_page([])
     many = pd.concat([ASKED.drop("p03")] * 4)
     with pytest.raises(ValueError, match="44 groups are too many"):
