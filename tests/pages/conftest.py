@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from support.browser import HOW_TO_GET_IT, find_chromium
-from support.credit_book import credit_book, worth
 
 import gbce
+from support.browser import HOW_TO_GET_IT, find_chromium
+from support.credit_book import credit_book, worth
 
 
 @pytest.fixture(scope="session")
@@ -49,10 +49,11 @@ def models():
     fitted = [
         LogisticRegression().fit(data, label),
         RandomForestClassifier(20, max_depth=4, random_state=0).fit(data, label),
-        RandomForestClassifier(20, max_depth=2, random_state=1).fit(data.iloc[:, ::1], label),
+        RandomForestClassifier(20, max_depth=2, random_state=1).fit(data, label),
     ]
     explainer = gbce.Explainer(fitted, data, prior=gbce.Gaussian())
-    return explainer.explain(data[label == 0].iloc[0], gbce.Class(1), seed=0)
+    row = data.iloc[:, :4].sum(axis=1).sort_values().index[60]
+    return explainer.explain(data.loc[row], gbce.Class(1), seed=0)
 
 
 @pytest.fixture(scope="session")

@@ -181,7 +181,10 @@ class ExplanationTable:
 
     def _repr_html_(self) -> str:
         text = f"<p>{escape(self._counts())}</p>"
-        return text + (self._compare_rules().to_html(border=0, escape=True) if len(self.pointwise) else "")
+        text += self._compare_rules().to_html(border=0, escape=True) if len(self.pointwise) else ""
+        from gbce.pages import view_table
+
+        return view_table(self, text)
 
     def _counts(self) -> str:
         n, k = len(self), len(self.rules)

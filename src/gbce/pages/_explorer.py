@@ -24,7 +24,11 @@ network.</p></noscript></main>
 def explore(
     explanation: "Explanation", path: str | Path | None = None, *, frontier: pd.DataFrame | None = None
 ) -> str | Path:
-    """Return the explorer of an explanation as a text, or write it to ``path``; see :meth:`gbce.Explanation.to_html`."""
+    """Return the explorer as a text, or write it to ``path``; see :meth:`gbce.Explanation.to_html`."""
+    if len(explanation.draws) == 0:
+        raise ValueError(
+            "to_html: the explanation has no draws, so that there is nothing to explore; explain the row anew"
+        )
     payload = explorer_payload(explanation, frontier)
     scripts = ["common.js", "weights.js", "charts.js", "explorer.js"]
     page = build_page(payload["title"], payload, scripts, ["page.css", "explorer.css"], _BODY)

@@ -97,7 +97,7 @@ class Known:
 
 
 def gather_points(explanation: Explanation) -> Known:
-    """Return the points of the pool, or as many of them as a page has room for, and what a search has seen beside it."""
+    """Return the points of the pool, as many as a page has room for, and what a search has seen beside it."""
     draws, space = explanation.draws, explanation.space
     some = max(MOST_CELLS // max(len(explanation.free), 1), FEWEST_POINTS)
     where, log_prior = _weighed(draws)

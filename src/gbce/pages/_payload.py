@@ -85,7 +85,7 @@ def _positions(named: dict[str, Any]) -> list[int | None]:
 
 
 def _title(explanation: Explanation) -> str:
-    return f"What would have to change: {printable(explanation.target.describe())}"
+    return f"What would have to change (wanted: {printable(explanation.target.describe())})"
 
 
 def _row(explanation: Explanation) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _frontier(explanation: Explanation, known: Known, measured: pd.DataFrame | N
     tried = [(one, share) for one, share in tried if np.isfinite(share) and one.reached[0]]
     at = [known.add_decision(one) for one, _ in tried]
     share, distance = np.array([share for _, share in tried]), known.distance[at]
-    front = pareto_front(share, distance) if len(at) else []
+    front: list[int] = pareto_front(share, distance).tolist() if at else []
     steps = [{"reliability": float(share[i]), "distance": float(distance[i]), "point": at[i]} for i in front]
     return {"of": "noise", "steps": steps}
 
@@ -278,7 +278,9 @@ def _path(explanation: Explanation) -> list[dict[str, Any]]:
     """Return the eta path; nothing where the points were not kept."""
     if explanation.draws.record is not None:
         return []
-    table = explanation.path()
+    mixture = explanation.mixture
+    with np.errstate(over="ignore", invalid="ignore"):  # at etas that the points do not carry, whose lines are empty
+        table = explanation.path(_slider(mixture, len(mixture.weights)).tolist())
     names = ["success_probability", "success_probability_se", "expected_distance", "expected_distance_se", "ess"]
     return plain_records(table[names])
 

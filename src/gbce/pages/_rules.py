@@ -9,7 +9,7 @@ __all__ = ["when_to_use"]
 # One sentence for a person who has to choose, by the name of the class.
 _WHEN = {
     "Nearest": "Use it when the change is certain to be carried out exactly and has to be as small as possible.",
-    "Reliable": "Use it when the change is carried out by people: the cheapest one that still works if it is not exact.",
+    "Reliable": "Use it when people carry out the change: the cheapest one that still works if it is not exact.",
     "ChanceConstrained": "Use it when a stated probability of success has to be kept although changes are not exact.",
     "CVaR": "Use it when a failure would be expensive: it looks at the worst cases, and pays for safety with distance.",
     "MAP": "Use it when one wants the single most probable compromise between staying near and reaching the target.",

@@ -1,10 +1,12 @@
 // Pictures of the explorer, drawn by hand in SVG. Each returns its node and a function that moves it.
 
-const STRIP = { width: 320, height: 34, left: 6, right: 6 };
+const STRIP = { width: window.innerWidth < 640 ? 360 : 560, height: 34, left: 6, right: 6 };
 const MOST_BARS = 6; // levels of a category that are drawn; the others are counted
 const MOST_DOTS = 400; // points of a cloud
-const CLOUD = { width: 640, height: 420, left: 64, right: 16, top: 12, bottom: 46 };
-const CURVE = { width: 480, height: 250, left: 52, right: 16, top: 14, bottom: 44 };
+// On a narrow screen pictures have fewer units, so that their texts are not smaller.
+const NARROW = window.innerWidth < 640;
+const CLOUD = { width: NARROW ? 360 : 640, height: NARROW ? 340 : 420, left: 64, right: 16, top: 12, bottom: 46 };
+const CURVE = { width: NARROW ? 360 : 480, height: 250, left: 52, right: 16, top: 14, bottom: 44 };
 
 // Where a number may end up: the prior's range pale, the draws' range strong, a dot in the middle, a line at the row.
 function intervalStrip(column, domain) {
@@ -17,7 +19,7 @@ function intervalStrip(column, domain) {
   const median = draw("circle", { cy: middle, r: 5, class: "median" });
   const plan = draw("path", { class: "plan", d: "M0,-9 L7,0 L0,9 L-7,0 Z" });
   const row = draw("line", { y1: 2, y2: height - 2, class: "row" });
-  const node = makePicture(width, height, "", { class: "picture strip", preserveAspectRatio: "none" });
+  const node = makePicture(width, height, "", { class: "picture strip" });
   node.append(prior, range, row, median, plan);
   const span = (bar, ends) => {
     const known = ends !== null && Number.isFinite(ends[0]);
@@ -108,15 +110,20 @@ function frame(size, xTitle, yTitle, title) {
   const axes = draw("g", {});
   const marks = draw("g", {});
   node.append(axes, marks);
+  let drawn = "";
   const retitle = (xs, ys, xTicks, yTicks, xText, yText) => {
+    const now = [xTitle(), yTitle(), ...xTicks.map((one) => [xs(one), xText(one)]), "", ...yTicks.map((one) => [ys(one),
+      yText(one)])].join("\n");
+    if (now === drawn) return;
+    drawn = now;
     axes.replaceChildren(
       draw("path", { class: "axis", d: `M${left},${top} V${height - bottom} H${width - right}` }),
       ...xTicks.map((value) => draw("text", { x: xs(value), y: height - bottom + 18, "text-anchor": "middle",
         class: "soft" }, xText(value))),
       ...yTicks.map((value) => draw("text", { x: left - 6, y: ys(value) + 4, "text-anchor": "end", class: "soft" },
         yText(value))),
-      draw("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, shorten(xTitle(), 60)),
-      draw("text", { x: left, y: top - 2, "text-anchor": "start" }, shorten(yTitle(), 60)),
+      draw("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, shorten(xTitle(), NARROW ? 44 : 60)),
+      draw("text", { x: left, y: top - 2, "text-anchor": "start" }, shorten(yTitle(), NARROW ? 44 : 60)),
     );
   };
   return { node, marks, retitle };
@@ -158,12 +165,32 @@ function etaCurve(path, name, title, yTitle, percent) {
   return { node, update };
 }
 
+// Names beside their marks, each at a height of its own where it would cover another name or a mark.
+function placeLabels(layer, named, size) {
+  const taken = named.map(([x, y]) => ({ left: x - 8, right: x + 8, top: y - 8, bottom: y + 8 }));
+  const offsets = [4, -10, 18, -24, 32, 46, -38, 60, 74];
+  for (const [x, y, label] of [...named].sort((a, b) => a[1] - b[1])) {
+    if (!label) continue;
+    const text = shorten(label, 26), width = 7 * text.length;
+    const toLeft = x + 12 + width > size.width;
+    const left = toLeft ? x - 12 - width : x + 12;
+    const box = (offset) => ({ left, right: left + width, top: y + offset - 11, bottom: y + offset + 3 });
+    const isFree = (one) => one.top > -4 && !taken.some((other) => one.left < other.right && other.left < one.right
+      && one.top < other.bottom && other.top < one.bottom);
+    const offset = offsets.find((one) => isFree(box(one))) ?? 4;
+    taken.push(box(offset));
+    layer.append(draw("text", { x: toLeft ? x - 12 : x + 12, y: y + offset, class: "soft tag",
+      "text-anchor": toLeft ? "end" : "start" }, text));
+  }
+}
+
 // What reliability costs: a step for each point; those of other rules beside it.
 function frontierPicture(steps, others, choose) {
-  const size = { ...CURVE, width: 640, height: 300 };
-  const { node, marks, retitle } = frame(size, () => "distance from the row, in units of each column's scale",
+  const size = { ...CURVE, width: NARROW ? 360 : 640, height: 300 };
+  const { node, marks, retitle } = frame(size, () => "distance from the row, in units of scale",
     () => "how reliable", "what reliability costs: the cheapest known change for each reliability");
   node.setAttribute("role", "group");
+  node.classList.add("wide-picture");
   const far = Math.max(...steps.map((one) => one.distance), ...others.map((one) => one.distance)) * 1.08 || 1;
   const x = linearScale([0, far], [size.left, size.width - size.right]);
   const y = linearScale([0, 1], [size.height - size.bottom, size.top + 10]);
@@ -174,9 +201,9 @@ function frontierPicture(steps, others, choose) {
   });
   marks.append(draw("path", { class: "line", d: path ? `${path} H${size.width - size.right}` : "" }));
   for (const one of others) {
-    marks.append(draw("circle", { cx: x(one.distance), cy: y(one.reliability), r: 4.5, class: "other" },
-      draw("title", {}, one.label)));
+    marks.append(draw("circle", { cx: x(one.distance), cy: y(one.reliability), r: 4.5, class: "other" }));
   }
+  placeLabels(marks, [...steps, ...others].map((one) => [x(one.distance), y(one.reliability), one.label]), size);
   const dots = steps.map((one, k) => {
     const said = `${percentText(one.reliability)} reliable at distance ${shortNumber(one.distance)}: choose it`;
     const dot = draw("circle", { cx: x(one.distance), cy: y(one.reliability), r: 7, class: "step", tabindex: 0,
@@ -194,7 +221,7 @@ function frontierPicture(steps, others, choose) {
 }
 
 // Two columns against each other; arrow keys step through the points, and what is behind one is told below.
-function cloud(points, tell) {
+function cloud(points, tell, freshen) {
   const size = CLOUD;
   const titles = { x: "", y: "" };
   const { node, marks, retitle } = frame(size, () => titles.x, () => titles.y, "draws in two columns");
@@ -215,11 +242,14 @@ function cloud(points, tell) {
   };
   box.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (!step || !shown.length) return;
+    if (!step) return;
+    freshen();
+    if (!shown.length) return;
     event.preventDefault();
     show((at + step + shown.length) % shown.length);
   });
   const nearest = (event) => {
+    freshen();
     const rect = node.getBoundingClientRect();
     const k = size.width / rect.width;
     const px = (event.clientX - rect.left) * k, py = (event.clientY - rect.top) * k;
@@ -250,7 +280,7 @@ function cloud(points, tell) {
   const domainOf = (column) => {
     if (column.levels) return [-0.5, column.levels.length - 0.5];
     let low = Infinity, high = -Infinity;
-    for (const i of [...shown.keys()].map((k) => shown[k])) {
+    for (const i of shown) {
       const value = column.values[i];
       if (value === value) { low = Math.min(low, value); high = Math.max(high, value); }
     }
@@ -263,8 +293,7 @@ function cloud(points, tell) {
 
   const update = (first, second, weights, chosen) => {
     shown = points.pick(weights, Math.min(MOST_DOTS, points.nPool));
-    const drawn = shown.filter((i) => first.values[i] === first.values[i] && second.values[i] === second.values[i]);
-    shown = drawn;
+    shown = shown.filter((i) => first.values[i] === first.values[i] && second.values[i] === second.values[i]);
     titles.x = first.name;
     titles.y = second.name;
     const xs = axisOf(first, domainOf(first), [size.left, size.width - size.right]);

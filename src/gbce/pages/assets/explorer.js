@@ -479,8 +479,8 @@ function termsSection() {
   return section("terms", "On your terms",
     "Say what you can and cannot change. The page then weighs the draws again and looks for the cheapest known change "
     + "that fits. Nothing is sent anywhere, and no model is asked.",
-    make("div", { class: "work" }, make("div", { class: "asking" }, sliderBlock(),
-      make("div", { class: "heading" }, make("h3", {}, "Column by column"), reset), columnBlock()), plan));
+    make("div", { class: "work" }, sliderBlock(), plan, make("div", { class: "asking" },
+      make("div", { class: "heading" }, make("h3", {}, "Column by column"), reset), columnBlock())));
 }
 
 // --- other ways ------------------------------------------------------------------------------------------------
@@ -578,8 +578,10 @@ function legend(...items) {
     make("span", { class: `mark ${mark}`, "aria-hidden": "true" }), text)));
 }
 
+let ownWeights = null;
+
 function stripDomain(column) {
-  const own = points.weigh({ step: Math.max(ownStep, 0), conditions: [], efforts: [] });
+  const own = (ownWeights ??= points.weigh({ step: Math.max(ownStep, 0), conditions: [], efforts: [] }));
   const ends = [...points.read(column, own.weights).ends, column.start];
   if (own.prior) ends.push(...points.read(column, own.prior).ends);
   else if (column.prior) ends.push(...column.prior.ends);
@@ -603,11 +605,9 @@ function changesSection() {
   };
   listed.slice(0, MOST_COLUMNS).forEach(add);
   const update = () => {
-    const { weights, prior } = view.weighed;
     const chosen = view.plan.point;
     for (const { column, picture, figures } of lines) {
-      const after = points.read(column, weights);
-      const before = prior ? points.read(column, prior) : null;
+      const [after, before] = readBoth(column);
       const value = chosen >= 0 && column.changed(chosen) ? points.value(chosen, column) : NaN;
       if (column.unordered) {
         picture.update(before ? before.shares : column.prior && column.prior.shares, after.shares, value);
@@ -634,7 +634,7 @@ function changesSection() {
   return section("changes", "Where the columns end up",
     "Many changes would do. Each line shows where they lie: strong where the draws are, pale where they would be if the "
     + "target did not matter. Where both are alike, the model does not care about the column.",
-    legend(["row", "now"], ["draws", "nine in ten draws"], ["median", "half of them"], ["prior", "without the target"],
+    legend(["row", "now"], ["draws", "nine in ten draws"], ["median", "the middle one"], ["prior", "without the target"],
       ["plan", "the suggestion"]), make("div", { class: "needs-draws" }, box), more);
 }
 
@@ -643,9 +643,7 @@ function importanceSection() {
   const bars = shown.map((column) => ({ column, bar: changeBar(column) }));
   const figures = make("dl", { class: "facts", id: "figures" });
   updates.push(() => {
-    const { weights, prior } = view.weighed;
-    const read = bars.map(({ column }) => [points.read(column, weights).change, prior
-      ? points.read(column, prior).change : NaN]);
+    const read = bars.map(({ column }) => readBoth(column).map((one) => (one ? one.change : NaN)));
     const most = Math.max(...read.flat().map((value, k) => value / bars[Math.floor(k / 2)].column.scale)
       .filter(Number.isFinite), 1e-12);
     bars.forEach(({ bar }, k) => bar.update(read[k][0], read[k][1], most));
@@ -658,8 +656,13 @@ function importanceSection() {
       ["tail", `loss that ${percentText(1 - payload.points.alpha)} of draws stay below`, shortNumber(one.tail), one.tail],
     ];
     if (payload.disagreement) facts.push(["differ", "models disagree about", percentText(one.differ), one.differ]);
-    figures.replaceChildren(...facts.flatMap(([name, what, text, value]) => [make("dt", {}, what),
-      make("dd", { "data-figure": name, "data-value": value }, text)]));
+    if (!figures.children.length) {
+      figures.append(...facts.flatMap(([name, what]) => [make("dt", {}, what), make("dd", { "data-figure": name })]));
+    }
+    facts.forEach(([, , text, value], k) => {
+      setText(figures.children[2 * k + 1], text);
+      figures.children[2 * k + 1].dataset.value = value;
+    });
   });
   return section("importance", "Which columns matter",
     "How far each column moves on average, in its own unit; bars are in units of each column's scale. The tick is how "
@@ -679,16 +682,24 @@ function cloudSection() {
     make("div", { class: "buttons no-print" }, make("button", { type: "button", id: "bookmark-point", on: {
       click: () => bookmark(i) } }, "Bookmark this row")));
   };
-  const picture = cloud(points, tell);
+  let stale = false, inSight = true;
+  const freshen = () => { if (stale) update(); };
+  const picture = cloud(points, tell, freshen);
   const choose = (id, label, start) => {
     const select = make("select", { id, on: { change: () => update() } }, listed.map((column, k) => make("option",
       { value: k, selected: k === start }, shorten(column.name, 60))));
     return { select, node: make("span", { class: "choice" }, make("label", { for: id }, label), select) };
   };
   const first = choose("pair-x", "across ", 0), second = choose("pair-y", "upwards ", 1);
-  const update = () => picture.update(listed[first.select.value], listed[second.select.value], view.weighed.weights,
-    view.plan.point);
-  updates.push(update);
+  const update = () => {
+    stale = false;
+    picture.update(listed[first.select.value], listed[second.select.value], view.weighed.weights, view.plan.point);
+  };
+  // out of sight it waits: hundreds of dots take longer to move than all else together
+  new IntersectionObserver(([seen]) => { inSight = seen.isIntersecting; if (inSight) freshen(); },
+    { rootMargin: "200px" }).observe(picture.node);
+  window.addEventListener("beforeprint", freshen);
+  updates.push(() => { stale = true; if (inSight) update(); });
   return section("pairs", "Two columns at once", "Each dot is one draw: full if it reaches the target, hollow if not.",
     make("div", { class: "tools" }, first.node, second.node),
     legend(["hit", "reaches the target"], ["miss", "misses it"], ["rowmark", "now"], ["plan", "the suggestion"]),
@@ -711,9 +722,14 @@ function tradeSection() {
       asked.conditions.size || asked.efforts.size ? NaN : view.figures[own])));
   }
   if (steps.length) {
-    const others = payload.decisions.filter((one) => one.robustness !== null && payload.frontier.of === "noise")
-      .map((one) => ({ label: one.rule, distance: one.distance, reliability: one.robustness }));
-    const picture = frontierPicture(steps, others, (k) => {
+    const nameOf = (i) => joinWords([...(i === answerPoint ? ["the answer"] : []), ...payload.decisions
+      .filter((one) => one.point === i).map((one) => one.rule)]);
+    const onFront = new Set(steps.map((one) => one.point));
+    const tried = payload.frontier.of === "noise" ? [...new Set([answerPoint, ...payload.decisions.map((one) => one.point)])]
+      : [];
+    const others = tried.filter((i) => i >= 0 && !onFront.has(i) && reliabilityOf(i)).map((i) => ({ label: nameOf(i),
+      distance: points.distance[i], reliability: reliabilityOf(i)[0] }));
+    const picture = frontierPicture(steps.map((one) => ({ ...one, label: nameOf(one.point) })), others, (k) => {
       sliders.wanted.input.value = k + 1;
       asked.wanted = k + 1;
       sliders.wanted.show();
@@ -781,22 +797,38 @@ function warningBanner() {
 
 // --- the page --------------------------------------------------------------------------------------------------
 
-const view = { weighed: null, plan: null, figures: null };
+const view = { weighed: null, plan: null, figures: null, read: new Map(), before: new Map(), terms: "" };
+
+// What the draws and the prior say of a column; the prior's part stays while only eta changes.
+function readBoth(column) {
+  const { weights, prior } = view.weighed;
+  if (!view.read.has(column)) view.read.set(column, points.read(column, weights));
+  if (prior && !view.before.has(column)) view.before.set(column, points.read(column, prior));
+  return [view.read.get(column), prior ? view.before.get(column) : null];
+}
 
 function refresh() {
+  const terms = JSON.stringify([...asked.conditions, ...asked.efforts].map(([column, one]) => [column.position, one]));
+  if (terms !== view.terms) view.before.clear();
+  view.terms = terms;
+  view.read.clear();
   view.weighed = points.weigh(currentState());
   view.plan = suggestion();
   view.figures = points.figures(view.weighed.weights);
   for (const update of updates) update();
 }
 
-byId("top").append(make("div", { class: "bar" }, make("h1", {}, payload.title),
+byId("top").append(make("div", { class: "masthead" }, make("h1", {}, payload.title),
   make("div", { class: "buttons no-print" }, make("button", { type: "button", class: "quiet", on: {
     click: () => window.print() } }, "Print"), themeButton())));
-byId("page").replaceChildren(...[
+const sections = [
   warningBanner(), answerSection(), termsSection(), waysSection(), rulesSection(), changesSection(), importanceSection(),
   cloudSection(), tradeSection(), disagreementSection(), receiptSection(), qualitySection(), copyDialog(),
-].filter(Boolean));
+].filter(Boolean);
+byId("page").replaceChildren(...sections);
+byId("top").append(make("nav", { class: "no-print", "aria-label": "on this page" }, make("ul", { class: "contents" },
+  sections.filter((one) => one.tagName === "SECTION").map((one) => make("li", {}, make("a", { href: `#${one.id}` },
+    one.querySelector("h2").textContent))))));
 byId("foot").append(make("p", { class: "soft small" }, `Made by gbce ${payload.receipt.versions.gbce}. One file: no `
   + "server, no network, nothing leaves your browser."));
 refresh();
