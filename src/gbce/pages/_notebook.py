@@ -45,6 +45,6 @@ def _in_frame(plain: str, page: str, title: str) -> str:
     inside = escape(page, quote=False).replace("'", "&#39;")  # within apostrophes: JSON is full of quotation marks
     style = f"width:100%;height:{_HEIGHT}px;border:0;background:transparent"
     return (
-        f"<div>{plain}</div><iframe title=\"{escape(title)}\" style=\"{style}\" onload=\"{escape(_FIT)}\" "
+        f'<div>{plain}</div><iframe title="{escape(title)}" style="{style}" onload="{escape(_FIT)}" '
         f"srcdoc='{inside}'></iframe>"
     )

@@ -358,7 +358,8 @@ function updateChanges(rows) {
   const axis = draw("svg", { viewBox: `0 0 ${STRIP.width} 16`, class: "strip strip-axis" });
   const scale = linearScale([-most, most], [STRIP.radius + 1, STRIP.width - STRIP.radius - 1]);
   for (const tick of ticksOf(-most, most, 5)) {
-    axis.append(draw("text", { x: scale(tick), y: 12, "text-anchor": "middle" }, signed(tick)));
+    const at = scale(tick), anchor = at < 30 ? "start" : at > STRIP.width - 30 ? "end" : "middle";
+    axis.append(draw("text", { x: at, y: 12, "text-anchor": anchor }, signed(tick)));
   }
   byId("moves-axis").replaceChildren(
     make("span"), make("span"), make("span", { class: "strip-place" }, axis), make("span", { class: "said soft" }, "units of scale"),
