@@ -438,6 +438,30 @@ class Explainer:
         event = Event(keep, at_least, at_most, between, exactly)
         return explain_given(self, explanation, event, seed, budget_of(max_model_rows, time_budget))
 
+    def widget(self, explanation: Explanation) -> Any:
+        """Return a live page for a notebook: set values, ask the model, hold columns and sample anew.
+
+        Needs the extra ``widget`` (anywidget). What is asked runs in the kernel; ``widget.explanation`` is what the
+        page shows now. An edited row is explained with the explanation's target, its numbers as they were filled in. In
+        a notebook without a kernel a widget is blank; the explanation itself shows its page there.
+
+        Parameters
+        ----------
+        explanation : Explanation
+            Of this explainer.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(60, 2))
+        >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(2))
+        >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(1, scale=1), rules=[gbce.MAP()], seed=0)
+        >>> live = explainer.widget(explanation)  # doctest: +SKIP
+        """
+        from gbce.pages import make_widget
+
+        return make_widget(self, explanation)
+
     # --- the steps for one row, for the rooms that build on them -------------------------------------------
 
     def listed_rules(self, rules: Any) -> tuple[Rule, ...]:

@@ -551,9 +551,9 @@ class Explanation:
         )
 
     def _repr_html_(self) -> str:
-        from gbce.report import as_html
+        from gbce.pages import view_explanation
 
-        return as_html(self)
+        return view_explanation(self)
 
     @property
     def plot(self) -> "Plots":
