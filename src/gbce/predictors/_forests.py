@@ -18,8 +18,9 @@ import numpy as np
 from gbce.base import Array
 from gbce.predictors._stacked import ForestStack
 
-__all__ = ["MANY_ROWS", "forest_jobs", "matrix_walker", "split", "without_thread_pool"]
+__all__ = ["MANY_ROWS", "METHODS", "forest_jobs", "matrix_walker", "split", "without_thread_pool"]
 
+METHODS = ("predict", "predict_proba", "decision_function", "transform")  # that somebody may have put in
 MANY_ROWS = 1_000  # below this a thread pool costs more than it saves; by hand, answers are the same either way
 _HOLES = 0.2  # share of missing values in some of them; by hand
 _N_PROBES = 50  # points at which the sum over trees must equal the forest's own answer to the last bit; by hand
@@ -30,8 +31,7 @@ def without_thread_pool(model: Any, method: str, as_input: Callable[[Array], Any
     prepare, core = split(model, lambda last: isinstance(last, _forests()))
     n_jobs = forest_jobs(core)
     if n_jobs is None:
-        ask = getattr(model, method)
-        return lambda x: ask(as_input(x))
+        return lambda x: getattr(model, method)(as_input(x))
     ask = _tree_walker(core, method) if isinstance(core, _forests()) else _in_one_thread(getattr(core, method))
     return lambda x: _in_slices(ask, prepare(as_input(x)), n_jobs)
 
@@ -44,7 +44,7 @@ def matrix_walker(forest: Any, method: str) -> Callable[[Array], Any] | None:
         return None
 
     def run(matrix: Array) -> Any:
-        if forest.estimators_ is not trees or matrix.shape[1] != forest.n_features_in_:
+        if forest.estimators_ is not trees or method in vars(forest) or matrix.shape[1] != forest.n_features_in_:
             return None
         with np.errstate(over="ignore"):
             x = matrix.astype(np.float32)
@@ -80,8 +80,9 @@ def split(model: Any, wanted: Callable[[Any], bool]) -> tuple[Callable[[Any], An
     """Return what comes before the last step of a pipeline, and that step; the model itself if it is not wanted."""
     from sklearn.pipeline import Pipeline
 
-    # a subclass may do something else with its steps
-    if type(model) is Pipeline and len(model.steps) > 1 and wanted(model.steps[-1][1]):
+    # a subclass, or a method that was put in, may do something else with the steps
+    stock = type(model) is Pipeline and not any(method in vars(model) for method in METHODS)
+    if stock and len(model.steps) > 1 and wanted(model.steps[-1][1]):
         return model[:-1].transform, model.steps[-1][1]
     return (lambda rows: rows), model
 
@@ -109,12 +110,13 @@ def _tree_walker(forest: Any, method: str) -> Callable[[Any], Any]:
     Where the sum (a classifier's probabilities) was not seen to equal the forest's own to the last bit, and for rows
     that need the forest's checks, the forest itself is asked.
     """
-    plain, adder = _in_one_thread(getattr(forest, method)), _adder(forest, method)
+    plain, adder = _in_one_thread(lambda rows: getattr(forest, method)(rows)), _adder(forest, method)
     if adder is None:
         return plain
+    trees = forest.estimators_
 
     def walk(rows: Any) -> Any:
-        if hasattr(rows, "toarray"):
+        if hasattr(rows, "toarray") or forest.estimators_ is not trees or method in vars(forest):
             return plain(rows)
         try:
             with np.errstate(over="ignore"):

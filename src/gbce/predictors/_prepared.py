@@ -61,6 +61,8 @@ class Prepared:
         Whether the steps give an array of floats, so that the matrix is what the last step would be given.
     sparse : bool
         Whether the steps give a sparse matrix.
+    by_columns : bool
+        Whether the steps lay the matrix out column by column: products differ in their last bits by layout.
     """
 
     base: Array
@@ -68,6 +70,7 @@ class Prepared:
     tables: tuple[_Table, ...]
     plain: bool
     sparse: bool
+    by_columns: bool
     _seen: list[tuple[dict[str, Any], dict[str, Any]]] = field(repr=False)
 
     @classmethod
@@ -104,7 +107,7 @@ class Prepared:
         values: dict[int, Array] = {}
         for j, (feature, codec) in enumerate(zip(space.features, space.codecs, strict=True)):
             few = _few_values(feature, codec)
-            if few is None or getattr(codec, "levels", None) is None and j in order:
+            if few is None or (getattr(codec, "levels", None) is None and j in order):
                 found = _numbers_way(steps, codec, np.flatnonzero(order == j))
                 if found is not None:
                     ways[j] = found
@@ -112,8 +115,8 @@ class Prepared:
             if few is None:
                 return None
             values[j] = few
-        start = probe_rows(space, 1)
-        rows = [start]
+        rows = [probe_rows(space, 2)]  # a single one has no layout
+        start = rows[0][:1]
         for j, few in values.items():
             part = np.repeat(start, len(few), axis=0)
             part[:, j] = few
@@ -124,7 +127,7 @@ class Prepared:
         matrix = as_matrix(given)
         if matrix.size > _MOST_CELLS:
             return None
-        tables, at = [], 1
+        tables, at = [], len(rows[0])
         for j, few in values.items():
             lines = matrix[at : at + len(few)]
             at += len(few)
@@ -134,7 +137,8 @@ class Prepared:
             tables.append(table)
         plain = isinstance(given, np.ndarray) and given.dtype == float
         seen = [(vars(part), dict(vars(part))) for step in steps for part in parts_of(step)]
-        return cls(matrix[0].copy(), _gathered(ways, space), tuple(tables), plain, hasattr(given, "toarray"), seen)
+        sparse, by_columns = hasattr(given, "toarray"), plain and not given.flags.c_contiguous
+        return cls(matrix[0].copy(), _gathered(ways, space), tuple(tables), plain, sparse, by_columns, seen)
 
     @property
     def fresh(self) -> bool:
@@ -146,7 +150,7 @@ class Prepared:
 
     def matrix(self, x: Array) -> Array | None:
         """Return what the steps make of encoded rows ``(n, d)`` as floats ``(n, C)``, None for values not known."""
-        made = np.empty((len(x), len(self.base)))
+        made = np.empty((len(x), len(self.base)), order="F" if self.by_columns else "C")
         made[:] = self.base
         numbers = self.numbers
         if numbers.features.size:

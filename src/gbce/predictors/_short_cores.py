@@ -48,7 +48,10 @@ def way_of(core: Any, method: str, prepared: Prepared, steps: int) -> Way | None
         return _lightgbm(core, method) if name in ("LGBMClassifier", "LGBMRegressor") else None
     if module == "xgboost.sklearn":
         return None if prepared.sparse else _xgboost(core, method)
-    way = matrix_walker(core, method) or _hist(core, method) or _linear(core, method, prepared.sparse)
+    way = _linear(core, method, prepared.sparse)
+    if way is None and not steps and prepared.plain:  # rows of an array are what trees are asked about as it is
+        return None
+    way = way or matrix_walker(core, method) or _hist(core, method)
     if way is None and steps and prepared.plain and forest_jobs(core) is None:
         return lambda matrix: getattr(core, method)(matrix)
     return way

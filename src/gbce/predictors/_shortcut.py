@@ -13,6 +13,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.predictors._boosted import asking
 from gbce.predictors._columns import column_names
+from gbce.predictors._forests import METHODS
 from gbce.predictors._prepared import Prepared, probe_rows
 from gbce.predictors._short_cores import Way, as_lightgbm_matrix, is_stock, way_of
 from gbce.space import Space
@@ -107,6 +108,11 @@ class _Checked:
         said = None if self._way is None else self._way(x)
         return self._ordinary(x) if said is None else said
 
+    @property
+    def short(self) -> bool:
+        """Whether the short way is taken; before the model was asked it is not."""
+        return self._way is not None
+
     def _settle(self, x: Array) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what these rows bring up, the user's own may not
@@ -132,7 +138,7 @@ def _taken_apart(model: Any) -> tuple[list[Any], Any]:
     """Return what comes before the last step, and that step; None for it where the model may do something else."""
     steps: list[Any] = []
     while type(model).__name__ == "Pipeline" and type(model).__module__ == "sklearn.pipeline":
-        if any(name in vars(model) for name in ("predict", "predict_proba", "decision_function", "transform")):
+        if any(name in vars(model) for name in METHODS):
             return [], None
         steps += [step for _, step in model.steps[:-1] if step is not None and not isinstance(step, str)]
         model = model.steps[-1][1]
