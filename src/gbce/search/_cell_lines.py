@@ -54,7 +54,7 @@ class CellLines:
             for i in np.flatnonzero(may_miss & ~listed)
         }
         self._outside = np.zeros((len(offers.moving), len(kept)), dtype=bool)
-        self._count = np.zeros(len(kept), dtype=np.uint8 if len(offers.moving) < 255 else np.int32)
+        self._count: Array = np.zeros(len(kept), dtype=np.uint8 if len(offers.moving) < 255 else np.int32)
         self.slots = offers.here.copy()
         for i, slot in enumerate(self.slots.tolist()):
             self._outside[i] = ~self._holds(i, slot)
@@ -138,7 +138,9 @@ class Entries:
         return Entries(self.leaf[kept], self.price[kept], self.changes[kept])
 
 
-def enter_leaves(trees: CellTrees, offers: CellOffers, most: float = np.inf, most_changes: int | None = None) -> Entries:
+def enter_leaves(
+    trees: CellTrees, offers: CellOffers, most: float = np.inf, most_changes: int | None = None
+) -> Entries:
     """Return the leaves that a row can enter at a price of at most ``most``.
 
     Whatever costs less lies in such leaves only, so that others need not be looked at.

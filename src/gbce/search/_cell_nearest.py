@@ -32,7 +32,8 @@ _REMOVED = 3  # changes, one at a time, that are taken away to come to fewer
 _CHECKED = 48  # moves that are checked against rules between features, the best of them
 _ALIKE = 1.02  # times the least price for a number of changes: points that stand by where the model denies that one
 _LEAST_SAVING = 1e-9  # of a price: less is rounding
-_TINY = 1e-12
+_NOISE = 0.1  # of the rounding error of sums: what is gained less is none
+_TINY = 1e-12  # of what is missing, and of a price of nothing
 
 
 def find_nearest_cells(
@@ -107,6 +108,7 @@ class _Search:
     def __init__(self, trees: CellTrees, offers: CellOffers, wish: CellWish) -> None:
         self.trees, self.offers, self.wish = trees, offers, wish
         self.ruled = bool(offers.space.constraints) or not offers.paid.all()
+        self.noise = _NOISE * wish.rounding(trees)
         self.most = len(offers.moving)  # changes that are allowed
         self.limit = np.inf  # price up to which the lines are complete
         self.seen: dict[bytes, tuple[Array, float]] = {}  # what is missing, by the slots
@@ -292,7 +294,7 @@ class _Search:
             if left <= 0:
                 return True
             gain, price = (left - missing) / left, offers.price - own[offers.feature]
-            can = (gain > _TINY) & np.isfinite(price) & self._allowed()
+            can = (left - missing > max(_TINY * left, self.noise)) & np.isfinite(price) & self._allowed()
             if within is not None:
                 can &= within
             worth = np.where(can, np.maximum(gain, 0.0) ** power / np.maximum(price, _LEAST_SAVING), -np.inf)
@@ -327,7 +329,6 @@ class _Search:
 
     def _exchange(self) -> None:
         """Draw one change of the best point back while another move makes up for it, as long as that saves."""
-        offers = self.offers
         for _ in range(_EXCHANGE_ROUNDS):
             before, best = self._best(), self._best_slots()
             for i in np.flatnonzero(self._changed(best)).tolist():

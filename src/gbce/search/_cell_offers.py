@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -148,7 +149,7 @@ def offer_cells(trees: CellTrees, space: Space, x0: Array, price: Price) -> Cell
     return CellOffers(space, x0, moving, paid, starts, feature, value, cost, here, cells)
 
 
-def _keep_digits(trees: CellTrees, space: Space, x0: Array, j: int, values: Array, kind: "np.dtype[np.float32]") -> Array:
+def _keep_digits(trees: CellTrees, space: Space, x0: Array, j: int, values: Array, kind: np.dtype[Any]) -> Array:
     """Return values that a column of fewer digits can hold, in the same cells; NaN where there is none."""
     low, high = (end[j] for end in space.limits(x0))
     cell = np.arange(len(values))
