@@ -184,7 +184,8 @@ def enter_leaves(
                 bound[here:] = np.minimum.accumulate(bound[here:][::-1])[::-1]
                 bound[: here + 1] = np.minimum.accumulate(bound[: here + 1])
                 bound[here] = 0.0
-                least = np.where(first <= last, bound[np.clip(here, first, np.maximum(first, last))], np.inf)
+                nearest = np.minimum(np.clip(here, first, np.maximum(first, last)), len(bound) - 1)
+                least = np.where(first <= last, bound[nearest], np.inf)
                 least = np.where(gap, np.minimum(least, offered[-1]), least)
                 moves = (first > here) | (last < here)
         price += least
