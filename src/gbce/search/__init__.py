@@ -1,5 +1,8 @@
 """Places of low objective, for samplers and rules (descents, walks, the simplex), and proofs that there are none."""
 
+from gbce.search._cell_nearest import find_nearest_cells
+from gbce.search._cell_offers import CellOffers, Price, offer_cells, price_units
+from gbce.search._cell_wish import CellWish, wish_for
 from gbce.search._nearest import Judged, NearestSites, find_nearest
 from gbce.search._nearing import Around
 from gbce.search._nelder_mead import nelder_mead
@@ -13,22 +16,29 @@ from gbce.search._walk import Shelf, walk
 
 __all__ = [
     "Around",
+    "CellOffers",
+    "CellWish",
     "Judged",
     "Memory",
     "NearestSites",
+    "Price",
     "Proof",
     "Shelf",
     "Sites",
     "StepsFromRow",
     "find_nearest",
+    "find_nearest_cells",
     "find_sites",
     "height_of",
     "nelder_mead",
+    "offer_cells",
     "polish_mode",
+    "price_units",
     "prove_unattainable",
     "rows_for_search",
     "sparsity_path",
     "values_to_try",
     "walk",
     "walk_out",
+    "wish_for",
 ]
