@@ -4,7 +4,7 @@ from gbce.search._nearest import Judged, NearestSites, find_nearest
 from gbce.search._nearing import Around
 from gbce.search._nelder_mead import nelder_mead
 from gbce.search._polish import polish_mode
-from gbce.search._proofs import Proof, prove_unattainable
+from gbce.search._proofs import Optimum, Proof, prove_cheapest, prove_unattainable
 from gbce.search._sites import Memory, Sites, find_sites, height_of, rows_for_search, walk_out
 from gbce.search._sparsity import sparsity_path
 from gbce.search._steps import StepsFromRow
@@ -16,6 +16,7 @@ __all__ = [
     "Judged",
     "Memory",
     "NearestSites",
+    "Optimum",
     "Proof",
     "Shelf",
     "Sites",
@@ -25,6 +26,7 @@ __all__ = [
     "height_of",
     "nelder_mead",
     "polish_mode",
+    "prove_cheapest",
     "prove_unattainable",
     "rows_for_search",
     "sparsity_path",

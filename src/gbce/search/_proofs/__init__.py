@@ -5,7 +5,8 @@ between columns only make that box smaller, so what holds for the box holds for 
 never a guess.
 """
 
+from gbce.search._proofs._optimum import Optimum, prove_cheapest
 from gbce.search._proofs._proof import Proof
 from gbce.search._proofs._prove import prove_unattainable
 
-__all__ = ["Proof", "prove_unattainable"]
+__all__ = ["Optimum", "Proof", "prove_cheapest", "prove_unattainable"]
