@@ -9,7 +9,7 @@ from gbce.base import Array
 from gbce.search._proofs._offers import Offer
 from gbce.trees import CellTrees
 
-__all__ = ["Axis", "Intervals", "Part", "Sets", "make_axes"]
+__all__ = ["Axis", "Cutter", "Intervals", "Part", "Sets", "make_axes"]
 
 _MOST_TABLE = 20_000_000  # truth values of sets of cells: 20 MB
 
@@ -32,9 +32,6 @@ class Axis(Protocol):
 
     def holds(self, leaves: Array, cell: int) -> Array:
         """Return which leaves ``(m,)`` have a cell."""
-
-    def cut_away(self, part: Part, leaves: Array, gain: Array, cell: int) -> "tuple[float, tuple[Part, Part] | None]":
-        """Return the cut between a cell and most of the leaves, by their gain, and what that comes to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,16 +58,6 @@ class Intervals:
     def holds(self, leaves: Array, cell: int) -> Array:
         return np.asarray((self.low[leaves] <= cell) & (cell < self.high[leaves]))
 
-    def cut_away(self, part: Part, leaves: Array, gain: Array, cell: int) -> tuple[float, tuple[Part, Part] | None]:
-        low, high = self.low[leaves], self.high[leaves]
-        above, below = low > cell, high <= cell
-        places = np.concatenate([low[above], high[below]])
-        if len(places) == 0:
-            return 0.0, None
-        sums = np.bincount(places, np.concatenate([gain[above], gain[below]]))
-        at = int(np.argmax(sums))
-        return float(sums[at]), (np.array([part[0], at]), np.array([at, part[1]]))
-
 
 @dataclass(frozen=True, eq=False)
 class Sets:
@@ -95,13 +82,47 @@ class Sets:
     def holds(self, leaves: Array, cell: int) -> Array:
         return np.asarray(self.member[self.which[leaves], cell])
 
-    def cut_away(self, part: Part, leaves: Array, gain: Array, cell: int) -> tuple[float, tuple[Part, Part] | None]:
-        away = ~self.holds(leaves, cell)
-        if not away.any():
-            return 0.0, None
-        sums = np.bincount(self.which[leaves[away]], gain[away])
-        at = int(np.argmax(sums))
-        return float(sums[at]), (part & self.member[at], part & ~self.member[at])
+
+class Cutter:
+    """Finds where to cut between cells and leaves, over all axes at once."""
+
+    def __init__(self, axes: list[Axis]) -> None:
+        self._axes = axes
+        self._ordered = [a for a, axis in enumerate(axes) if isinstance(axis, Intervals)]
+        ordered = [axis for axis in axes if isinstance(axis, Intervals)]
+        self._low = np.stack([axis.low for axis in ordered], axis=1) if ordered else None
+        self._high = np.stack([axis.high for axis in ordered], axis=1) if ordered else None
+        self._starts = np.concatenate([[0], np.cumsum([len(axis.offer.cells) + 1 for axis in ordered])]).astype(int)
+
+    def cut(self, parts: tuple[Part, ...], leaves: Array, gain: Array, cells: Array) -> tuple[int, list[Part]] | None:
+        """Return the axis, and its part in two, where most leaves ``(m,)``, by their gain, are cut off from cells ``(a,)``.
+
+        None if every leaf holds the cells.
+        """
+        most, which, halves = 0.0, -1, [parts[0]] if parts else []
+        if self._low is not None and self._high is not None:
+            low, high, here = self._low[leaves], self._high[leaves], cells[self._ordered]
+            above, below = low > here, high <= here
+            gains = np.broadcast_to(gain[:, None], low.shape)
+            places = np.concatenate([(low + self._starts[:-1])[above], (high + self._starts[:-1])[below]])
+            sums = np.bincount(places, np.concatenate([gains[above], gains[below]]), 1)
+            at = int(np.argmax(sums))
+            if sums[at] > most:
+                n = int(np.searchsorted(self._starts, at, side="right")) - 1
+                most, which, place = float(sums[at]), self._ordered[n], at - int(self._starts[n])
+                halves = [np.array([parts[which][0], place]), np.array([place, parts[which][1]])]
+        for a, axis in enumerate(self._axes):
+            if not isinstance(axis, Sets):
+                continue
+            away = ~axis.holds(leaves, int(cells[a]))
+            if not away.any():
+                continue
+            sums = np.bincount(axis.which[leaves[away]], gain[away])
+            at = int(np.argmax(sums))
+            if sums[at] > most:
+                most, which = float(sums[at]), a
+                halves = [parts[a] & axis.member[at], parts[a] & ~axis.member[at]]
+        return None if which < 0 else (which, halves)
 
 
 def make_axes(trees: CellTrees, offers: list[Offer]) -> "tuple[Array, list[Axis]] | None":

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gbce.base import Array
-from gbce.search._proofs._axes import Axis, Part
+from gbce.search._proofs._axes import Axis, Cutter, Part
 
 __all__ = ["MOST_WORK", "Leaves", "Lowest", "Verdict", "find_lowest"]
 
@@ -71,7 +71,7 @@ class _Search:
 
     def __init__(self, leaves: Leaves, axes: list[Axis], least: Array, known: float, most_changes: int | None) -> None:
         self.leaves, self.axes, self.least, self.best = leaves, axes, least, known
-        self.most = most_changes
+        self.most, self.cutter = most_changes, Cutter(axes)
         self.cells: Array | None = None
         self.waiting: list[tuple[float, int, float, _Box]] = []
         self.boxes = self.work = self.kept = 0
@@ -168,13 +168,10 @@ class _Search:
         return False
 
     def cut(self, box: _Box, cells: Array, leaves: Array, gain: Array, bound: float) -> bool:
-        most, which, halves = 0.0, -1, None
-        for a, axis in enumerate(self.axes):
-            sums, parts = axis.cut_away(box.parts[a], leaves, gain, int(cells[a]))
-            if parts is not None and sums > most:
-                most, which, halves = sums, a, parts
-        if halves is None:
+        found = self.cutter.cut(box.parts, leaves, gain, cells)
+        if found is None:
             return False
+        which, halves = found
         axis = self.axes[which]
         old = axis.price(box.parts[which], box.live)
         for half in halves:
