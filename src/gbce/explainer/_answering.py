@@ -9,13 +9,14 @@ import numpy as np
 from gbce._numerics import ANSWERING, stream
 from gbce.base import Choice, Query, Rule
 from gbce.budget import BudgetSpentError
-from gbce.decisions import Decision, apply_rule, refit_shares
+from gbce.decisions import Decision, Nearest, apply_rule, refit_shares
 from gbce.draws import Draws, Points, Scene
 from gbce.explanation import Answer, Share, cheapest_known
 from gbce.metrics import costs, evaluate_under_noise, offsets
 from gbce.posterior import GibbsPosterior
+from gbce.search import Proof, say_answer
 
-__all__ = ["apply_policy", "best_seen", "judge_answer"]
+__all__ = ["apply_policy", "best_seen", "judge_answer", "proof_of"]
 
 _POLICY_SHARE = 0.5  # of what rules leave of a budget; chosen by hand, and the rest is for figures
 _COPIES = 1_000  # under noise: a share near 0.9 then has an error of 0.01
@@ -51,7 +52,7 @@ def _only_first(choice: Choice) -> Choice:
     """Return the point that is a rule's answer, without those beside it."""
     answer = choice.beside.index(False) if False in choice.beside else 0
     known = None if choice.known is None else choice.known.take(np.array([answer]))
-    return Choice(choice.x[[answer]], known, choice.note)
+    return Choice(choice.x[[answer]], known, choice.note, proof=choice.proof)
 
 
 def best_seen(known: Points, decisions: Sequence[Decision]) -> Decision:
@@ -89,6 +90,26 @@ def judge_answer(
         reliability=_ask_under_noise(query, posterior, decision),
         survival=None if refits is None else _ask_refits(query, refits, draws, decision),
     )
+
+
+def proof_of(answer: Answer, decisions: Sequence[Decision], unattainable: Proof | None) -> str:
+    """Return what is proved about an answer, in words; empty if nothing is.
+
+    What a rule proved about its own point holds for the answer as it is if that is the point; otherwise for what it
+    costs, if that is counted alike.
+    """
+    if unattainable is not None:
+        return unattainable.sentence
+    if not answer.reached or answer.n_changes == 0:
+        return ""
+    for one in (answer.decision, *decisions):
+        if one.proof is None or not isinstance(one.rule, Nearest):
+            continue
+        if np.array_equal(one.x, answer.decision.x, equal_nan=True):
+            return one.proof.sentence
+        if one.rule.distance == "l1" and one.rule.margin == 0 and one.rule.max_changes is None:
+            return say_answer(one.proof, answer.cost)
+    return ""
 
 
 def _ask_under_noise(query: Query, posterior: GibbsPosterior, decision: Decision) -> Share | None:

@@ -29,7 +29,7 @@ from gbce.decisions import (
 from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
-from gbce.explainer._answering import apply_policy, best_seen, judge_answer
+from gbce.explainer._answering import apply_policy, best_seen, judge_answer, proof_of
 from gbce.explainer._assumed import AssumedPrior, assume_prior
 from gbce.explainer._given import explain_given
 from gbce.explainer._notes import (
@@ -547,7 +547,7 @@ class Explainer:
             n_model_calls=posterior.n_calls + (0 if again is None else again.n_calls),
             n_model_rows=posterior.n_rows + (0 if again is None else again.n_rows),
             calibration=calibration,
-            answer=answer if answer is None or proof is None else replace(answer, proof=proof.sentence),
+            answer=answer if answer is None else replace(answer, proof=proof_of(answer, decisions, proof)),
             proof=proof if status == Status.NOT_ATTAINED else None,
         )
 

@@ -96,7 +96,8 @@ class Answer:
     survival : Share, optional
         The same over refitted models, if the explainer was given some; these took part in the choice.
     proof : str
-        The sentence of a proof that the target cannot be reached, where there is one.
+        The sentence of a proof, where there is one: that the target cannot be reached, or, where one of the rules is
+        ``Nearest(prove=True)``, what any point that reaches it costs at least.
 
     Examples
     --------
@@ -173,7 +174,7 @@ class Answer:
             wish = printable(self.query.target.describe())
             none = self.proof or f"No point was found that reaches the target ({wish})."
             return f"{none} Best seen: {_lower(first)}: {said}."
-        return " ".join([f"{first}: {said}.", *self._held()])
+        return " ".join([f"{first}: {said}.", *self._held(), *([self.proof] if self.proof else [])])
 
     def _held(self) -> list[str]:
         """Sentences on how often it holds."""

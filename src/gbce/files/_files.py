@@ -275,6 +275,7 @@ def _decision_texts(explanation: Explanation) -> dict[str, Any]:
         "rules": [position.get(id(decision.rule)) for decision in decisions],
         "figures": list(decisions[0].figures) if decisions else [],
         "errors": list(decisions[0].errors) if decisions else [],
+        "proofs": [None if decision.proof is None else asdict(decision.proof) for decision in decisions],
     }
 
 
@@ -337,6 +338,9 @@ def _read_points(arrays: dict[str, Array], prefix: str) -> Points:
 
 def _read_decisions(texts: dict[str, Any], rules: tuple[Rule, ...], arrays: dict[str, Array]) -> tuple[Decision, ...]:
     labels = texts["labels"]
+    proofs = texts.get("proofs") or [None] * len(labels)  # earlier files have none
+    if len(proofs) != len(labels):
+        raise ValueError(f"there are {len(labels)} decisions, but {len(proofs)} proofs")
     for name in (*_DECISION_ARRAYS, "figures", "errors"):
         if len(arrays[f"decisions.{name}"]) != len(labels):
             raise ValueError(f"there are {len(labels)} decisions, but {name} of {len(arrays[f'decisions.{name}'])}")
@@ -346,6 +350,7 @@ def _read_decisions(texts: dict[str, Any], rules: tuple[Rule, ...], arrays: dict
             rule=None if texts["rules"][i] is None else rules[texts["rules"][i]],
             figures=dict(zip(texts["figures"], arrays["decisions.figures"][i].tolist(), strict=True)),
             errors=dict(zip(texts["errors"], arrays["decisions.errors"][i].tolist(), strict=True)),
+            proof=None if proofs[i] is None else Proof(**proofs[i]),
             **{name: _scalar(arrays[f"decisions.{name}"][i]) for name in _DECISION_ARRAYS},
         )
         for i, label in enumerate(labels)

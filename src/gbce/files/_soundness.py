@@ -9,6 +9,7 @@ from gbce._validation import is_count, is_number
 from gbce.base import Array
 from gbce.draws import PRIOR_LEVELS, Draws, Points, PoolRecord, SamplerInfo
 from gbce.explanation import Answer, Decision, Explanation, Status
+from gbce.search import Proof
 from gbce.space import Space
 
 __all__ = ["require_sound"]
@@ -158,6 +159,8 @@ def _require_decision(decision: Decision, space: Space, k: int) -> None:
     for name in ("outputs", "loss"):
         _require(f"{room} {name}", getattr(decision, name), (k,), "f", _not_nan)
     _require(f"{room} reached", decision.reached, (k,), "b", _anything)
+    if decision.proof is not None:
+        _require_sane_proof(decision.proof)
     if not is_number(decision.cost) or np.isnan(decision.cost):  # the other figures may not have been computed
         raise ValueError(f"{room} cost is no number")
 
@@ -192,12 +195,17 @@ def _require_proof(explanation: Explanation) -> None:
     proof = explanation.proof
     if proof is None:
         return
-    bounded = proof.bound is None or (is_number(proof.bound) and proof.bound == proof.bound)
-    counted = isinstance(proof.boxes, int) and not isinstance(proof.boxes, bool) and proof.boxes > 0
-    if proof.kind not in ("trees", "linear") or not isinstance(proof.sentence, str) or not (bounded and counted):
-        raise ValueError(f"the proof is {proof!r:.80}")
+    _require_sane_proof(proof)
     if explanation.status != Status.NOT_ATTAINED:
         raise ValueError(f"there is a proof, but the status is {explanation.status}")
+
+
+def _require_sane_proof(proof: Proof) -> None:
+    numbers = (proof.bound, proof.lower, proof.cost)
+    bounded = all(one is None or (is_number(one) and one == one) for one in numbers)
+    counted = is_count(proof.boxes) and isinstance(proof.least_changes, int) and proof.least_changes >= 0
+    if proof.kind not in ("trees", "linear") or not isinstance(proof.sentence, str) or not (bounded and counted):
+        raise ValueError(f"the proof is {proof!r:.80}")
 
 
 def _require_texts(explanation: Explanation) -> None:

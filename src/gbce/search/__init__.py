@@ -4,7 +4,7 @@ from gbce.search._nearest import Judged, NearestSites, find_nearest
 from gbce.search._nearing import Around
 from gbce.search._nelder_mead import nelder_mead
 from gbce.search._polish import polish_mode
-from gbce.search._proofs import Optimum, Proof, prove_cheapest, prove_unattainable
+from gbce.search._proofs import Optimum, Proof, prove_cheapest, prove_unattainable, say_answer, say_cheapest
 from gbce.search._sites import Memory, Sites, find_sites, height_of, rows_for_search, walk_out
 from gbce.search._sparsity import sparsity_path
 from gbce.search._steps import StepsFromRow
@@ -29,6 +29,8 @@ __all__ = [
     "prove_cheapest",
     "prove_unattainable",
     "rows_for_search",
+    "say_answer",
+    "say_cheapest",
     "sparsity_path",
     "values_to_try",
     "walk",

@@ -8,5 +8,6 @@ never a guess.
 from gbce.search._proofs._optimum import Optimum, prove_cheapest
 from gbce.search._proofs._proof import Proof
 from gbce.search._proofs._prove import prove_unattainable
+from gbce.search._proofs._words import say_answer, say_cheapest
 
-__all__ = ["Optimum", "Proof", "prove_cheapest", "prove_unattainable"]
+__all__ = ["Optimum", "Proof", "prove_cheapest", "prove_unattainable", "say_answer", "say_cheapest"]
