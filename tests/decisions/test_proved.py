@@ -19,7 +19,11 @@ ROW = {"income": 30.0, "debt": 20.0, "age": 40.0}
 def table():
     rng = np.random.default_rng(3)
     frame = pd.DataFrame(
-        {"income": rng.normal(50, 12, 400).round(1), "debt": rng.normal(15, 5, 400).round(1), "age": rng.integers(18, 80, 400)}
+        {
+            "income": rng.normal(50, 12, 400).round(1),
+            "debt": rng.normal(15, 5, 400).round(1),
+            "age": rng.integers(18, 80, 400),
+        }
     ).astype(float)
     return frame, frame["income"] - 1.5 * frame["debt"] + 0.2 * frame["age"] + rng.normal(0, 2, 400)
 
@@ -91,7 +95,9 @@ def test_files_keep_proofs(proved, tmp_path):
 
 def test_what_cannot_be_proved_is_said(table):
     frame, y = table
-    explainer = gbce.Explainer(LinearRegression().fit(frame, y), frame, prior=gbce.Gaussian(), sampler=gbce.Importance(500))
+    explainer = gbce.Explainer(
+        LinearRegression().fit(frame, y), frame, prior=gbce.Gaussian(), sampler=gbce.Importance(500)
+    )
     explanation = explainer.explain(ROW, gbce.AtLeast(40), rules=[gbce.Nearest(prove=True)], seed=0)
     assert explanation.decisions[0].proof is None
     assert any("nothing could be proved" in note for note in explanation.notes)

@@ -1,7 +1,6 @@
 """Leaves along one feature, in the cells that a row can get to: intervals of them, or any sets."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -16,24 +15,6 @@ _MOST_TABLE = 20_000_000  # truth values of sets of cells: 20 MB
 Part = Array  # of a feature's cells: two ends, the first and the one after the last, or which are left
 
 
-class Axis(Protocol):
-    """One feature of a search: parts of its cells, what leaves have in common with a part, and what that costs."""
-
-    offer: Offer
-
-    def whole(self) -> Part:
-        """Return all cells."""
-
-    def cheapest(self, part: Part) -> int:
-        """Return the cheapest cell of a part, by its position in the offer."""
-
-    def price(self, part: Part, leaves: Array) -> Array:
-        """Return the least price ``(m,)`` of what leaves ``(m,)`` have in a part; infinite where that is nothing."""
-
-    def holds(self, leaves: Array, cell: int) -> Array:
-        """Return which leaves ``(m,)`` have a cell."""
-
-
 @dataclass(frozen=True, eq=False)
 class Intervals:
     """Leaves that hold cells from ``low`` up to but without ``high``, both ``(L,)``."""
@@ -43,12 +24,15 @@ class Intervals:
     high: Array
 
     def whole(self) -> Part:
+        """Return all cells."""
         return np.array([0, len(self.offer.cells)])
 
     def cheapest(self, part: Part) -> int:
+        """Return the cheapest cell of a part, by its position in the offer."""
         return int(min(max(self.offer.own, part[0]), part[1] - 1))
 
     def price(self, part: Part, leaves: Array) -> Array:
+        """Return the least price ``(m,)`` of what leaves ``(m,)`` have in a part; infinite where that is nothing."""
         first = np.maximum(self.low[leaves], part[0])
         end = np.minimum(self.high[leaves], part[1]) - 1
         # prices rise on both sides of the row's own cell: the cheapest is the nearest
@@ -56,31 +40,39 @@ class Intervals:
         return np.where(first <= end, found, np.inf)
 
     def holds(self, leaves: Array, cell: int) -> Array:
+        """Return which leaves ``(m,)`` have a cell."""
         return np.asarray((self.low[leaves] <= cell) & (cell < self.high[leaves]))
 
 
 @dataclass(frozen=True, eq=False)
 class Sets:
-    """Leaves that hold any sets of cells: ``member`` ``(S, k)``, and which of these each leaf has, ``which`` ``(L,)``."""
+    """Leaves that hold any sets of cells: ``member`` ``(S, k)``, and which of these is each leaf's, ``which`` ``(L,)``."""
 
     offer: Offer
     member: Array
     which: Array
 
     def whole(self) -> Part:
+        """Return all cells."""
         return np.ones(len(self.offer.cells), dtype=bool)
 
     def cheapest(self, part: Part) -> int:
+        """Return the cheapest cell of a part, by its position in the offer."""
         if part[self.offer.own]:
             return self.offer.own
         return int(np.argmin(np.where(part, self.offer.price, np.inf)))
 
     def price(self, part: Part, leaves: Array) -> Array:
+        """Return the least price ``(m,)`` of what leaves ``(m,)`` have in a part; infinite where that is nothing."""
         least = np.where(self.member & part, self.offer.price, np.inf).min(axis=1)
         return np.asarray(least[self.which[leaves]])
 
     def holds(self, leaves: Array, cell: int) -> Array:
+        """Return which leaves ``(m,)`` have a cell."""
         return np.asarray(self.member[self.which[leaves], cell])
+
+
+Axis = Intervals | Sets
 
 
 class Cutter:
@@ -95,7 +87,7 @@ class Cutter:
         self._starts = np.concatenate([[0], np.cumsum([len(axis.offer.cells) + 1 for axis in ordered])]).astype(int)
 
     def cut(self, parts: tuple[Part, ...], leaves: Array, gain: Array, cells: Array) -> tuple[int, list[Part]] | None:
-        """Return the axis, and its part in two, where most leaves ``(m,)``, by their gain, are cut off from cells ``(a,)``.
+        """Return the axis, and its part in two, where most leaves ``(m,)``, by gain, are cut off from cells ``(a,)``.
 
         None if every leaf holds the cells.
         """
@@ -125,7 +117,7 @@ class Cutter:
         return None if which < 0 else (which, halves)
 
 
-def make_axes(trees: CellTrees, offers: list[Offer]) -> "tuple[Array, list[Axis]] | None":
+def make_axes(trees: CellTrees, offers: list[Offer]) -> tuple[Array, list[Axis]] | None:
     """Return the leaves that a row can get to, and an axis for each feature with a choice; None if they are too many.
 
     Returns
@@ -179,5 +171,4 @@ def make_axes(trees: CellTrees, offers: list[Offer]) -> "tuple[Array, list[Axis]
 def _pick(axis: Axis, kept: Array) -> Axis:
     if isinstance(axis, Intervals):
         return Intervals(axis.offer, axis.low[kept], axis.high[kept])
-    assert isinstance(axis, Sets)
     return Sets(axis.offer, axis.member, axis.which[kept])

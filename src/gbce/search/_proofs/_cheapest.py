@@ -63,7 +63,7 @@ class _Box(NamedTuple):
     parts: tuple[Part, ...]
     live: Array
     entry: Array
-    count: Array | None
+    changes: Array | None
 
 
 class _Search:
@@ -116,11 +116,11 @@ class _Search:
     def prune(self, box: _Box) -> _Box:
         """Return a box without leaves that cost as much as what is known, or take too many changes."""
         good = box.entry < self.best
-        if box.count is not None and self.most is not None:
-            good &= box.count <= self.most
+        if box.changes is not None and self.most is not None:
+            good &= box.changes <= self.most
         if good.all():
             return box
-        count = None if box.count is None else box.count[good]
+        count = None if box.changes is None else box.changes[good]
         return _Box(box.parts, box.live[good], box.entry[good], count)
 
     def starts(self, box: _Box) -> Array:
@@ -178,7 +178,7 @@ class _Search:
             new = axis.price(half, box.live)
             good = np.flatnonzero(np.isfinite(new))
             entry = box.entry[good] + (new[good] - old[good])
-            count = None if box.count is None else box.count[good] + (new[good] > 0) - (old[good] > 0)
+            count = None if box.changes is None else box.changes[good] + (new[good] > 0) - (old[good] > 0)
             parts = tuple(half if a == which else part for a, part in enumerate(box.parts))
             self.add(_Box(parts, box.live[good], entry, count), bound)
         return True

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 
 from gbce.base import Array
-from gbce.search._proofs._axes import Axis, Intervals, Sets
+from gbce.search._proofs._axes import Axis, Sets
 from gbce.search._proofs._cheapest import Leaves
 
 __all__ = ["MOST_CELLS", "count_least", "may_do"]
@@ -57,7 +57,9 @@ def count_least(leaves: Leaves, axes: list[Axis], least: Array) -> int:
     2
     """
     here = np.arange(len(leaves.tree))
-    outside = np.stack([~axis.holds(here, axis.offer.own) for axis in axes], axis=1) if axes else np.zeros((len(here), 0))
+    outside = (
+        np.stack([~axis.holds(here, axis.offer.own) for axis in axes], axis=1) if axes else np.zeros((len(here), 0))
+    )
     count = outside.sum(axis=1)
     spent = 0
     for n in range(1, _MOST_COUNTED + 1):  # the row itself does not reach
@@ -101,7 +103,6 @@ def _corners(axis: Axis, some: Array) -> list[tuple[Array, int]]:
     """Return where leaves are added and where they are taken away again along an axis."""
     if isinstance(axis, Sets):
         return [(axis.which[some], 1)]
-    assert isinstance(axis, Intervals)
     return [(axis.low[some], 1), (axis.high[some], -1)]
 
 

@@ -146,9 +146,7 @@ def prove_cheapest(
     return _read(found, wanted, judged, best, distance, fewest)
 
 
-def _read(
-    found: Lowest, wanted: float, judged: "_Judge", best: Array | None, distance: str, fewest: int
-) -> Optimum:
+def _read(found: Lowest, wanted: float, judged: "_Judge", best: Array | None, distance: str, fewest: int) -> Optimum:
     lower = max(0.0, min(found.lower, wanted))
     x = best if found.cells is None else judged.point(found.cells)
     return Optimum(float(np.sqrt(lower) if distance == "l2" else lower), x, fewest, found.boxes)

@@ -93,7 +93,6 @@ def prove_unattainable(
 
 
 def _bound(parts: TreeScores | LinearScores, rows: Range, conditions: Conditions, n_terms: int, most: int) -> Outcome:
-    size = np.abs(conditions.weights)
     if isinstance(parts, TreeScores):
         tree = np.searchsorted(parts.roots, np.arange(len(parts.column)), side="right") - 1
         margin = sum_margin(tree, parts.value, parts.base, parts.epsilon, len(parts.roots), conditions.weights)

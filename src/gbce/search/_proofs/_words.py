@@ -26,8 +26,8 @@ def say_cheapest(proof: Proof, origin: str, distance: str, under: str = "") -> s
 
     Examples
     --------
-    >>> say_cheapest(Proof("trees", "", boxes=9, lower=1.96, cost=2.0, least_changes=2), "from the leaves", "l1")
-    'No point that reaches the target is more than 3% cheaper (proved from the leaves, in 9 boxes of cells). No change of one column suffices.'
+    >>> say_cheapest(Proof("trees", "", boxes=9, lower=1.95, cost=2.0), "from the leaves", "l1")
+    'No point that reaches the target is more than 3% cheaper (proved from the leaves, in 9 boxes of cells).'
     """
     how = f"(proved {origin}, in {proof.boxes:,} box{'es' * (proof.boxes != 1)} of cells)"
     lower, cost = proof.lower or 0.0, proof.cost or 0.0
@@ -40,7 +40,9 @@ def say_cheapest(proof: Proof, origin: str, distance: str, under: str = "") -> s
     if proof.gap <= _EXACT:
         return " ".join([f"No cheaper point{under} reaches the target {how}.", *few])
     if proof.gap < 1:
-        return " ".join([f"No point{under} that reaches the target is more than {_share(proof.gap)} cheaper {how}.", *few])
+        return " ".join(
+            [f"No point{under} that reaches the target is more than {_share(proof.gap)} cheaper {how}.", *few]
+        )
     return " ".join([*few, how[1:-1].capitalize() + "."]) if few else ""
 
 
