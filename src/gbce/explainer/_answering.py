@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 from gbce._numerics import ANSWERING, stream
-from gbce.base import Choice, Query, Rule
+from gbce.base import Array, Choice, Query, Rule
 from gbce.budget import BudgetSpentError
 from gbce.decisions import Decision, Nearest, apply_rule, refit_shares
 from gbce.draws import Draws, Points, Scene
-from gbce.explanation import Answer, Share, cheapest_known
+from gbce.explanation import Answer, SafeBox, Share, changed_columns, cheapest_known
 from gbce.metrics import costs, evaluate_under_noise, offsets
 from gbce.posterior import GibbsPosterior
-from gbce.search import Proof, say_answer
+from gbce.search import Proof, find_safe_ranges, say_answer
 
-__all__ = ["apply_policy", "best_seen", "judge_answer", "proof_of"]
+__all__ = ["apply_policy", "best_seen", "judge_answer", "proof_of", "safe_box_of"]
 
 _POLICY_SHARE = 0.5  # of what rules leave of a budget; chosen by hand, and the rest is for figures
 _COPIES = 1_000  # under noise: a share near 0.9 then has an error of 0.01
@@ -89,7 +89,29 @@ def judge_answer(
         promised=float(promised) if isinstance(promised, (int, float)) else None,
         reliability=_ask_under_noise(query, posterior, decision),
         survival=None if refits is None else _ask_refits(query, refits, draws, decision),
+        safe=safe_box_of(query, posterior, decision.x) if decision.reached[0] else None,
     )
+
+
+def safe_box_of(query: Query, posterior: GibbsPosterior, x: Array, which: Array | None = None) -> SafeBox | None:
+    """Return ranges around a point ``(d,)`` that reaches, of its changed features unless told; None if there are none.
+
+    There are some only if the first model is a tree ensemble that can be read, and decides by its own scores.
+    """
+    space = query.space
+    if query.target.reads_classes and posterior.predictors[0].decide_always:
+        return None
+    which = changed_columns(space, query.x0, x) if which is None else which
+    if len(which) == 0:
+        return None
+    try:
+        trees = posterior.read_trees()
+    except BudgetSpentError:
+        return None
+    found = None if trees is None else find_safe_ranges(trees, space, query.x0, x, query.target, which)
+    if found is None:
+        return None
+    return SafeBox(space, tuple(space.names[j] for j in found.features), found.low, found.high)
 
 
 def proof_of(answer: Answer, decisions: Sequence[Decision], unattainable: Proof | None) -> str:

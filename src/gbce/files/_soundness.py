@@ -8,7 +8,7 @@ import numpy as np
 from gbce._validation import is_count, is_number
 from gbce.base import Array
 from gbce.draws import PRIOR_LEVELS, Draws, Points, PoolRecord, SamplerInfo
-from gbce.explanation import Answer, Decision, Explanation, Status
+from gbce.explanation import Answer, Decision, Explanation, SafeBox, Status
 from gbce.search import Proof
 from gbce.space import Space
 
@@ -176,8 +176,16 @@ def _require_answer(answer: Answer, space: Space, k: int) -> None:
             all(is_number(number) and 0 <= number <= 1 for number in share[:3]) and is_count(share.n)
         ):
             raise ValueError(f"the answer's {name} is {share!r:.80}")
+    if answer.safe is not None:
+        _require_safe(answer.safe)
     if answer.promised is not None and not (is_number(answer.promised) and 0 <= answer.promised <= 1):
         raise ValueError(f"the answer promises {answer.promised!r:.80}")
+
+
+def _require_safe(box: SafeBox) -> None:
+    known = all(isinstance(name, str) and name in box.space.position for name in box.features)
+    if not known or not box.low.shape == box.high.shape == (len(box.features),) or not (box.low <= box.high).all():
+        raise ValueError(f"the answer's safe ranges are {box.features!r:.80}, {box.low!r:.80} and {box.high!r:.80}")
 
 
 def _require_conditions(explanation: Explanation) -> None:

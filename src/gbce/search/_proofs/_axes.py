@@ -46,7 +46,7 @@ class Intervals:
 
 @dataclass(frozen=True, eq=False)
 class Sets:
-    """Leaves that hold any sets of cells: ``member`` ``(S, k)``, and which of these is each leaf's, ``which`` ``(L,)``."""
+    """Leaves that hold sets of cells: ``member`` ``(S, k)``, and which of these is a leaf's, ``which`` ``(L,)``."""
 
     offer: Offer
     member: Array
