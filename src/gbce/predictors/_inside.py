@@ -54,7 +54,10 @@ class Inside:
 
     def outputs(self, x: Array) -> Array:
         """Return the outputs, ``(n,)`` or one column per class, of encoded rows ``(n, d)``."""
-        scores = self.parts.scores(self.columns(x))
+        return self.link_scores(self.parts.scores(self.columns(x)))
+
+    def link_scores(self, scores: Array) -> Array:
+        """Return the outputs, ``(n,)`` or one column per class, that scores ``(n, K)`` make."""
         if self.link == "softmax":
             return np.asarray(softmax(scores, axis=1))
         if self.link == "logistic":

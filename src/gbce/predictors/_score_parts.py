@@ -72,6 +72,10 @@ class TreeScores:
         with np.errstate(over="ignore"):
             return columns.astype(np.float32).astype(float)
 
+    def goes_left(self, at: Array, seen: Array) -> Array:
+        """Return whether values, as the trees see them, go left at nodes of the same shape."""
+        return np.where(np.isnan(seen), self.missing_left[at], seen <= self.threshold[at])
+
     def scores(self, columns: Array) -> Array:
         """Return scores ``(n, K)`` of rows ``(n, C)``."""
         x = self.rounded(np.asarray(columns, dtype=float))
@@ -82,8 +86,7 @@ class TreeScores:
             inner = asked >= 0
             if not inner.any():
                 return self.base + self.value[at].sum(axis=1)
-            seen = x[rows, np.maximum(asked, 0)]
-            goes_left = np.where(np.isnan(seen), self.missing_left[at], seen <= self.threshold[at])
+            goes_left = self.goes_left(at, x[rows, np.maximum(asked, 0)])
             at = np.where(inner, np.where(goes_left, self.left[at], self.right[at]), at)
 
 

@@ -1,0 +1,12 @@
+"""Tree ensembles as boxes of cells: a column's cells are the intervals that no tree tells apart.
+
+Within a cell of every feature an ensemble says one and the same. Each leaf is a box of cells, so that what a model says
+when one feature moves, or at every point of a grid, follows from its leaves without asking it.
+"""
+
+from gbce.trees._cells import CellTrees
+from gbce.trees._position import Position
+from gbce.trees._read import read_cells
+from gbce.trees._values import nearest_values
+
+__all__ = ["CellTrees", "Position", "nearest_values", "read_cells"]

@@ -1,0 +1,170 @@
+"""Leaves as boxes of cells, and nodes that ask about cells."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gbce.base import Array
+from gbce.predictors import Inside
+
+__all__ = ["CellTrees", "Nodes"]
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """Nodes of all trees, for going down: a cell of at most the cut goes left, or one of a set.
+
+    Parameters
+    ----------
+    feature : int array of shape (N,)
+        That each node asks about; -1 for a leaf.
+    cut : int array of shape (N,)
+        Last cell that goes left, of features whose cells have an order.
+    group : int array of shape (N,)
+        Of other features, which row of ``sets`` says what goes left; -1 for those with an order.
+    missing_left : bool array of shape (N,)
+        Whether the missing cell goes left.
+    left, right : int arrays of shape (N,)
+        The nodes that follow.
+    value : array of shape (N, K)
+        What a leaf adds to each score.
+    roots : int array of shape (T,)
+        Where each tree begins.
+    sets : bool array of shape (S, m)
+        Which cells go left, the missing one included.
+    """
+
+    feature: Array
+    cut: Array
+    group: Array
+    missing_left: Array
+    left: Array
+    right: Array
+    value: Array
+    roots: Array
+    sets: Array
+
+
+@dataclass(frozen=True, eq=False)
+class CellTrees:
+    """A tree ensemble on cells of encoded features: ``d`` features, ``L`` leaves, ``K`` scores.
+
+    Parameters
+    ----------
+    inside : Inside
+        What was read of the model.
+    edges : tuple of d arrays
+        Largest value of every cell but the last: a value lies in the first cell whose edge is not below it.
+    low, high : arrays of shape (d,)
+        Within these the cells are known; infinite where they are known everywhere.
+    first, last : int arrays of shape (L, d)
+        A leaf holds these cells and those between them; none where first is above last.
+    missing : bool array of shape (L, d)
+        Whether a leaf holds the missing cell.
+    set_features : int array of shape (s,)
+        Features whose cells have no order in some leaf; a leaf holds a set of their cells.
+    set_of : int array of shape (L, s)
+        Which row of ``allowed`` is a leaf's set.
+    allowed : tuple of s bool arrays of shape (n_sets, n_cells + 1)
+        Cells in each set, the missing one last.
+    tree : int array of shape (L,)
+        Of each leaf, rising.
+    value : array of shape (L, K)
+        What a leaf adds to each score.
+    base : array of shape (K,)
+        What leaves are added to.
+    epsilon : float
+        Relative rounding error of the model's own sums.
+    nodes : Nodes
+        The same trees, for going down.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from gbce import Space
+    >>> from gbce.predictors import look_inside
+    >>> from gbce.trees import read_cells
+    >>> x = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [3.0, 5.0]])
+    >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 1.0, 4.0, 9.0])
+    >>> trees = read_cells(look_inside(model, Space.real(2)), Space.real(2), x)
+    >>> trees.cells(x).tolist(), trees.scores(trees.cells(x))[:, 0].tolist()
+    ([[0, 0], [0, 0], [1, 0], [1, 1]], [1.0, 1.0, 4.0, 9.0])
+    """
+
+    inside: Inside
+    edges: tuple[Array, ...]
+    low: Array
+    high: Array
+    first: Array
+    last: Array
+    missing: Array
+    set_features: Array
+    set_of: Array
+    allowed: tuple[Array, ...]
+    tree: Array
+    value: Array
+    base: Array
+    epsilon: float
+    nodes: Nodes
+
+    @property
+    def n_cells(self) -> Array:
+        """Number of cells of each feature ``(d,)``, without the missing one, whose index this is."""
+        return np.array([len(edges) + 1 for edges in self.edges])
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.nodes.roots)
+
+    @property
+    def used(self) -> Array:
+        """Positions of the features that some tree asks about."""
+        asked = self.nodes.feature
+        return np.unique(asked[asked >= 0])
+
+    def cells(self, x: Array) -> Array:
+        """Return the cells ``(n, d)`` of encoded rows ``(n, d)``; the number of cells where a value is missing."""
+        found = np.empty(x.shape, dtype=int)
+        for j, edges in enumerate(self.edges):
+            found[:, j] = np.searchsorted(edges, x[:, j], side="left")
+            found[np.isnan(x[:, j]), j] = len(edges) + 1
+        return found
+
+    def covers(self, x: Array) -> Array:
+        """Return for each encoded row ``(n, d)`` whether its cells are known ``(n,)``."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(~((x < self.low) | (x > self.high)).any(axis=1))
+
+    def scores(self, cells: Array) -> Array:
+        """Return scores ``(n, K)`` of cells ``(n, d)``."""
+        nodes, n_cells = self.nodes, self.n_cells
+        at = np.tile(nodes.roots, (len(cells), 1))
+        rows = np.arange(len(cells))[:, None]
+        while True:
+            asked = nodes.feature[at]
+            inner = asked >= 0
+            if not inner.any():
+                return np.asarray(self.base + nodes.value[at].sum(axis=1))
+            asked = np.maximum(asked, 0)
+            seen = cells[rows, asked]
+            goes_left = np.where(seen == n_cells[asked], nodes.missing_left[at], seen <= nodes.cut[at])
+            if len(nodes.sets):
+                group = nodes.group[at]
+                goes_left = np.where(
+                    group >= 0, nodes.sets[np.maximum(group, 0), seen % nodes.sets.shape[1]], goes_left
+                )
+            at = np.where(inner, np.where(goes_left, nodes.left[at], nodes.right[at]), at)
+
+    def outputs(self, cells: Array) -> Array:
+        """Return the model's outputs, ``(n,)`` or one column per class, of cells ``(n, d)``."""
+        return self.inside.link_scores(self.scores(cells))
+
+    def holds(self, j: int, cell: int) -> Array:
+        """Return which leaves ``(L,)`` hold a cell of feature ``j``."""
+        own = np.flatnonzero(self.set_features == j)
+        if len(own):
+            return np.asarray(self.allowed[own[0]][self.set_of[:, own[0]], cell])
+        if cell == len(self.edges[j]) + 1:
+            return self.missing[:, j]
+        return np.asarray((self.first[:, j] <= cell) & (cell <= self.last[:, j]))
