@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, softmax
 
 from gbce._numerics import normalise
 from gbce.base import Array, Outputs
@@ -14,12 +13,13 @@ from gbce.draws import TAIL_LEVELS
 from gbce.eta import STEEPEST, Solved, solve_eta_among
 from gbce.posterior import EtaGoal, GibbsPosterior, Mixture
 from gbce.predictors import Predictor
-from gbce.priors import ColumnCells, column_laws
+from gbce.priors import ColumnCells, ColumnLaw, column_laws
 from gbce.trees import Axis, CellTrees, Grid
 
-__all__ = ["CellPosterior", "NotExactError", "lay_out", "outputs_of"]
+__all__ = ["CellPosterior", "NotExactError", "lay_out", "outputs_of", "require_columns"]
 
 _AT_ONCE = 500_000  # cells whose outputs are read together: some ten arrays of 4 MB; results do not hang on it
+_MOST_COLUMNS = 30  # that can move: arrays have 32 axes at most in older numpy, and two cells each are too many
 _LINKS = ("identity", "exp", "logistic", "softmax")  # what makes outputs of scores
 _SINGLE = 1e-10  # relative rounding error of a model's sums above which it computes in single precision
 _CUMULATIVE = 1e-12  # keeps a quantile at a loss whose cells reach its level up to rounding
@@ -129,13 +129,28 @@ def _add_axes(numbers: Sequence[Array]) -> Array:
     return np.asarray(total)
 
 
-def lay_out(posterior: GibbsPosterior, ensembles: Sequence[CellTrees | None], most: int) -> CellPosterior:
+def require_columns(posterior: GibbsPosterior) -> tuple[ColumnLaw, ...]:
+    """Return the law of every column that can move, or say why they are none; it takes no look at a model."""
+    try:
+        laws = column_laws(posterior.prior)
+    except ValueError as error:
+        raise NotExactError(str(error)) from None
+    if len(laws) > _MOST_COLUMNS:
+        raise NotExactError(f"{len(laws)} features can change, more than {_MOST_COLUMNS}")
+    return laws
+
+
+def lay_out(
+    posterior: GibbsPosterior, laws: Sequence[ColumnLaw], ensembles: Sequence[CellTrees | None], most: int
+) -> CellPosterior:
     """Lay out the cells of a posterior, at most ``most`` times the number of models.
 
     Parameters
     ----------
     posterior : GibbsPosterior
         What to sum.
+    laws : sequence of m ColumnLaw
+        Those of :func:`require_columns`.
     ensembles : sequence of K CellTrees
         The models; None where one cannot be read.
     most : int
@@ -148,10 +163,6 @@ def lay_out(posterior: GibbsPosterior, ensembles: Sequence[CellTrees | None], mo
     """
     trees = _require_trees(posterior, ensembles)
     prior = posterior.prior
-    try:
-        laws = column_laws(prior)
-    except ValueError as error:
-        raise NotExactError(str(error)) from None
     grids = [Grid(one, one.cells(prior.x0[None, :])[0], prior.free) for one in trees]
     columns, kept, axes = [], [], []
     for law in laws:
@@ -224,18 +235,12 @@ def _shifts(n: int, size: float) -> list[Array]:
 
 def outputs_of(trees: CellTrees, predictor: Predictor, scores: Array) -> Outputs:
     """Return what a model makes of scores ``(n, K)``, in the form and precision in which it says it."""
-    inside = trees.inside
-    single = trees.epsilon > _SINGLE
-    if inside.link == "softmax":
-        values = np.asarray(softmax(scores, axis=1))
-    elif inside.link == "logistic":
-        positive = expit(scores[:, 0])
-        positive = positive.astype(np.float32).astype(float) if single else positive
+    values = trees.inside.link_scores(scores)
+    if trees.inside.link == "logistic" and trees.epsilon > _SINGLE:
+        positive = values[:, 1].astype(np.float32).astype(float)
         values = np.column_stack([1.0 - positive, positive])
-    elif inside.classes is not None:
-        values = scores
-    else:
-        values = np.exp(scores[:, 0]) if inside.link == "exp" else scores[:, 0]
+    if predictor.classes is None and values.ndim == 2 and values.shape[1] == 2:  # a function that says one of the two
+        values = values[:, 1]
     if predictor.classes is None:
         return Outputs(values, model=predictor.name)
     return Outputs(values, predictor.classes, values.argmax(axis=1), predictor.name)
