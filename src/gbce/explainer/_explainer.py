@@ -53,6 +53,7 @@ from gbce.samplers import MANY_MODELS, SMC, sample_jointly
 from gbce.space import Space, restate
 from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
 from gbce.targets import as_target
+from gbce.trees import CellReader
 
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable
@@ -156,7 +157,8 @@ class Explainer:
             raise ValueError(f"batch_rows must be a whole number of at least 1, not {batch_rows!r}")
         require_noise(self.evaluation.noise, self.space)
         self._models = models
-        self._prover = Prover(models[0], self.space)
+        self._readers = tuple(CellReader(one, self.space, self.data) for one in models)
+        self._prover = Prover(self._readers[0])
         predictors = [as_predictor(one, self.space, batch_rows=batch_rows) for one in models]
         self.predictors = _make_names_distinct(predictors)
         self._neighbours = Neighbours.of(self.data, self.space)
@@ -533,6 +535,7 @@ class Explainer:
             self._assumed.note(self.space),
             shortfall_note(query, status, decisions),
             mode_note(query, decisions),
+            *(reader.note for reader in self._readers),
         ]
         return Explanation(
             query=query,
@@ -564,7 +567,8 @@ class Explainer:
             raise ValueError(f"the explanation was made with another space, or another number of models. {ADVICE}")
         predictors, target = self.prepare(explanation.target, budget)
         prior = self.prior.at(space, explanation.x0)
-        return GibbsPosterior(prior, predictors, target, explanation.mixture, budget=budget)
+        mixture = explanation.mixture
+        return GibbsPosterior(prior, predictors, target, mixture, budget=budget, readers=self._readers)
 
     @property
     def _searches(self) -> bool:
@@ -582,7 +586,7 @@ class Explainer:
             self._model_error = rule.measure(self._models[0], self.space.decode(self.data), target, self._model_error)
             mixture, rule = replace(mixture, eta=rule.eta(target, self._model_error)), None
         prior = self.prior.at(self.space, x0)
-        return GibbsPosterior(prior, predictors, target, mixture, rule, budget=budget)
+        return GibbsPosterior(prior, predictors, target, mixture, rule, budget=budget, readers=self._readers)
 
     def _evaluate_row(
         self, posterior: GibbsPosterior, x0: Array, rules: tuple[Rule, ...], seed: int

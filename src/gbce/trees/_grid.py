@@ -120,10 +120,7 @@ class Grid:
         wide = tuple(n + 1 for n in shape)
         strides = [int(np.prod(wide[i + 1 :])) for i in range(len(wide))]
         sums = np.empty((*whole, units.shape[1]))
-        corners = [
-            (np.sum([end * stride for end, stride in zip(ends, strides, strict=True)], axis=0, dtype=np.int64), sign)
-            for ends, sign in _corners(boxes)
-        ]
+        corners = [(boxes.places(ends, strides), sign) for ends, sign in _corners(boxes)]
         for k in range(units.shape[1]):
             table = np.zeros(int(np.prod(wide)), dtype=np.int64)  # of one cell, where no axis has more
             for place, sign in corners:
@@ -222,6 +219,13 @@ class _Boxes(NamedTuple):
     def along(self, axes: list[int]) -> "_Boxes":
         """Return them on some axes only."""
         return _Boxes(self.first[axes], self.last[axes], self.value)
+
+    def places(self, ends: list[Array], strides: list[int]) -> Array:
+        """Return the positions ``(B,)`` of corners in a table whose axes have these strides."""
+        total = np.zeros(len(self.value), dtype=np.int64)
+        for end, stride in zip(ends, strides, strict=True):
+            total += end * stride
+        return total
 
     def within(self, start: int, stop: int) -> "_Boxes":
         """Return what lies between two cells of the first axis, counted from the first of them."""
