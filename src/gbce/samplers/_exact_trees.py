@@ -1,6 +1,7 @@
 """Exact posteriors of tree ensembles: sums over the cells of the features that can move, and draws out of them."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,9 +17,10 @@ from gbce.posterior import GibbsPosterior, Mixture
 from gbce.samplers._cells import CellPosterior, NotExactError, lay_out, require_columns
 from gbce.samplers._importance import N_DRAWS
 
-__all__ = ["ExactInfo", "ExactTrees", "NotExactError"]
+__all__ = ["ExactInfo", "ExactTrees", "NotExactError", "sum_if_few"]
 
-MOST_CELLS = 10_000_000  # some 200 MB for each model, and a few seconds
+_MOST_CELLS = 10_000_000  # some 200 MB for each model, and a few seconds
+_FEW_CELLS, _HASTY_CELLS = 1_000_000, 100_000  # that are summed unasked: within half a second, or 0.05 with a deadline
 # Beside the draws, points of the prior and of smaller etas are kept, so that other etas are a reweighting of them; by
 # hand, so that a path from zero to eta rests on some hundred effective points everywhere.
 _PRIOR_POINTS, _RUNG_POINTS = 1_000, 300
@@ -83,7 +85,7 @@ class ExactTrees:
     """
 
     n_draws: int = N_DRAWS
-    max_cells: int = MOST_CELLS
+    max_cells: int = _MOST_CELLS
 
     def __post_init__(self) -> None:
         require_counts(self, "n_draws", "max_cells")
@@ -115,6 +117,15 @@ class ExactTrees:
         single = any(trees is not None and trees.epsilon > _SINGLE for trees in ensembles)
         room = _SAME_LOSS_SINGLE if single else _SAME_LOSS
         return _Run(posterior, rng, cells, mixture, room).draw(self.n_draws, met)
+
+
+def sum_if_few(posterior: GibbsPosterior, rng: np.random.Generator) -> Draws | None:
+    """Return exact sums where they apply and take less time than drawing; nothing otherwise, and the generator as is."""
+    most = _FEW_CELLS if posterior.budget.deadline is None else _HASTY_CELLS
+    try:
+        return ExactTrees(max_cells=most).sum_up(posterior, deepcopy(rng))
+    except NotExactError:
+        return None
 
 
 class _Stratum(NamedTuple):
