@@ -192,7 +192,8 @@ def _require_trees(posterior: GibbsPosterior, ensembles: Sequence[CellTrees | No
     found = []
     for predictor, trees in zip(posterior.predictors, ensembles, strict=True):
         if trees is None:
-            raise NotExactError(f"{predictor.name} is not an ensemble of trees whose cells can be read")
+            budget = ", or the budget is too short to check them" if posterior.budget.limited else ""
+            raise NotExactError(f"{predictor.name} is not an ensemble of trees whose cells can be read{budget}")
         if trees.inside.link not in _LINKS:
             raise NotExactError(f"what {predictor.name} makes of its trees' sums is not known")
         if posterior.target.reads_classes and (predictor.decide_always or predictor.classes != trees.inside.classes):

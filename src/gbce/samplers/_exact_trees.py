@@ -343,7 +343,8 @@ class _Run:
             else:
                 share, se = share_and_error(verdicts.mean(axis=0), len(verdicts))
                 own, error = size * share, size * se
-        return (masses[known, None] * _verdicts(reached[known])).sum(axis=0) + own, error
+        sure = (masses[known, None] * _verdicts(reached[known])).sum(axis=0)
+        return np.minimum(sure + own, 1.0), error
 
 
 def _verdicts(reached: Array) -> Array:
