@@ -199,8 +199,9 @@ def steps(now, values):
     return {value: 0.5 * (value - now) ** 2 for value in values}
 
 
-def levels(frame, now):
-    share = frame["job"].value_counts(normalize=True)
+def levels(space, now):
+    job = space.features[0]
+    share = pd.Series(job.frequencies, index=job.levels)
     others = share.drop(now)
     cost = {level: 0.5 - np.log(others[level] / others.sum()) for level in others.index}
     return {now: 0.0, **cost}
@@ -222,7 +223,7 @@ def test_levels_whole_numbers_and_missing_values_are_enumerated(change):
     found = explainer.explain(row, target, rules=[], seed=0)
     gone = np.exp(-0.5) / (1 + np.exp(-0.5))
     score = {value: (1 - gone) * p for value, p in probability(steps(1, range(4))).items()} | {None: gone}
-    chances = [probability(levels(frame, "a")), probability(steps(2, range(9))), score]
+    chances = [probability(levels(space, "a")), probability(steps(2, range(9))), score]
     if change is not None:  # the spike stands before the law of what changes, missing and the row's value included
         chances[:2] = [spiked(chances[0], "a", change), spiked(chances[1], 2, change)]
         chances[2] = {value: change * p + (1 - change) * (value == 1) for value, p in score.items()}
