@@ -35,20 +35,26 @@ def test_a_model_is_checked_once_on_the_data_and_at_edges():
     model = forest()
     reader, ask = CellReader(model, SPACE, DATA), Asked(model)
     trees = reader.read(ask)
-    assert trees is reader.read(ask) and reader.note == ""
-    assert len(ask.sizes) == 1 and ask.sizes[0] > len(DATA)
+    assert trees is reader.read(ask)
+    assert reader.note == ""
+    assert len(ask.sizes) == 1
+    assert ask.sizes[0] > len(DATA)
 
 
 def test_what_differs_is_dropped_with_a_note():
     model = forest()
     reader, ask = CellReader(model, SPACE, DATA), Asked(model, shift=1e-6)
-    assert reader.read(ask) is None and reader.read(ask) is None
-    assert len(ask.sizes) == 1 and "RandomForestRegressor differs" in reader.note
+    assert reader.read(ask) is None
+    assert reader.read(ask) is None
+    assert len(ask.sizes) == 1
+    assert "RandomForestRegressor differs" in reader.note
 
 
 def test_another_model_is_not_asked():
     reader, ask = CellReader(LinearRegression().fit(DATA, DATA.sum(axis=1)), SPACE, DATA), Asked(forest())
-    assert reader.read(ask) is None and ask.sizes == [] and reader.note == ""
+    assert reader.read(ask) is None
+    assert ask.sizes == []
+    assert reader.note == ""
 
 
 @pytest.mark.parametrize(("rows", "asked"), [(1_000, [40, 40]), (20, [20, 20]), (5, [])])
@@ -67,7 +73,8 @@ def test_a_reader_crosses_processes_without_what_it_read():
     reader.read(Asked(model))
     again = pickle.loads(pickle.dumps(reader))
     ask = Asked(model)
-    assert again.read(ask) is not None and len(ask.sizes) == 1
+    assert again.read(ask) is not None
+    assert len(ask.sizes) == 1
 
 
 def test_an_explainer_reads_its_models_and_not_their_substitutes():
@@ -78,7 +85,9 @@ def test_an_explainer_reads_its_models_and_not_their_substitutes():
     predictors, target = explainer.prepare(gbce.AtLeast(0.5, scale=1), budget)
     posterior = explainer._posterior(DATA[0], predictors, target, budget)
     trees = posterior.read_trees()
-    assert trees is not None and posterior.read_trees(1) is None and posterior.read_trees(2) is None
+    assert trees is not None
+    assert posterior.read_trees(1) is None
+    assert posterior.read_trees(2) is None
     assert trees is posterior.read_trees()
 
 

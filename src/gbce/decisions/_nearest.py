@@ -104,7 +104,7 @@ class Nearest(Rule):
         """Choose the cheapest point that reaches, with the cheapest for each number of changes beside it."""
         known = _Known.of(scene, self)
         if known.row_reaches:
-            return Choice(scene.row.x, scene.row, "The row already reaches the target: nothing has to change.")
+            return Choice(scene.row.x, scene.row)
         if scene.posterior is None:
             return self._choose_known(scene, known)
         sites, seen = _find(scene, scene.posterior, self, known)
