@@ -9,8 +9,13 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor, HistGradientBoostingRegressor
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -155,7 +160,9 @@ def test_a_single_tree_with_bounds_directions_and_features_that_stay():
     wanted = brute([model], columns, found.target, explainer.mixture)
     wanted["importance"][1] = 0.0
     compare(found, wanted)
-    assert found.draws.x[:, 0].min() >= -0.5 and found.draws.x[:, 2].min() >= 0 and not found.draws.x[:, 1].any()
+    assert found.draws.x[:, 0].min() >= -0.5
+    assert found.draws.x[:, 2].min() >= 0
+    assert not found.draws.x[:, 1].any()
 
 
 @pytest.mark.parametrize("combine", ["any", "all", "average"])
@@ -215,7 +222,9 @@ def spiked(chances, now, change):
 @pytest.mark.parametrize("change", [None, 0.4])
 def test_levels_whole_numbers_and_missing_values_are_enumerated(change):
     frame, model, space = mixed()
-    space = replace(space, features=tuple(replace(f, missing="any") if f.name == "score" else f for f in space.features))
+    space = replace(
+        space, features=tuple(replace(f, missing="any") if f.name == "score" else f for f in space.features)
+    )
     row = {"job": "a", "age": 2, "score": 1.0}
     prior = gbce.Gaussian() if change is None else gbce.Sparse(change=change)
     target = gbce.AtLeast(4.0, scale=1.0)
@@ -314,7 +323,8 @@ def test_a_goal_is_met_exactly_or_missed():
     assert found.distribution["success_probability"] == pytest.approx(0.8, abs=1e-3)  # eta is found to 1e-4
     assert found.distribution["success_probability"] >= 0.8
     _, missed = exactly(forest(2), 2, gbce.Gaussian(), gbce.AtLeast(99.0, scale=9.0), eta=gbce.SuccessProbability(0.8))
-    assert not missed.diagnostics["goal_met"] and missed.distribution["success_probability"] == 0
+    assert not missed.diagnostics["goal_met"]
+    assert missed.distribution["success_probability"] == 0
 
 
 @pytest.mark.parametrize("prior", [gbce.Gaussian(), gbce.Sparse(change=0.4)], ids=["gaussian", "sparse"])
@@ -323,7 +333,8 @@ def test_decisions_stand_on_the_best_cells(prior):
     explainer = gbce.Explainer(model, x, space=gbce.Space.real(2), prior=prior, sampler=gbce.ExactTrees())
     rules = [gbce.MAP(), gbce.Nearest(), gbce.ChanceConstrained(), gbce.CVaR()]
     found = explainer.explain(np.zeros(2), target, rules=rules, seed=0)
-    assert found.pointwise["reached"][["Nearest", "ChanceConstrained"]].all() and found.answer is not None
+    assert found.pointwise["reached"][["Nearest", "ChanceConstrained"]].all()
+    assert found.answer is not None
     # the corner of every cell that is nearest to the row, by the model itself
     near = []
     for j in range(2):
@@ -392,7 +403,8 @@ def test_what_cannot_be_summed_is_refused_in_a_sentence_and_skipped_by_the_defau
     explainer = gbce.Explainer(model, frame, space=space, sampler=sampler, **options)
     with pytest.raises(ValueError, match=why) as error:
         explainer.explain(row, gbce.AtLeast(1.0), rules=[], seed=0)
-    assert "ExactTrees cannot sum this posterior" in str(error.value) and str(error.value).endswith("leave sampler out.")
+    assert "ExactTrees cannot sum this posterior" in str(error.value)
+    assert str(error.value).endswith("leave sampler out.")
     if sampler.max_cells > 10:
         usual = gbce.Explainer(model, frame, space=space, **options)
         assert usual.explain(row, gbce.AtLeast(1.0), rules=[], seed=0).diagnostics["sampler"] == "SMC"
@@ -402,12 +414,14 @@ def test_the_default_sums_where_it_can_and_a_sampler_that_was_chosen_stays():
     model, x = forest(2), table(2)[0]
     space = gbce.Space.real(2)
     found = gbce.Explainer(model, x, space=space).explain(np.zeros(2), gbce.AtLeast(1.0), rules=[], seed=0)
-    assert found.diagnostics["sampler"] == "ExactTrees" and found.diagnostics["exact"]
+    assert found.diagnostics["sampler"] == "ExactTrees"
+    assert found.diagnostics["exact"]
     assert found.diagnostics["sampling"] == "trustworthy"
     assert f"exact sums over {found.diagnostics['cells']:,} cells" in found.diagnostics["sampling_note"]
     chosen = gbce.Explainer(model, x, space=space, sampler=gbce.SMC())
     drawn = chosen.explain(np.zeros(2), gbce.AtLeast(1.0), rules=[], seed=0)
-    assert drawn.diagnostics["sampler"] == "SMC" and "exact" not in drawn.diagnostics
+    assert drawn.diagnostics["sampler"] == "SMC"
+    assert "exact" not in drawn.diagnostics
     # a function of rows cannot be read, and is drawn with the same bits as ever
     asked = gbce.Explainer(model.predict, x, space=space).explain(np.zeros(2), gbce.AtLeast(1.0), rules=[], seed=0)
     assert asked.diagnostics["sampler"] == "SMC"
@@ -437,7 +451,8 @@ def test_few_rows_are_enough_and_none_is_not():
     model, x = forest(2), table(2)[0]
     explainer = gbce.Explainer(model, x, space=gbce.Space.real(2), sampler=gbce.ExactTrees(), policy=None)
     found = explainer.explain(np.zeros(2), gbce.AtLeast(1.0, scale=1), rules=[], seed=0, max_model_rows=300)
-    assert found.n_model_rows <= 300 and 0 < len(found.draws) < 300
+    assert found.n_model_rows <= 300
+    assert 0 < len(found.draws) < 300
     assert found.distribution["success_probability_se"] == 0
     with pytest.raises(ValueError, match="the budget is too short to check them"):
         explainer.explain(np.zeros(2), gbce.AtLeast(1.0, scale=1), rules=[], seed=0, max_model_rows=3)

@@ -231,7 +231,8 @@ def _read_record(written: dict[str, Any], arrays: dict[str, Array], space: Space
 
 def _read_exact(written: dict[str, Any], arrays: dict[str, Array]) -> ExactFigures:
     held: dict[str, Any] = {name: written[name] for name in _EXACT_NUMBERS}
-    return ExactFigures(**held, **{name: arrays[f"exact.{name}"] for name in _EXACT_ARRAYS})
+    held |= {name: arrays[f"exact.{name}"] for name in _EXACT_ARRAYS}
+    return ExactFigures(**held)
 
 
 def _read_figure(measure: Any, model: Any, value: Any, se: Any, low: Any, high: Any) -> Any:

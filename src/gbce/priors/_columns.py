@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from gbce.base import Array
 from gbce.priors._atoms import Blank, Spiked
 from gbce.priors._chained import Chained
-from gbce.priors._laws import Law, log_mass
+from gbce.priors._laws import NORMAL, Law, log_mass
 from gbce.priors._located import LocatedPrior
 from gbce.priors._parts import Part, Reals, WholeSteps
 from gbce.priors._stretches import KNOWN_LAWS, draw_within, measure
@@ -80,7 +80,7 @@ class ColumnLaw:
         if self.law is not None:
             lowest, highest = ((end - self.origin) / self.scale for end in (self.low, self.high))
             whole = measure(self.law, np.array([lowest]), np.array([highest])).log_mass[0]
-            inside = measure(self.law, *self._standard(bottom, top))
+            inside = measure(self.law, *self.standardise(bottom, top))
             slab = self.log_slab + inside.log_mass - whole
             moments = np.array([inside.mean * self.scale, inside.square * self.scale**2, inside.size * self.scale])
         atoms = np.full(n, -np.inf)
@@ -90,8 +90,8 @@ class ColumnLaw:
             log_mass = np.append(log_mass, self.log_missing)
         return ColumnCells(self, edges, log_mass, owner, atoms, slab, moments)
 
-    def _standard(self, bottom: Array, top: Array) -> tuple[Array, Array]:
-        """Stretches within the limits, in standard moves."""
+    def standardise(self, bottom: Array, top: Array) -> tuple[Array, Array]:
+        """Return stretches ``(n,)`` as far as they lie within the limits, in standard moves."""
         low, high = np.clip(bottom, self.low, self.high), np.clip(top, self.low, self.high)
         return (low - self.origin) / self.scale, (high - self.origin) / self.scale
 
@@ -171,8 +171,9 @@ class ColumnCells:
         return own + max(square - mean**2, 0.0) / feature.scale**2
 
     def likeliest(self) -> Array:
-        """Return in each cell ``(n,)`` the value of the highest probability, or density where none has one; NaN
-        for missing, and where a cell has no value.
+        """Return in each cell ``(n,)`` the value of the highest probability, or density where none has one.
+
+        NaN stands for missing, and for a cell without values.
         """
         law, found = self.law, np.full(len(self.log_mass), np.nan)
         if law.law is not None:
@@ -209,9 +210,9 @@ class ColumnCells:
 
     def _draw_slab(self, cells: Array, u: Array, side: Array) -> Array:
         law = self.law
-        assert law.law is not None
         bottom, top = np.append(-np.inf, self.edges)[cells], np.append(self.edges, np.inf)[cells]
-        move = draw_within(law.law, *law._standard(bottom, top), u, side)
+        standard = NORMAL if law.law is None else law.law
+        move = draw_within(standard, *law.standardise(bottom, top), u, side)
         least = np.maximum(np.nextafter(bottom, np.inf), law.low)
         return np.clip(law.origin + law.scale * move, least, np.minimum(top, law.high))
 

@@ -7,4 +7,14 @@ from gbce.samplers._joint import MANY_MODELS, sample_jointly
 from gbce.samplers._nested import Nested
 from gbce.samplers._smc import SMC
 
-__all__ = ["MANY_MODELS", "SMC", "Chains", "ExactTrees", "Importance", "Nested", "NotExactError", "sample_jointly", "sum_if_few"]
+__all__ = [
+    "MANY_MODELS",
+    "SMC",
+    "Chains",
+    "ExactTrees",
+    "Importance",
+    "Nested",
+    "NotExactError",
+    "sample_jointly",
+    "sum_if_few",
+]

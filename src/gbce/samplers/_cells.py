@@ -89,7 +89,7 @@ class CellPosterior:
         return own
 
     def draw(self, rng: np.random.Generator, masses: Array, n: int) -> tuple[Array, Array]:
-        """Draw ``n`` cells by their probabilities ``(N,)``, and a value of each feature within: ``(n,)``, ``(n, m)``."""
+        """Draw cells ``(n,)`` by their probabilities ``(N,)``, and values ``(n, m)`` of the features within."""
         upto = np.cumsum(masses)
         where = np.searchsorted(upto, rng.random(n) * upto[-1], side="right")
         where = np.minimum(where, np.flatnonzero(masses > 0)[-1])

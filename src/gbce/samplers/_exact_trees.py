@@ -120,7 +120,7 @@ class ExactTrees:
 
 
 def sum_if_few(posterior: GibbsPosterior, rng: np.random.Generator) -> Draws | None:
-    """Return exact sums where they apply and take less time than drawing; nothing otherwise, and the generator as is."""
+    """Return exact sums where they apply and cells are few; nothing otherwise, and the generator as it was."""
     most = _FEW_CELLS if posterior.budget.deadline is None else _HASTY_CELLS
     try:
         return ExactTrees(max_cells=most).sum_up(posterior, deepcopy(rng))
@@ -259,10 +259,10 @@ class _Run:
                 raise
         if not said:
             raise BudgetSpentError("the budget does not allow a single draw: raise max_model_rows or time_budget")
-        parts = [np.concatenate(part) for part in zip(*said, strict=True)]
-        x = x[: len(parts[0])]
-        return Points(posterior.prior.locate(x), x, *parts, cost=posterior.prior.cost(x),
-                      log_correction=np.zeros(len(x)))  # fmt: skip
+        outputs, loss, reached = (np.concatenate(part) for part in zip(*said, strict=True))
+        x = x[: len(loss)]
+        z, cost = posterior.prior.locate(x), posterior.prior.cost(x)
+        return Points(z, x, outputs, loss, reached, cost=cost, log_correction=np.zeros(len(x)))
 
     def _compare(self, asked: Points, where: Array) -> None:
         """Refuse cells that are not the model's: losses or verdicts of points that are not those of their cells."""
@@ -272,7 +272,9 @@ class _Run:
         same &= (self.cells.reached[where] == asked.reached) | self.cells.unsure[where]
         if not same.all():
             k = int(np.argmin(same.all(axis=0)))
-            raise NotExactError(f"what was read of {self.posterior.predictors[k].name} differs from what it says itself")
+            raise NotExactError(
+                f"what was read of {self.posterior.predictors[k].name} differs from what it says itself"
+            )
 
     def _best(self) -> Array:
         """Return cells that rules want to know: for each number of changes, those of least objective and distance."""
@@ -287,7 +289,9 @@ class _Run:
         number = cells.sums([one.astype(np.int16) for one in changed]).astype(np.int16)
         objective = self.mixture.potential(cells.loss) + cells.sums(costs)
         found = []
-        verdicts = [cells.reached[:, 0]] if cells.loss.shape[1] == 1 else [cells.reached[:, 0], cells.reached.all(axis=1)]
+        verdicts = (
+            [cells.reached[:, 0]] if cells.loss.shape[1] == 1 else [cells.reached[:, 0], cells.reached.all(axis=1)]
+        )
         for n in range(len(changed) + 1):
             found.append(_least(objective, number == n))
         for heights in (objective, cells.sums(sizes), cells.sums([np.square(size) for size in sizes])):
@@ -332,7 +336,7 @@ class _Run:
         unsure = np.flatnonzero(cells.unsure.any(axis=1) & (masses > 0))
         size = float(masses[unsure].sum())
         reached, known = cells.reached, np.ones(len(cells), dtype=bool)
-        own, error = 0.0, np.zeros(reached.shape[1] + 2)
+        own, error = np.zeros(reached.shape[1] + 2), np.zeros(reached.shape[1] + 2)
         if size > _NO_MASS:
             known[unsure] = False
             every = len(unsure) <= _ASKED
