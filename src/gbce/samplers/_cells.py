@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gbce._numerics import normalise
 from gbce.base import Array, Outputs
 from gbce.draws import TAIL_LEVELS
 from gbce.eta import STEEPEST, Solved, solve_eta_among
@@ -69,12 +68,29 @@ class CellPosterior:
         """Log of prior mass times likelihood ``(N,)``; their sum is the evidence."""
         return self.log_prior - mixture.potential(self.loss)
 
+    def weigh(self, mixture: Mixture) -> tuple[Array, float]:
+        """Return the probability of every cell ``(N,)`` and the log evidence; minus infinity if no loss is finite."""
+        log_masses = self.log_masses(mixture)
+        top = float(log_masses.max())
+        if not np.isfinite(top):
+            return np.zeros(len(self)), -np.inf
+        log_masses -= top
+        masses = np.exp(log_masses, out=log_masses)
+        total = float(masses.sum())
+        masses /= total
+        return masses, top + float(np.log(total)) - self._log_whole
+
+    @cached_property
+    def _log_whole(self) -> float:
+        """Log of the prior's mass in all cells: zero but for rounding."""
+        return float(np.log(np.exp(self.log_prior).sum()))
+
     def find_eta(self, mixture: Mixture, goal: EtaGoal) -> Solved:
         """Return the smallest eta that achieves a goal, or the one that comes closest."""
         reading = self.loss[:, 0], self.reached[:, 0]
 
         def weights(eta: float) -> Array:
-            return normalise(self.log_masses(replace(mixture, eta=eta)))
+            return self.weigh(replace(mixture, eta=eta))[0]
 
         top = 1.0
         while top < STEEPEST and goal.shortfall(*reading, weights(top)) > 0:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from gbce._numerics import normalise, share_and_error
+from gbce._numerics import share_and_error
 from gbce._validation import require_counts
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
@@ -163,15 +163,11 @@ class _Run:
 
     def draw(self, n_draws: int, met: bool | None) -> Draws:
         """Return the draws with what was computed."""
-        log_masses = self.cells.log_masses(self.mixture)
-        if not np.isfinite(log_masses).any():
+        masses, log_evidence = self.cells.weigh(self.mixture)
+        if not np.isfinite(log_evidence):
             raise NotExactError("no cell has a finite loss")
-        log_evidence = self._log_evidence(log_masses)
-        masses = normalise(log_masses)
-        best, rungs = self._best(), self._rungs(masses)
-        counts = [n_draws, *(_RUNG_POINTS for _ in rungs), _PRIOR_POINTS]
-        best, counts = self._affordable(best, counts)
-        strata = [self._stratum(at, n) for at, n in zip([self.mixture.eta, *rungs, 0.0], counts, strict=True)]
+        first = _Stratum(self.mixture, log_evidence, *self.cells.draw(self.rng, masses, n_draws))
+        best, strata = self._affordable(self._best(), [first, *self._others(masses)])
         where = np.concatenate([best, *(one.cell for one in strata)])
         values = np.concatenate([self._values_in(best), *(one.values for one in strata)])
         number = np.concatenate([[-1] * len(best), *([t] * len(one.cell) for t, one in enumerate(strata))])
@@ -208,33 +204,30 @@ class _Run:
             exact=self._figures(masses),
         )
 
-    def _log_evidence(self, log_masses: Array) -> float:
-        return float(logsumexp(log_masses) - logsumexp(self.cells.log_prior))
-
     # --- points -------------------------------------------------------------------------------------------------------
 
-    def _rungs(self, masses: Array) -> list[float]:
-        """Return smaller etas, down to one that is near the prior."""
-        prior = normalise(self.cells.log_prior)
-        found: list[float] = []
+    def _others(self, masses: Array) -> list[_Stratum]:
+        """Draw points at smaller etas, down to one that is near the prior, and of the prior itself."""
+        none = replace(self.mixture, eta=0.0)
+        prior, log_whole = self.cells.weigh(none)
+        found: list[_Stratum] = []
         while 0.5 * float(np.abs(masses - prior).sum()) > _NEAR_PRIOR and len(found) < _MOST_RUNGS:
-            found.append(float(self.mixture.eta) / _STEP ** (len(found) + 1))
-            masses = normalise(self.cells.log_masses(replace(self.mixture, eta=found[-1])))
-        return found
+            at = replace(self.mixture, eta=self.mixture.eta / _STEP ** (len(found) + 1))
+            masses, log_evidence = self.cells.weigh(at)
+            found.append(_Stratum(at, log_evidence, *self.cells.draw(self.rng, masses, _RUNG_POINTS)))
+        return [*found, _Stratum(none, log_whole, *self.cells.draw(self.rng, prior, _PRIOR_POINTS))]
 
-    def _stratum(self, eta: float, n: int) -> _Stratum:
-        at = replace(self.mixture, eta=eta)
-        log_masses = self.cells.log_masses(at)
-        cell, values = self.cells.draw(self.rng, normalise(log_masses), n)
-        return _Stratum(at, self._log_evidence(log_masses), cell, values)
-
-    def _affordable(self, best: Array, counts: list[int]) -> tuple[Array, list[int]]:
+    def _affordable(self, best: Array, strata: list[_Stratum]) -> tuple[Array, list[_Stratum]]:
         """Return fewer points of every kind where the budget does not allow all of them."""
-        wanted = len(best) + sum(counts)
+        wanted = len(best) + sum(len(one.cell) for one in strata)
         share = self.posterior.affords(wanted) / wanted
         if share == 1:
-            return best, counts
-        return best[: int(share * len(best))], [max(int(share * counts[0]), 1), *(int(share * n) for n in counts[1:])]
+            return best, strata
+        counts = [int(share * len(one.cell)) for one in strata]
+        counts[0] = max(counts[0], 1)
+        return best[: int(share * len(best))], [
+            one._replace(cell=one.cell[:n], values=one.values[:n]) for one, n in zip(strata, counts, strict=True)
+        ]
 
     def _values_in(self, where: Array) -> Array:
         """Return the likeliest values ``(n, m)`` in cells ``(n,)``."""
