@@ -49,7 +49,7 @@ from gbce.explanation import Event, Explanation, SafeBox, Status, choice_table, 
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
-from gbce.samplers import MANY_MODELS, SMC, sample_jointly
+from gbce.samplers import MANY_MODELS, SMC, ExactTrees, sample_jointly, sum_if_few
 from gbce.space import Space, restate
 from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
 from gbce.targets import as_target
@@ -83,8 +83,9 @@ class Explainer:
         change; on an array, and in a :meth:`gbce.Space.real`, the paper's ``Gaussian()``. A note says so.
     eta : float, SuccessProbability, ExpectedLoss or ModelError
         Weight of the loss against the prior: a number, or a rule that finds one for each row.
-    sampler : SMC, Importance, Chains or Nested, optional
-        How to draw; ``SMC()`` when left out. A prior or sampler of your own will do, see :mod:`gbce.base`.
+    sampler : SMC, ExactTrees, Importance, Chains or Nested, optional
+        How to draw. When left out: :class:`gbce.ExactTrees` for tree ensembles with few cells where columns move by
+        themselves, and ``SMC()`` otherwise. A prior or sampler of your own will do, see :mod:`gbce.base`.
     weights : sequence of K numbers, optional
         Of the models; equal when left out. :func:`gbce.weights_from_risk` computes them from cross-validated losses.
     combine : {"any", "all", "average"} or Entropic
@@ -147,6 +148,7 @@ class Explainer:
         if hasattr(self.prior, "learned"):  # what it reads off the data: correlations, densities, ranges
             self.prior = self.prior.learned(self.space, self.data)
         self.sampler: Sampler = SMC() if sampler is None else sampler
+        self.sums_if_few = sampler is None  # whether cells are summed instead, where they are few
         self.evaluation = Evaluation() if evaluation is None else evaluation
         number, self.eta_rule = as_eta(eta)
         self.mixture = Mixture(number, as_weights(weights, len(models)), combine)
@@ -167,9 +169,9 @@ class Explainer:
         self.refits = None if refits is None else OtherModels.of(refits, self.space, self.data, "refits")
         self.policy = None if policy is None else require_rules(policy, self.space)[0]
         self._model_error: dict[str, Any] | None = None
-        can = combine == "any" and self.eta_rule is None and len(models) > 1
+        can = combine == "any" and self.eta_rule is None and len(models) > 1 and not isinstance(sampler, ExactTrees)
         if joint and not can:
-            raise ValueError('joint=True needs several models, combine="any" and a number as eta')
+            raise ValueError('joint=True needs several models, combine="any", a number as eta, and a sampler of points')
         self.jointly = can and (len(models) >= MANY_MODELS if joint is None else bool(joint))
 
     def explain(
@@ -563,7 +565,11 @@ class Explainer:
         spending = sampling_budget(budget.share(share), self.sampler, len(predictors), self.jointly)
         allowed = replace(posterior, budget=spending)
         budget.begin("sampling")
-        draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
+        exact = sum_if_few(allowed, rng) if self.sums_if_few and not self.jointly else None
+        if exact is not None:
+            draws = exact
+        else:
+            draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
         if not isinstance(draws, Draws):
             raise TypeError(f"the sampler {type(self.sampler).__name__} must return Draws, not {draws!r:.80}")
         draws = replace(draws, space=self.space)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gbce._validation import is_number
 from gbce.base import Array, Query, Rule
-from gbce.draws import Draws, Points, PoolRecord
+from gbce.draws import Draws, ExactFigures, Points, PoolRecord
 from gbce.eta import Calibration
 from gbce.explanation import Answer, Decision, Explanation, SafeBox, Share, Status
 from gbce.files._archive import Archive, FileError, TooLargeError, write_archive
@@ -36,7 +36,13 @@ _NEEDED = (
     "mixture.weights",
 )
 _ANSWER_FIELDS, _SHARES = ("policy", "reason", "cost", "promised", "proof"), ("reliability", "survival")
-_POSSIBLE = ("draws.groups", *(f"seen.{name}" for name in _POINT_ARRAYS))
+_EXACT_NUMBERS = ("cells", "stability", "expected_loss", "expected_potential")
+_EXACT_ARRAYS = ("success", "success_se", "loss_levels", "change")
+_POSSIBLE = (
+    "draws.groups",
+    *(f"seen.{name}" for name in _POINT_ARRAYS),
+    *(f"exact.{name}" for name in _EXACT_ARRAYS),
+)
 # a file without the pool has no latent coordinates and no weights of the pool, but what was read off it
 _WITH_POOL = ("pool.z", "seen.z", "draws.pool_weights", "draws.log_base_weights")
 _RECORD_NUMBERS = ("n_evaluated", "ess", "worst_ess", "worst_of", "pareto_k", "expected_potential")
@@ -146,6 +152,8 @@ def _arrays(explanation: Explanation) -> dict[str, Array]:
         arrays["draws.groups"] = draws.groups
     if draws.seen is not None:
         arrays |= {f"seen.{name}": getattr(draws.seen, name) for name in _POINT_ARRAYS}
+    if draws.exact is not None:
+        arrays |= {f"exact.{name}": getattr(draws.exact, name) for name in _EXACT_ARRAYS}
     decisions = _kept_decisions(explanation)
     for name in _DECISION_ARRAYS:
         arrays[f"decisions.{name}"] = np.array([getattr(decision, name) for decision in decisions])
@@ -184,6 +192,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
             "evidence_inflation": draws.evidence_inflation,
         },
         "record": _write_record(draws.record),
+        "exact": None if draws.exact is None else {name: getattr(draws.exact, name) for name in _EXACT_NUMBERS},
         "sampler": write_object(draws.info),
         "decisions": _decision_texts(explanation),
         "answer": _write_answer(explanation.answer),
@@ -218,6 +227,12 @@ def _read_record(written: dict[str, Any], arrays: dict[str, Array], space: Space
         prior_shares=tuple(np.split(shares, np.cumsum(lengths)[:-1])),
         **held,
     )
+
+
+def _read_exact(written: dict[str, Any], arrays: dict[str, Array]) -> ExactFigures:
+    held: dict[str, Any] = {name: written[name] for name in _EXACT_NUMBERS}
+    held |= {name: arrays[f"exact.{name}"] for name in _EXACT_ARRAYS}
+    return ExactFigures(**held)
 
 
 def _read_figure(measure: Any, model: Any, value: Any, se: Any, low: Any, high: Any) -> Any:
@@ -311,6 +326,7 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         info=read_info(manifest["sampler"]),
         space=space,
         record=record,
+        exact=None if manifest.get("exact") is None else _read_exact(manifest["exact"], arrays),
         **manifest["draws"] | {"rungs": tuple(manifest["draws"]["rungs"])},
     )
     query = Query(

@@ -7,7 +7,7 @@ import numpy as np
 
 from gbce._validation import is_count, is_number
 from gbce.base import Array
-from gbce.draws import PRIOR_LEVELS, Draws, Points, PoolRecord, SamplerInfo
+from gbce.draws import PRIOR_LEVELS, TAIL_LEVELS, Draws, ExactFigures, Points, PoolRecord, SamplerInfo
 from gbce.explanation import Answer, Decision, Explanation, SafeBox, Status
 from gbce.search import Proof
 from gbce.space import Space
@@ -34,6 +34,8 @@ def require_sound(explanation: Explanation) -> None:
     _require_draws(draws, d)
     if draws.record is not None:
         _require_record(draws.record, explanation.space, len(draws.pool))
+    if draws.exact is not None:
+        _require_exact(draws.exact, d, k)
     _require_conditions(explanation)
     for decision in explanation.decisions:
         _require_decision(decision, explanation.space, k)
@@ -134,6 +136,16 @@ def _require_record(record: PoolRecord, space: Space, n: int) -> None:
             raise ValueError(f"the record of the pool has no number for {measure!r:.40}")
     if "success_probability" not in [measure for measure, *_ in record.figures]:
         raise ValueError("the record of the pool lacks the success probability")
+
+
+def _require_exact(exact: ExactFigures, d: int, k: int) -> None:
+    _require("exact.success", exact.success, (k + 2,), "f", lambda share: (share >= 0) & (share <= 1 + _SUM_SLACK))
+    _require("exact.success_se", exact.success_se, (k + 2,), "f", lambda se: se >= 0)
+    _require("exact.loss_levels", exact.loss_levels, (k, TAIL_LEVELS + 1), "f", _not_nan)
+    _require("exact.change", exact.change, (d,), "f", lambda change: change >= 0)
+    numbers = (exact.stability, exact.expected_loss, exact.expected_potential)
+    if not is_count(exact.cells) or not all(is_number(number) and number == number for number in numbers):
+        raise ValueError("the exact figures are no numbers, or have no cells")
 
 
 def _require_info(info: SamplerInfo) -> None:
