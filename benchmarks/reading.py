@@ -30,7 +30,7 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier
 
 import gbce
-from benchmarks._edges import at_edges
+from _edges import at_edges
 from gbce.predictors import as_predictor, look_inside
 from gbce.trees import read_cells
 
