@@ -17,6 +17,7 @@ import lightgbm
 import numpy as np
 import pandas as pd
 import xgboost
+from _edges import at_edges
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
@@ -30,7 +31,6 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier
 
 import gbce
-from _edges import at_edges
 from gbce.predictors import as_predictor, look_inside
 from gbce.trees import read_cells
 
