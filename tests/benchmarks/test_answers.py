@@ -37,7 +37,11 @@ def test_a_run_is_judged_and_goes_on_where_it_was_stopped(tmp_path, wish):
     assert list(answers.run("towns", "linear", table(wish), GBCE, 2, sheet)) == []
     lines = sheet.frame
     assert lines["method"].tolist() == ["gbce answer", "gbce Nearest", "gbce Nearest, ranges"] * 2
-    assert lines["valid"].all()
+    # a number may be out of reach of a row, and is then for every method
+    valid = lines["valid"].to_numpy().reshape(2, -1)
+    assert (valid == valid[:, :1]).all()
+    assert valid.any()
+    assert isinstance(wish, float) or valid.all()
     assert (lines[["outside", "fractions"]] == 0).all(axis=None)
     assert (lines["l1"] > 0).all()
     assert (lines["model_rows"] > 0).all()

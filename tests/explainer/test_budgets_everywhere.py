@@ -134,7 +134,8 @@ def test_no_more_rows_are_asked_than_are_allowed(clock, name, target):
             assert "raise max_model_rows" in str(answers[most])
         else:
             assert rows > 0
-            assert len(getattr(answers[most], "draws", answers[most])) > 0
+            # what others accept may be nothing
+            assert name == "frontier of others" or len(getattr(answers[most], "draws", answers[most])) > 0
     assert not isinstance(answers[5_000], BudgetSpentError)
     refused = [most for most, answer in answers.items() if isinstance(answer, BudgetSpentError)]
     if target is NUMBER:

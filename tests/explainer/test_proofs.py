@@ -32,6 +32,7 @@ def test_a_proof_is_said_first_and_the_best_seen_after_it():
     best = max(explanation.draws.known.outputs[:, 0].max(), explanation.decisions[0].outputs[0])
     assert f"The best seen is {best:.4g}, against" in explanation.status_note
     assert best <= proof.bound < 50
+    assert proof.sentence in explanation.answer.proof
 
 
 def test_without_a_proof_it_is_a_search():
@@ -63,7 +64,7 @@ def test_a_class_out_of_reach_of_the_first_of_two_models():
     first = LogisticRegression().fit(frame, Y > 0)
     second = LogisticRegression().fit(frame, X[:, 0] > 0)
     space = gbce.Space.infer(frame, bounds="data", immutable=["a", "b"])
-    row = int(np.argmin(Y))
+    row = int(np.argmin(X[:, 0] + X[:, 1]))  # the third alone cannot make up for it
     explainer = gbce.Explainer([first, second], frame, space=space)
     proof = explainer.explain(frame.iloc[row], gbce.Class(True), rules=[], seed=0).proof
     assert proof.kind == "linear"

@@ -31,7 +31,7 @@ def test_every_sort_of_column_has_the_bounds_it_has_by_nature():
     span = BOOK["amount"].max() - BOOK["amount"].min()
     assert bounds_of(space, "amount") == (0.0, BOOK["amount"].max() + np.floor(0.1 * span))
     least, most = BOOK["paid_share"].min(), BOOK["paid_share"].max()
-    assert bounds_of(space, "paid_share") == (pytest.approx(least - 0.1 * (most - least)), 1.0)
+    assert bounds_of(space, "paid_share") == (pytest.approx(max(least - 0.1 * (most - least), 0.0)), 1.0)
     margin = 0.1 * (BOOK["balance"].max() - BOOK["balance"].min())
     assert bounds_of(space, "balance") == pytest.approx(
         (BOOK["balance"].min() - margin, BOOK["balance"].max() + margin)

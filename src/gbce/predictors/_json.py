@@ -47,7 +47,7 @@ def _json_value(value: Any, column: str) -> Any:
     if isinstance(value, float):
         if math.isinf(value):
             raise ValueError(f"column {column!r} holds {value}, which is not representable in JSON")
-        return None if math.isnan(value) else value
+        return None if math.isnan(value) else value + 0.0  # minus zero is zero, in whatever is remembered
     if isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, (datetime.date, datetime.time)):
