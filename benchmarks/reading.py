@@ -3,7 +3,7 @@
 Each model is asked about random rows and about as many rows with columns at the very edges of its splits (the threshold
 and the numbers next to it, in double and single precision), with missing values where it takes them. Counted are class
 decisions that differ, and the largest difference of an output, absolute or relative where outputs are above one.
-CatBoost takes part where it is installed. Run as ``python -m benchmarks.reading``.
+CatBoost takes part where it is installed. Run as ``python benchmarks/reading.py``.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import lightgbm
 import numpy as np
 import pandas as pd
 import xgboost
+from _edges import at_edges
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
@@ -30,12 +31,11 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier
 
 import gbce
-from benchmarks._edges import at_edges
 from gbce.predictors import as_predictor, look_inside
 from gbce.trees import read_cells
 
-LIGHT = {"n_estimators": 60, "min_child_samples": 5, "verbose": -1, "n_jobs": 1}
-EXTREME = {"n_estimators": 60, "max_depth": 5, "n_jobs": 1, "enable_categorical": True}
+LIGHT: dict[str, Any] = {"n_estimators": 60, "min_child_samples": 5, "verbose": -1, "n_jobs": 1}
+EXTREME: dict[str, Any] = {"n_estimators": 60, "max_depth": 5, "n_jobs": 1, "enable_categorical": True}
 LARGE = (20_640, 8)  # rows and columns of the California housing data
 Make = Callable[[], Any]
 
@@ -72,7 +72,7 @@ def cases() -> Iterator[tuple[str, Make, str]]:
         yield "LightGBM, dropout", lambda: lightgbm.LGBMClassifier(**LIGHT, boosting_type="dart"), extra
         yield "XGBoost", lambda: xgboost.XGBClassifier(**EXTREME), extra
         yield "XGBoost, dropout", lambda: xgboost.XGBClassifier(**EXTREME, booster="dart", rate_drop=0.3), extra
-    forest = {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.6}
+    forest: dict[str, Any] = {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.6}
     yield "LightGBM, forest", lambda: lightgbm.LGBMClassifier(**LIGHT, **forest), "gaps words"
     yield "XGBoost, forest", lambda: xgboost.XGBRFClassifier(**EXTREME), "gaps words"
     yield "histogram boosting, numbers", lambda: HistGradientBoostingRegressor(max_iter=60), "gaps words"
@@ -81,7 +81,7 @@ def cases() -> Iterator[tuple[str, Make, str]]:
     if importlib.util.find_spec("catboost"):
         import catboost
 
-        quiet = {"iterations": 60, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
+        quiet: dict[str, Any] = {"iterations": 60, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
         for policy in ("SymmetricTree", "Depthwise", "Lossguide"):
             options = quiet | {"grow_policy": policy, "one_hot_max_size": 50}
             yield f"CatBoost, {policy}", lambda o=options: catboost.CatBoostClassifier(**o), "gaps"
