@@ -11,6 +11,7 @@ import importlib.util
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import lightgbm
@@ -84,9 +85,9 @@ def cases() -> Iterator[tuple[str, Make, str]]:
         quiet: dict[str, Any] = {"iterations": 60, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
         for policy in ("SymmetricTree", "Depthwise", "Lossguide"):
             options = quiet | {"grow_policy": policy, "one_hot_max_size": 50}
-            yield f"CatBoost, {policy}", lambda o=options: catboost.CatBoostClassifier(**o), "gaps"
+            yield f"CatBoost, {policy}", partial(catboost.CatBoostClassifier, **options), "gaps"
             words = options | {"cat_features": ["word"]}
-            yield f"CatBoost, {policy}", lambda o=words: catboost.CatBoostClassifier(**o), "gaps words"
+            yield f"CatBoost, {policy}", partial(catboost.CatBoostClassifier, **words), "gaps words"
 
 
 def compare(make: Make, extra: str, n: int, n_classes: int) -> tuple[int, int, float]:
@@ -99,6 +100,7 @@ def compare(make: Make, extra: str, n: int, n_classes: int) -> tuple[int, int, f
     model.fit(frame, np.abs(score) if numbers else np.digitize(score, cuts))
     space = gbce.Space.infer(frame)
     inside, predictor = look_inside(model, space), as_predictor(model, space)
+    assert inside is not None
     x = space.encode(table(n, 1, gaps, words)[0])
     edges = at_edges(x, _in_place(inside, space), 2, 0.05 if gaps else 0.0, small=True)
     if words:
@@ -136,7 +138,7 @@ def large() -> None:
     look_inside(model, space)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    parts = inside.parts
+    parts: Any = None if inside is None else inside.parts
     sizes = sum(value.nbytes for value in vars(parts).values() if isinstance(value, np.ndarray))
     print(
         f"\nforest of {len(parts.roots)} full trees, {int((parts.column < 0).sum()):,} leaves: read in "
