@@ -32,7 +32,7 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier
 
 import gbce
-from gbce.predictors import as_predictor, look_inside
+from gbce.predictors import TreeScores, as_predictor, look_inside
 from gbce.trees import read_cells
 
 LIGHT: dict[str, Any] = {"n_estimators": 60, "min_child_samples": 5, "verbose": -1, "n_jobs": 1}
@@ -82,7 +82,7 @@ def cases() -> Iterator[tuple[str, Make, str]]:
     if importlib.util.find_spec("catboost"):
         import catboost
 
-        quiet: dict[str, Any] = {"iterations": 60, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
+        quiet = {"iterations": 60, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
         for policy in ("SymmetricTree", "Depthwise", "Lossguide"):
             options = quiet | {"grow_policy": policy, "one_hot_max_size": 50}
             yield f"CatBoost, {policy}", partial(catboost.CatBoostClassifier, **options), "gaps"
@@ -138,7 +138,9 @@ def large() -> None:
     look_inside(model, space)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    parts: Any = None if inside is None else inside.parts
+    assert inside is not None
+    parts = inside.parts
+    assert isinstance(parts, TreeScores)
     sizes = sum(value.nbytes for value in vars(parts).values() if isinstance(value, np.ndarray))
     print(
         f"\nforest of {len(parts.roots)} full trees, {int((parts.column < 0).sum()):,} leaves: read in "

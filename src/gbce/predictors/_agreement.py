@@ -6,11 +6,11 @@ from gbce.base import Array
 from gbce.predictors._inside import Inside
 from gbce.predictors._score_parts import TreeScores
 
-__all__ = ["agrees", "n_terms", "same_output"]
+__all__ = ["MORE_TERMS", "agrees", "n_terms", "same_output"]
 
 # Of rounding errors: the error of a sum of n numbers is below n * epsilon times the sum of their sizes, whatever their
 # order (Higham, Accuracy and Stability of Numerical Algorithms, 4.2). So many more are for what comes after the sum.
-_MORE_TERMS = 10
+MORE_TERMS = 10
 # Times the rounding error of a sum, in double and in single precision: outputs that differ by more were read wrongly;
 # by hand.
 _SAME_OUTPUT, _SAME_IN_SINGLE = 1e3, 30.0
@@ -20,7 +20,7 @@ _COARSE = 1e-12  # a rounding error above this is that of single precision
 def n_terms(inside: Inside) -> int:
     """Return how many numbers are added up to one score, and a few more."""
     parts = inside.parts
-    return _MORE_TERMS + (len(parts.roots) if isinstance(parts, TreeScores) else parts.weights.shape[1])
+    return MORE_TERMS + (len(parts.roots) if isinstance(parts, TreeScores) else parts.weights.shape[1])
 
 
 def same_output(inside: Inside, outputs: Array) -> float:

@@ -189,7 +189,7 @@ def _cut(
             edges.append(domain.listed[:-1] + 0.5)
             reach_low[j], reach_high[j] = domain.low, domain.high
             continue
-        own = edge[pair_feature == j]
+        own = edge[(pair_feature == j) & np.isfinite(pairs[1])]  # nothing lies beyond an infinite threshold
         edges.append(np.unique(own[np.isfinite(own)]))
         if (own == -np.inf).any():  # cut somewhere below what was looked at
             reach_low[j] = domain.low

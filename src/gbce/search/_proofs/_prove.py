@@ -6,7 +6,7 @@ import numpy as np
 
 from gbce._validation import short
 from gbce.base import Array, Target
-from gbce.predictors import Inside, LinearScores, TreeScores, agrees, n_terms, same_output
+from gbce.predictors import MORE_TERMS, Inside, LinearScores, TreeScores, agrees, n_terms, same_output
 from gbce.search._proofs._branching import MOST_BOXES, Outcome, bound_trees
 from gbce.search._proofs._conditions import Conditions, conditions_of
 from gbce.search._proofs._proof import Proof
@@ -14,7 +14,7 @@ from gbce.search._proofs._range import Range, range_of
 from gbce.space import Space
 from gbce.targets import Class
 
-__all__ = ["prove_unattainable"]
+__all__ = ["prove_unattainable", "sum_margin"]
 
 _MOST_DIGITS = 17  # of a double
 
@@ -85,18 +85,38 @@ def prove_unattainable(
 
 
 def _bound(parts: TreeScores | LinearScores, rows: Range, conditions: Conditions, terms: int, most: int) -> Outcome:
-    size = np.abs(conditions.weights)
     if isinstance(parts, TreeScores):
-        n_trees = len(parts.roots)
         tree = np.searchsorted(parts.roots, np.arange(len(parts.column)), side="right") - 1
-        largest = np.zeros((n_trees, len(size)))
-        np.maximum.at(largest, tree, np.abs(parts.value) @ size.T)
-        margin = terms * parts.epsilon * (largest.sum(axis=0) + size @ np.abs(parts.base))
+        margin = sum_margin(tree, parts.value, parts.base, parts.epsilon, len(parts.roots), conditions.weights)
         return bound_trees(parts, rows, conditions, margin, most)
     sums, sizes = _largest_sums(parts, rows, conditions)
     sums = sums + terms * parts.epsilon * sizes
     missed = sums < conditions.least  # false where it is not finite
     return Outcome(bool(missed.any()), np.where(missed, sums, np.nan), 1)
+
+
+def sum_margin(tree: Array, value: Array, base: Array, epsilon: float, n_trees: int, weights: Array) -> Array:
+    """Return what the model's own sum of leaves may differ from another by rounding, for each condition ``(q,)``.
+
+    Parameters
+    ----------
+    tree : int array of shape (N,)
+        Of each leaf, or node.
+    value : array of shape (N, K)
+        Of each leaf.
+    base : array of shape (K,)
+        What is added.
+    epsilon : float
+        Relative rounding error of the model's own sums.
+    n_trees : int
+        How many there are.
+    weights : array of shape (q, K)
+        Of scores in the conditions.
+    """
+    size = np.abs(weights)
+    largest = np.zeros((n_trees, len(size)))
+    np.maximum.at(largest, tree, np.abs(value) @ size.T)
+    return (MORE_TERMS + n_trees) * epsilon * (largest.sum(axis=0) + size @ np.abs(base))
 
 
 def _largest_sums(parts: LinearScores, rows: Range, conditions: Conditions) -> tuple[Array, Array]:
