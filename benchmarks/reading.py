@@ -3,7 +3,7 @@
 Each model is asked about random rows and about as many rows with columns at the very edges of its splits (the threshold
 and the numbers next to it, in double and single precision), with missing values where it takes them. Counted are class
 decisions that differ, and the largest difference of an output, absolute or relative where outputs are above one.
-CatBoost takes part where it is installed. Run as ``python -m benchmarks.reading``.
+CatBoost takes part where it is installed. Run as ``python benchmarks/reading.py``.
 """
 
 import argparse

@@ -144,7 +144,7 @@ def test_codes_are_cut_to_whole_numbers_and_unknown_ones_go_right():
     rows = np.column_stack([np.tile(X[:20, 0], len(trial)), np.repeat(trial, 20)])
     inside = look_inside(model, space)
     compare(inside, as_predictor(model, space), rows)
-    assert len(np.unique(inside.outputs(rows[::20]))) == 2
+    assert len(np.unique(inside.outputs(rows[::20]))) >= 2
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 
 from gbce.base import Array, Outputs
 from gbce.budget import Budget
-from gbce.predictors import Inside, TreeScores, look_inside
+from gbce.predictors import Inside, TreeScores, look_inside, same_output
 from gbce.space import Space
 from gbce.trees._cells import CellTrees
 from gbce.trees._read import read_cells
@@ -18,7 +18,6 @@ __all__ = ["CellReader"]
 _ROWS, _EDGES = 200, 200  # of the data, and at both sides of edges of cells, where the model must say the same
 _HASTY, _FEWEST = 40, 10  # rows where a budget is short, and below which nothing is believed
 _HASTY_NUMBERS = 2_000_000  # nodes times features that are read under a deadline: that takes less than a second
-_SAME_OUTPUT = 1e2  # times the rounding error of a sum: what differs by more is not the model's
 
 
 class CellReader:
@@ -150,5 +149,4 @@ def _agree(trees: CellTrees, x: Array, said: Outputs) -> bool:
         mine = mine[:, 1]
     if mine.shape != own.shape:
         return False
-    room = _SAME_OUTPUT * (trees.n_trees + 1) * trees.epsilon * max(1.0, float(np.abs(own).max(initial=0.0)))
-    return bool(np.all(np.abs(mine - own) <= room))
+    return bool(np.all(np.abs(mine - own) <= same_output(trees.inside, own)))
