@@ -234,35 +234,45 @@ class _Search:
         if key not in self.seen:
             missing = self.wish.missing(self.lines.steps())
             self.seen[key] = missing, float(self.wish.missing(self.lines.sums()[None, :])[0])
-            own = self._own()
-            price = own.sum() - own[self.offers.feature] + self.offers.price
-            can = (missing <= 0) & (price <= self.limit) & self._allowed()
-            slots = self._pick(np.where(can, -price, -np.inf), reaching=True) if can.any() else None
-            if slots is not None:
-                self._note(slots)
+            self._note_next(missing)
         return self.seen[key]
 
-    def _allowed(self) -> Array:
-        """Return which slots keep within the number of changes ``(N,)``."""
-        offers = self.offers
-        changed = self._changed(self.lines.slots)
-        if changed.sum() < self.most:
-            return np.ones(len(offers.price), dtype=bool)
-        back = np.zeros(len(offers.price), dtype=bool)
-        back[offers.here] = True
-        return changed[offers.feature] | back if changed.sum() == self.most else back
+    def _note_next(self, missing: Array) -> None:
+        """Note the cheapest point that one move from here reaches, if there is one."""
+        to = self._allow(np.flatnonzero(missing <= 0))
+        if len(to) == 0:
+            return
+        own = self._own()
+        price = own.sum() - own[self.offers.feature[to]] + self.offers.price[to]
+        cheap = price <= self.limit
+        slots = self._pick(to[cheap], -price[cheap], reaching=True)
+        if slots is not None:
+            self._note(slots)
 
-    def _pick(self, worth: Array, *, reaching: bool = False) -> Array | None:
-        """Return the slots ``(m,)`` after the move that is worth most and keeps the rules; None if there is none."""
+    def _allow(self, to: Array) -> Array:
+        """Return those of the slots ``(k,)`` to which a feature may move within the number of changes."""
+        offers = self.offers
+        if self.most == len(offers.moving):
+            return to
+        changed = self._changed(self.lines.slots)
+        n = int(changed.sum())
+        if n < self.most:
+            return to
+        feature = offers.feature[to]
+        back = offers.here[feature] == to
+        return to[back | changed[feature]] if n == self.most else to[back]
+
+    def _pick(self, to: Array, worth: Array, *, reaching: bool = False) -> Array | None:
+        """Return the slots ``(m,)`` after the move to one of ``to`` ``(k,)`` that is worth most and keeps the rules."""
         offers, here = self.offers, self.lines.slots
+        if len(to) == 0:
+            return None
         if not self.ruled:
-            best = int(worth.argmax())
+            best = int(to[worth.argmax()])
             slots = here.copy()
             slots[offers.feature[best]] = best
-            return slots if worth[best] > -np.inf else None
-        top = np.argpartition(-worth, min(_CHECKED, len(worth)) - 1)[:_CHECKED]
-        top = top[np.argsort(-worth[top], kind="stable")]
-        top = top[worth[top] > -np.inf]
+            return slots
+        top = to[np.argsort(-worth, kind="stable")[:_CHECKED]]
         moved = np.tile(here, (len(top), 1))
         moved[np.arange(len(top)), offers.feature[top]] = top
         moved, good = self._settle(moved)
@@ -293,12 +303,14 @@ class _Search:
                 return False
             if left <= 0:
                 return True
-            gain, price = (left - missing) / left, offers.price - own[offers.feature]
-            can = (left - missing > max(_TINY * left, self.noise)) & np.isfinite(price) & self._allowed()
+            to = np.flatnonzero(left - missing > max(_TINY * left, self.noise))
             if within is not None:
-                can &= within
-            worth = np.where(can, np.maximum(gain, 0.0) ** power / np.maximum(price, _LEAST_SAVING), -np.inf)
-            slots = self._pick(worth)
+                to = to[within[to]]
+            to = self._allow(to)
+            price = offers.price[to] - own[offers.feature[to]]
+            to, price = to[np.isfinite(price)], price[np.isfinite(price)]
+            worth = (1.0 - missing[to] / left) ** power / np.maximum(price, _LEAST_SAVING)
+            slots = self._pick(to, worth)
             if slots is None:
                 return False
             self.lines.go(slots)
@@ -313,9 +325,10 @@ class _Search:
             if left > 0:  # what follows from others may spoil a move
                 return
             self._note(self.lines.slots)
-            saved = own[offers.feature] - offers.price
-            can = (missing <= 0) & (saved > _LEAST_SAVING * max(float(own.sum()), _TINY))
-            slots = self._pick(np.where(can, saved, -np.inf), reaching=True)
+            to = np.flatnonzero(missing <= 0)
+            saved = own[offers.feature[to]] - offers.price[to]
+            enough = saved > _LEAST_SAVING * max(float(own.sum()), _TINY)
+            slots = self._pick(to[enough], saved[enough], reaching=True)
             if slots is None:
                 return
             self.lines.go(slots)
