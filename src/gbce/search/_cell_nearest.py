@@ -22,11 +22,12 @@ __all__ = ["find_nearest_cells"]
 # Chosen by hand, on breast cancer, diabetes and California housing: they trade time for cost.
 _POWERS = (1.5, 2.5, 1.0)  # of the share of what is missing that a move gains, which is then divided by its price
 _POWERS_FEW = (1.0, 2.5, 6.0)  # where the number of changes is limited, which favours moves that gain much
-_STARTS = 5  # cheap points that reach, which are gone towards
+_STARTS = 3  # cheap points that reach, which are gone towards
 _TOWARDS = 1.5  # the power for that, and for coming to fewer changes
 _ROOM = 1.3  # times the price of the best: so far is gone on the way to another point
+_WORTH_LAYING = 0.5  # of the leaves that are laid out: with more left, doing it again takes longer than it saves
 _MOST_MOVES = 100  # of one way
-_MOST_DRAWN = 8  # slots to which one change is drawn back while another makes up for it
+_MOST_DRAWN = 6  # slots to which one change is drawn back while another makes up for it
 _EXCHANGE_ROUNDS = 10
 _REMOVED = 3  # changes, one at a time, that are taken away to come to fewer
 _CHECKED = 48  # moves that are checked against rules between features, the best of them
@@ -111,6 +112,7 @@ class _Search:
         self.noise = _NOISE * wish.rounding(trees)
         self.most = len(offers.moving)  # changes that are allowed
         self.limit = np.inf  # price up to which the lines are complete
+        self.n_laid = 0
         self.seen: dict[bytes, tuple[Array, float]] = {}  # what is missing, by the slots
         self.least: dict[int, tuple[float, Array]] = {}  # by the number of changes
         self.beside: dict[bytes, tuple[float, Array]] = {}  # by what changes
@@ -145,6 +147,7 @@ class _Search:
     def _search_fewer(self, k: int, entries: Entries, starts: Array) -> None:
         """Search with at most ``k`` changes: from the row, and from the best point with more."""
         self.most = k
+        self.seen = {}
         self._lay(entries, _ROOM * self._best())
         for power in _POWERS_FEW:
             self._go_from_row(power)
@@ -224,6 +227,9 @@ class _Search:
     def _lay(self, entries: Entries, limit: float) -> None:
         """Lay out the leaves that can be entered for a price; what costs more is not known then."""
         kept = entries.within(limit, self.most)
+        if self.seen and len(kept.leaf) > _WORTH_LAYING * self.n_laid:
+            return
+        self.n_laid = len(kept.leaf)
         self.lines = CellLines(self.trees, self.offers, self.wish.weights, kept.leaf)
         self.limit = limit
         self.seen = {}
@@ -232,8 +238,9 @@ class _Search:
         """Return what is missing where each feature alone moves to each slot ``(N,)``, and here; note what reaches."""
         key = self.lines.slots.tobytes()
         if key not in self.seen:
-            missing = self.wish.missing(self.lines.steps())
-            self.seen[key] = missing, float(self.wish.missing(self.lines.sums()[None, :])[0])
+            steps, here = self.lines.steps()
+            missing = self.wish.missing(steps)
+            self.seen[key] = missing, float(self.wish.missing(here[None, :])[0])
             self._note_next(missing)
         return self.seen[key]
 
