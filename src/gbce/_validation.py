@@ -17,6 +17,7 @@ __all__ = [
     "show",
 ]
 
+_LONG = 10_000  # from here on thousands are set apart
 _EXACT_INTEGERS = 1e15  # below it every whole number is a double of its own, so all its digits are true
 
 
@@ -75,7 +76,7 @@ def require_finite(owner: Any, *names: str) -> None:
             raise ValueError(f"{type(owner).__name__}: {name} must be a finite number, not {value!r}")
 
 
-def short(value: float) -> str:
+def short(value: float, digits: int = 4) -> str:
     """Return a number in few digits for a sentence; large ones without an exponent: ``300,000``, not ``3e+05``."""
-    text = f"{value:.4g}"
+    text = f"{value:{',' if abs(value) >= _LONG else ''}.{digits}g}"
     return f"{value:,.0f}" if "e+" in text and abs(value) < _EXACT_INTEGERS else text

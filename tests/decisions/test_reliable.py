@@ -96,7 +96,7 @@ def test_refits_lead_to_a_point_that_they_accept():
 def test_of_few_refits_all_must_accept():
     few = [linear, linear, lambda x: linear(x) - 0.8]
     answer = explain(refits=few).answer
-    assert answer.survival.share > 0.99
+    assert answer.survival.share > 0.9  # not two of three
     assert answer.decision.x @ SLOPES > 3.8
 
 

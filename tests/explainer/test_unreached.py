@@ -153,8 +153,8 @@ def rugged(x):
 
 
 def test_the_default_limit_ends_what_nothing_else_does(monkeypatch):
-    """With a limit of a single usual explanation instead of ten."""
-    monkeypatch.setattr("gbce.explainer._unreached.ROWS_TIMES", 1)
+    """With a limit of half a usual explanation instead of ten."""
+    monkeypatch.setattr("gbce.explainer._unreached.ROWS_TIMES", 0.5)
     monkeypatch.setattr("gbce.samplers._climb._NEAR_LOWEST", -1.0)  # no climb is given up for its loss
     data = np.random.default_rng(0).normal(size=(300, 6))
     explanation = gbce.Explainer(rugged, data).explain(data[0], gbce.AtLeast(200, scale=5), rules=[], seed=0)

@@ -3,6 +3,7 @@
 import json
 import tracemalloc
 import warnings
+from contextlib import suppress
 
 import matplotlib
 
@@ -108,10 +109,20 @@ def test_bars_of_other_masses_lie_between_those_that_were_kept(made, tmp_path):
     assert widths[0.8] < widths[0.9]
 
 
+LOSSES = np.geomspace(0.01, 100.0, 60)  # some of which the draws of any seed carry
+
+
+def at_a_carried_loss(one):
+    for loss in LOSSES[:-1]:
+        with suppress(ValueError):
+            return one.at(gbce.ExpectedLoss(loss))
+    return one.at(gbce.ExpectedLoss(LOSSES[-1]))
+
+
 CANNOT = {
     "path": (lambda one: one.path(), r"path\(\)"),
     "at": (lambda one: one.at(0.5), r"at\(\.\.\.\)"),
-    "at with a rule": (lambda one: one.at(gbce.ExpectedLoss(0.1)), r"at\(\.\.\.\)"),
+    "at with a rule": (at_a_carried_loss, r"at\(\.\.\.\)"),
     "at with another combination": (lambda one: one.at(combine="all"), r"at\(\.\.\.\)"),
     "frontier": (lambda one: one.frontier(among="pool"), r'frontier\(among="pool"\)'),
     "plot.path": (lambda one: one.plot.path(), r"path\(\)"),

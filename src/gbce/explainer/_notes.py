@@ -27,7 +27,8 @@ def judge_status(
     wish, row = query.target.describe(), query.row
     if row.reached[0, 0]:
         now = short(row.outputs[0, 0])
-        return Status.ALREADY_REACHED, f"The row already reaches the target ({wish}): its output is {now}."
+        reaches = f"The row already reaches the target ({wish}), output {now}: nothing has to change."
+        return Status.ALREADY_REACHED, reaches
     if known.reached[:, 0].any():
         return Status.ATTAINABLE, ""
     none = f"None of {len(known):,} evaluated points reaches the target ({wish})"

@@ -24,7 +24,7 @@ def sampling_budget(budget: Budget, sampler: Sampler, n_models: int, jointly: bo
     usual: Any = getattr(sampler, "usual_rows", None)
     if budget.limited or jointly or not is_count(usual):
         return budget
-    return budget.under(ROWS_TIMES * int(usual) * n_models)
+    return budget.under(int(ROWS_TIMES * usual) * n_models)
 
 
 def unreached_note(draws: Draws, spent: Budget, eta: float | None) -> str:

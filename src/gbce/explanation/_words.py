@@ -13,6 +13,7 @@ __all__ = ["changed_columns", "join_words", "number_text", "say_changes", "say_v
 _DIGITS = 6  # of a real number: as many as a person would copy out
 _ALL_DIGITS = 17  # that tell any two doubles apart
 _PLAIN_NUMBERS = (1e-4, 1e15)  # sizes that are written without an exponent
+_YEARS = (1000, 2200)  # whole numbers that all lie between these are read as years, which have no comma
 
 
 def changed_columns(space: Space, x0: Array, x: Array) -> Array:
@@ -43,6 +44,8 @@ def say_value(space: Space, j: int, value: float, *, digits: int = _DIGITS) -> s
     if feature.leveled:
         level = (feature.levels or ())[round(value)]
         return printable(repr(level) if isinstance(level, str) else str(level))
+    if feature.kind == "integer" and _YEARS[0] <= (feature.low or 0) and (feature.high or np.inf) <= _YEARS[1]:
+        return f"{round(value)}"
     if feature.kind in ("real", "integer"):
         return number_text(float(round(value)) if feature.kind == "integer" else value, digits)
     return printable(value_text(feature, codec, value))

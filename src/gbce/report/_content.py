@@ -22,11 +22,12 @@ _DIGITS = 4  # of a number, and at most after its point
 
 
 class Section(NamedTuple):
-    """A title, a table of strings, and a line that says how to read it."""
+    """A title, a table of strings, a line that says how to read it, and the lines to mark: decisions that miss."""
 
     title: str
     table: pd.DataFrame
     legend: str
+    missed: tuple[bool, ...] = ()
 
 
 def headline(explanation: Explanation) -> list[tuple[str, str]]:
@@ -46,8 +47,8 @@ def headline(explanation: Explanation) -> list[tuple[str, str]]:
         if (weights > 0).sum() > 1:
             found = disagreement_sentence(explanation.draws, explanation.space, explanation.free, weights)
             facts.append(("", found))
-    cost = f"{explanation.n_model_calls} model calls, {explanation.n_model_rows:,} rows"
-    facts.append(("cost", f"{cost}; eta {explanation.eta:g}, seed {explanation.seed}"))
+    asked = f"{explanation.n_model_calls} model calls, {explanation.n_model_rows:,} rows"
+    facts.append(("asked", f"{asked}; eta {explanation.eta:g}, seed {explanation.seed}"))
     facts += [("note", note) for note in explanation.notes]
     return [(name, printable(fact)) for name, fact in facts]
 
@@ -102,7 +103,7 @@ def format_number(value: float) -> str:
         return "-" if np.isnan(value) else ("inf" if value > 0 else "-inf")
     if value == 0 or _PLAIN_NUMBERS[0] <= abs(value) < _PLAIN_NUMBERS[1]:
         digits = max(0, _DIGITS - 1 - int(np.floor(np.log10(abs(value))))) if value else 0
-        return f"{value:,.{min(digits, _DIGITS)}f}"
+        return f"{value + 0.0:,.{min(digits, _DIGITS)}f}"
     return f"{value:.3g}"
 
 
@@ -133,7 +134,7 @@ def _decision_section(explanation: Explanation) -> Section:
     if len(further):
         shown["further"] = [str(further.get(rule, "=")) for rule in table.index]
         legend += " further: how many other columns change."
-    return Section("Decisions", shown, legend)
+    return Section("Decisions", shown, legend, tuple(bool(one) for one in ~table["reached"]))
 
 
 def _choose_columns(explanation: Explanation, moved: pd.DataFrame) -> list[str]:

@@ -7,7 +7,16 @@ from gbce.search._nearest import Judged, NearestSites, find_nearest
 from gbce.search._nearing import Around
 from gbce.search._nelder_mead import nelder_mead
 from gbce.search._polish import polish_mode
-from gbce.search._proofs import Proof, prove_unattainable
+from gbce.search._proofs import (
+    Optimum,
+    Proof,
+    Ranges,
+    find_safe_ranges,
+    prove_cheapest,
+    prove_unattainable,
+    say_answer,
+    say_cheapest,
+)
 from gbce.search._sites import Memory, Sites, find_sites, height_of, rows_for_search, walk_out
 from gbce.search._sparsity import sparsity_path
 from gbce.search._steps import StepsFromRow
@@ -21,21 +30,27 @@ __all__ = [
     "Judged",
     "Memory",
     "NearestSites",
+    "Optimum",
     "Price",
     "Proof",
+    "Ranges",
     "Shelf",
     "Sites",
     "StepsFromRow",
     "find_nearest",
     "find_nearest_cells",
+    "find_safe_ranges",
     "find_sites",
     "height_of",
     "nelder_mead",
     "offer_cells",
     "polish_mode",
     "price_units",
+    "prove_cheapest",
     "prove_unattainable",
     "rows_for_search",
+    "say_answer",
+    "say_cheapest",
     "sparsity_path",
     "values_to_try",
     "walk",

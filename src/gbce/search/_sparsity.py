@@ -37,7 +37,7 @@ def sparsity_path(scene: Scene, polish: bool, asked: int | None) -> Choice:
         if point is not None:
             found[k] = point
     if scene.row.reached[0, 0] and asked is None:
-        return Choice(scene.row.x, scene.row, "The row already reaches the target: no change pays.")
+        return Choice(scene.row.x, scene.row)
     if not found:
         return Choice(scene.row.x, scene.row, "No evaluated point changes anything: the row itself was taken.")
     marked = _choose_number(scene, found, asked)

@@ -42,7 +42,7 @@ class Assumptions:
     Examples
     --------
     >>> Assumptions(("Numbers stay within 0 to 9 (bounds=).",)).note("Three columns change (prior=).")
-    'Assumed: Three columns change (prior=). Numbers stay within 0 to 9 (bounds=).'
+    'Assumed: three columns change (prior=). Numbers stay within 0 to 9 (bounds=).'
     """
 
     sentences: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Assumptions:
     def note(self, *before: str) -> str:
         """Return all of it as one note, after other sentences of that kind; nothing where nothing was assumed."""
         said = [*before, *self.sentences]
-        return f"Assumed: {' '.join(said)}" if said else ""
+        return f"Assumed: {said[0][0].lower()}{' '.join(said)[1:]}" if said else ""
 
 
 def assume_bounds(kind: Kind, known: Array, *, whole_range: bool = True) -> Span:

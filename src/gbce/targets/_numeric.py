@@ -17,6 +17,12 @@ __all__ = ["AtLeast", "AtMost", "Numeric", "Range", "Value"]
 # Scale and tolerance left open are this share of the standard deviation of the model's outputs. A convention, which
 # results do hang on: who has an error in mind gives both as numbers.
 DEFAULT_SPREAD_SHARE = 0.1
+# Digits of a wish, so that what somebody typed is seen; of an output, at least and at most.
+_WISHED_DIGITS, _FEW_DIGITS, _ALL_DIGITS = 7, 4, 17
+
+
+def _as_wished(value: float) -> str:
+    return short(value, _WISHED_DIGITS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +121,13 @@ class _Plain(Numeric):
         >>> AtMost(140).say(139.62, True)
         'predicts 139.6 (wanted: at most 140)'
         """
-        wish = self._wish()
-        said = short(output) if short(output) not in wish else f"{output:.8g}"  # "at least 500", and it is 499.99
+        wish, (low, high) = self._wish(), self.accepted()
+        said = short(output)
+        for digits in range(_FEW_DIGITS, _ALL_DIGITS + 1):  # "at least 500", and it is 499.99
+            said = short(output, digits)
+            rounded = float(f"{output:.{digits}g}")
+            if said not in wish and (low <= rounded <= high) == (low <= output <= high):
+                break
         return f"predicts {said} (wanted: {wish})"
 
     def accepted(self) -> tuple[float, float]:
@@ -180,7 +191,7 @@ class Value(_Plain):
 
     def _wish(self) -> str:
         tolerance = "" if self.tolerance is None else f" ± {short(self.tolerance)}"
-        return f"{short(self.y)}{tolerance}"
+        return f"{_as_wished(self.y)}{tolerance}"
 
 
 @dataclass(frozen=True)
@@ -210,7 +221,7 @@ class Range(_Plain):
         return self.low, self.high
 
     def _wish(self) -> str:
-        return f"between {short(self.low)} and {short(self.high)}"
+        return f"between {_as_wished(self.low)} and {_as_wished(self.high)}"
 
 
 @dataclass(frozen=True)
@@ -233,7 +244,7 @@ class AtLeast(_Plain):
         return self.y, np.inf
 
     def _wish(self) -> str:
-        return f"at least {short(self.y)}"
+        return f"at least {_as_wished(self.y)}"
 
 
 @dataclass(frozen=True)
@@ -256,4 +267,4 @@ class AtMost(_Plain):
         return -np.inf, self.y
 
     def _wish(self) -> str:
-        return f"at most {short(self.y)}"
+        return f"at most {_as_wished(self.y)}"
