@@ -59,12 +59,13 @@ class Nearest(Rule):
     With several models the first decides, as in ``reached`` and ``status``, however they are combined; points that the
     others accept too are for ``ChanceConstrained(across="models")`` and :meth:`gbce.Explainer.frontier`.
 
-    The search asks about 4,000 rows and 150 for each feature at most, and never more than 12,000, in few calls. If any
-    point that the explanation
-    looked at reaches, so does this one, at no higher cost: the sampler's points, the training rows it asked about, the
-    row. What is chosen is confirmed by the model's own decision; where the model denies a point, the next one is taken.
-    Real numbers are rounded to few digits where that adds no more than a hundredth to the cost. Of points whose costs
-    differ by less than half a percent, the one with fewer changes is taken.
+    A tree ensemble that can be read is searched on the cells between its splits, without asking it, and asked to
+    confirm what was found. Of other models, and where rules between columns close the way on cells, the search asks
+    about 4,000 rows and 150 for each feature at most, and never more than 12,000, in few calls. If any point that the
+    explanation looked at reaches, so does this one, at no higher cost: the sampler's points, the training rows it asked
+    about, the row. What is chosen is confirmed by the model's own decision; where the model denies a point, the
+    next one is taken. Real numbers are rounded to few digits where that adds no more than a hundredth to the cost.
+    Of points whose costs differ by less than half a percent, the one with fewer changes is taken.
 
     If none reaches, it is the best seen: the point of least loss, and a note says so.
 

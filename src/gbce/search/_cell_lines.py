@@ -59,6 +59,8 @@ class CellLines:
         for i, slot in enumerate(self.slots.tolist()):
             self._outside[i] = ~self._holds(i, slot)
         self._count += self._outside.sum(axis=0).astype(self._count.dtype)
+        # positions of the features outside, added up: of a leaf with one outside, that feature
+        self._which: Array = np.arange(len(offers.moving), dtype=np.int32) @ self._outside
 
     def _holds(self, i: int, slot: int) -> Array:
         """Return which leaves hold a slot of a feature ``(n,)``."""
@@ -77,6 +79,7 @@ class CellLines:
         outside = ~self._holds(i, slot)
         self._count += outside  # unsigned: what is added comes first
         self._count -= self._outside[i]
+        self._which += i * (outside.view(np.int8) - self._outside[i].view(np.int8))
         self._outside[i] = outside
         self.slots[i] = slot
 
@@ -89,12 +92,12 @@ class CellLines:
         """Return weighted sums of the scores ``(q,)`` here."""
         return np.asarray(self._base + self._value[self._count == 0].sum(axis=0))
 
-    def steps(self) -> Array:
-        """Return weighted sums ``(N, q)`` where one feature alone moves to each slot."""
+    def steps(self) -> tuple[Array, Array]:
+        """Return weighted sums ``(N, q)`` where one feature alone moves to each slot, and ``(q,)`` here."""
         near = np.flatnonzero(self._count <= 1)
         inside = self._count[near] == 0
         here, one = near[inside], near[~inside]
-        beside = self._outside[:, one].argmax(axis=0)
+        beside = self._which[one]
         q, m = self._value.shape[1], len(self._ordered)
         in_order = np.isin(beside, self._ordered) if self._sets else np.ones(len(one), dtype=bool)
         mine, row = one[in_order], self._row[beside[in_order]]
@@ -113,7 +116,8 @@ class CellLines:
             for k in range(q):
                 by_set = np.bincount(member[own], self._value[own, k], len(allowed))
                 sums[self._starts[i] : self._starts[i + 1], k] = by_set @ allowed
-        return np.asarray(sums + self._base)
+        sums += self._base
+        return sums, np.asarray(self._base + self._value[here].sum(axis=0))
 
 
 class Entries:
@@ -156,7 +160,7 @@ def enter_leaves(
     >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 3.0, 4.0, 9.0])
     >>> trees = read_cells(look_inside(model, space), space, x)
     >>> offers = offer_cells(trees, space, x[0], price_units(space, x[0]))
-    >>> enter_leaves(trees, offers, most=2.0).price
+    >>> enter_leaves(trees, offers, most=2.0).price.round(3)
     array([0. , 0.5, 1.5])
     """
     leaf = np.arange(len(trees.value))

@@ -22,11 +22,12 @@ __all__ = ["find_nearest_cells"]
 # Chosen by hand, on breast cancer, diabetes and California housing: they trade time for cost.
 _POWERS = (1.5, 2.5, 1.0)  # of the share of what is missing that a move gains, which is then divided by its price
 _POWERS_FEW = (1.0, 2.5, 6.0)  # where the number of changes is limited, which favours moves that gain much
-_STARTS = 5  # cheap points that reach, which are gone towards
+_STARTS = 3  # cheap points that reach, which are gone towards
 _TOWARDS = 1.5  # the power for that, and for coming to fewer changes
 _ROOM = 1.3  # times the price of the best: so far is gone on the way to another point
+_WORTH_LAYING = 0.5  # of the leaves that are laid out: with more left, doing it again takes longer than it saves
 _MOST_MOVES = 100  # of one way
-_MOST_DRAWN = 8  # slots to which one change is drawn back while another makes up for it
+_MOST_DRAWN = 6  # slots to which one change is drawn back while another makes up for it
 _EXCHANGE_ROUNDS = 10
 _REMOVED = 3  # changes, one at a time, that are taken away to come to fewer
 _CHECKED = 48  # moves that are checked against rules between features, the best of them
@@ -111,6 +112,7 @@ class _Search:
         self.noise = _NOISE * wish.rounding(trees)
         self.most = len(offers.moving)  # changes that are allowed
         self.limit = np.inf  # price up to which the lines are complete
+        self.n_laid = 0
         self.seen: dict[bytes, tuple[Array, float]] = {}  # what is missing, by the slots
         self.least: dict[int, tuple[float, Array]] = {}  # by the number of changes
         self.beside: dict[bytes, tuple[float, Array]] = {}  # by what changes
@@ -145,6 +147,7 @@ class _Search:
     def _search_fewer(self, k: int, entries: Entries, starts: Array) -> None:
         """Search with at most ``k`` changes: from the row, and from the best point with more."""
         self.most = k
+        self.seen = {}
         self._lay(entries, _ROOM * self._best())
         for power in _POWERS_FEW:
             self._go_from_row(power)
@@ -224,6 +227,9 @@ class _Search:
     def _lay(self, entries: Entries, limit: float) -> None:
         """Lay out the leaves that can be entered for a price; what costs more is not known then."""
         kept = entries.within(limit, self.most)
+        if self.seen and len(kept.leaf) > _WORTH_LAYING * self.n_laid:
+            return
+        self.n_laid = len(kept.leaf)
         self.lines = CellLines(self.trees, self.offers, self.wish.weights, kept.leaf)
         self.limit = limit
         self.seen = {}
@@ -232,37 +238,48 @@ class _Search:
         """Return what is missing where each feature alone moves to each slot ``(N,)``, and here; note what reaches."""
         key = self.lines.slots.tobytes()
         if key not in self.seen:
-            missing = self.wish.missing(self.lines.steps())
-            self.seen[key] = missing, float(self.wish.missing(self.lines.sums()[None, :])[0])
-            own = self._own()
-            price = own.sum() - own[self.offers.feature] + self.offers.price
-            can = (missing <= 0) & (price <= self.limit) & self._allowed()
-            slots = self._pick(np.where(can, -price, -np.inf), reaching=True) if can.any() else None
-            if slots is not None:
-                self._note(slots)
+            steps, here = self.lines.steps()
+            missing = self.wish.missing(steps)
+            self.seen[key] = missing, float(self.wish.missing(here[None, :])[0])
+            self._note_next(missing)
         return self.seen[key]
 
-    def _allowed(self) -> Array:
-        """Return which slots keep within the number of changes ``(N,)``."""
-        offers = self.offers
-        changed = self._changed(self.lines.slots)
-        if changed.sum() < self.most:
-            return np.ones(len(offers.price), dtype=bool)
-        back = np.zeros(len(offers.price), dtype=bool)
-        back[offers.here] = True
-        return changed[offers.feature] | back if changed.sum() == self.most else back
+    def _note_next(self, missing: Array) -> None:
+        """Note the cheapest point that one move from here reaches, if there is one."""
+        to = self._allow(np.flatnonzero(missing <= 0))
+        if len(to) == 0:
+            return
+        own = self._own()
+        price = own.sum() - own[self.offers.feature[to]] + self.offers.price[to]
+        cheap = price <= self.limit
+        slots = self._pick(to[cheap], -price[cheap], reaching=True)
+        if slots is not None:
+            self._note(slots)
 
-    def _pick(self, worth: Array, *, reaching: bool = False) -> Array | None:
-        """Return the slots ``(m,)`` after the move that is worth most and keeps the rules; None if there is none."""
+    def _allow(self, to: Array) -> Array:
+        """Return those of the slots ``(k,)`` to which a feature may move within the number of changes."""
+        offers = self.offers
+        if self.most == len(offers.moving):
+            return to
+        changed = self._changed(self.lines.slots)
+        n = int(changed.sum())
+        if n < self.most:
+            return to
+        feature = offers.feature[to]
+        back = offers.here[feature] == to
+        return to[back | changed[feature]] if n == self.most else to[back]
+
+    def _pick(self, to: Array, worth: Array, *, reaching: bool = False) -> Array | None:
+        """Return the slots ``(m,)`` after the move to one of ``to`` ``(k,)`` that is worth most and keeps the rules."""
         offers, here = self.offers, self.lines.slots
+        if len(to) == 0:
+            return None
         if not self.ruled:
-            best = int(worth.argmax())
+            best = int(to[worth.argmax()])
             slots = here.copy()
             slots[offers.feature[best]] = best
-            return slots if worth[best] > -np.inf else None
-        top = np.argpartition(-worth, min(_CHECKED, len(worth)) - 1)[:_CHECKED]
-        top = top[np.argsort(-worth[top], kind="stable")]
-        top = top[worth[top] > -np.inf]
+            return slots
+        top = to[np.argsort(-worth, kind="stable")[:_CHECKED]]
         moved = np.tile(here, (len(top), 1))
         moved[np.arange(len(top)), offers.feature[top]] = top
         moved, good = self._settle(moved)
@@ -293,12 +310,14 @@ class _Search:
                 return False
             if left <= 0:
                 return True
-            gain, price = (left - missing) / left, offers.price - own[offers.feature]
-            can = (left - missing > max(_TINY * left, self.noise)) & np.isfinite(price) & self._allowed()
+            to = np.flatnonzero(left - missing > max(_TINY * left, self.noise))
             if within is not None:
-                can &= within
-            worth = np.where(can, np.maximum(gain, 0.0) ** power / np.maximum(price, _LEAST_SAVING), -np.inf)
-            slots = self._pick(worth)
+                to = to[within[to]]
+            to = self._allow(to)
+            price = offers.price[to] - own[offers.feature[to]]
+            to, price = to[np.isfinite(price)], price[np.isfinite(price)]
+            worth = (1.0 - missing[to] / left) ** power / np.maximum(price, _LEAST_SAVING)
+            slots = self._pick(to, worth)
             if slots is None:
                 return False
             self.lines.go(slots)
@@ -313,9 +332,10 @@ class _Search:
             if left > 0:  # what follows from others may spoil a move
                 return
             self._note(self.lines.slots)
-            saved = own[offers.feature] - offers.price
-            can = (missing <= 0) & (saved > _LEAST_SAVING * max(float(own.sum()), _TINY))
-            slots = self._pick(np.where(can, saved, -np.inf), reaching=True)
+            to = np.flatnonzero(missing <= 0)
+            saved = own[offers.feature[to]] - offers.price[to]
+            enough = saved > _LEAST_SAVING * max(float(own.sum()), _TINY)
+            slots = self._pick(to[enough], saved[enough], reaching=True)
             if slots is None:
                 return
             self.lines.go(slots)

@@ -1,0 +1,338 @@
+"""The nearest point on tree ensembles beside treecf, which knows nothing but trees, in treecf's own prices.
+
+Tables of numbers, forests of 100 trees and boosters of 300. Both methods answer the same rows one after the other on
+one thread, priced three ways: treecf's own (changes over the median absolute deviation, else the interquartile range,
+else the range), changes over ranges, and treecf's own with a price of one for each change. gbce is measured twice:
+the search on cells by itself, its point shown to the model once, and a whole ``explain`` with Nearest as its rule.
+"""
+
+import argparse
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("RAYON_NUM_THREADS", "1")
+
+import numpy as np
+import pandas as pd
+from _answer_sheet import markdown
+from _peers import CannotRunError, require
+from _wheels import MissingWheelError, adult, california, german_credit
+from lightgbm import LGBMClassifier, LGBMRegressor
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.model_selection import train_test_split
+
+import gbce
+from gbce.base import Array
+from gbce.predictors import as_predictor, look_inside
+from gbce.search import CellWish, find_nearest_cells, offer_cells, wish_for
+from gbce.trees import CellTrees, read_cells
+
+DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
+MARK = "<!-- trees -->", "<!-- /trees -->"
+MOST_ROWS = 20_000  # of a table, picked at random
+PATIENCE = 40.0  # seconds of treecf on a table, a model and a price; then it gets no more rows
+KNOWN = 500  # training rows whose outputs are known before any row is explained, as in an explainer
+STARTS = 20  # of these, the nearest that reach are handed to the search
+EXPLAINED = 5  # rows of each case that are explained as a whole
+SAME = 1e-9  # relative: costs that differ by less are the same
+PER_CHANGE = 1.0  # price of each change, in the third of the prices
+EDGE = 1e-6  # how far beyond an even chance treecf is sent: its interval includes the tie, which the model may deny
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model, what is wanted of it, and rows that do not have it."""
+
+    model: Any
+    data: Array
+    rows: Array
+    target: Any
+    sign: float  # of a number that is wanted above or below an edge; 0 for a class
+    edge: float
+
+    def reached(self, x: Array) -> bool:
+        """Whether the model itself grants the wish."""
+        said = self.model.predict(x[None, :])[0]
+        return bool(said == 1) if self.sign == 0 else bool(self.sign * said >= self.sign * self.edge)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer for one row."""
+
+    cost: float
+    valid: bool
+    seconds: float
+    changes: int
+
+
+def _numbers(frame: pd.DataFrame, outcome: str, wanted: Any) -> tuple[Array, Array, bool]:
+    """Return the columns of numbers, and whether the class is the one that is wanted."""
+    frame = frame.sample(min(len(frame), MOST_ROWS), random_state=0)
+    x = frame.drop(columns=outcome).select_dtypes("number")
+    return x.to_numpy(float), (frame[outcome] == wanted).to_numpy(int), True
+
+
+def _california() -> tuple[Array, Array, bool]:
+    frame = california()
+    return frame.drop(columns="MedHouseVal").to_numpy(float), frame["MedHouseVal"].to_numpy(float), False
+
+
+TABLES: dict[str, Callable[[], tuple[Array, Array, bool]]] = {
+    "breast cancer": lambda: (*load_breast_cancer(return_X_y=True), True),
+    "diabetes": lambda: (*load_diabetes(return_X_y=True, scaled=False), False),
+    "california": _california,
+    "adult, numbers": lambda: _numbers(adult(), "class", ">50K"),
+    "german credit, numbers": lambda: _numbers(german_credit(), "class", "good"),
+}
+MODELS = ("forest", "forest, depth 6", "boosting")
+
+
+def problem(table: str, kind: str, n: int) -> Problem:
+    """Fit a model, and pick rows that have not what is wanted: a class, or a number some way up or down."""
+    x, y, classes = TABLES[table]()
+    train, test, y_train, _ = train_test_split(x, y, test_size=0.3, random_state=0)
+    if kind == "boosting":
+        make = LGBMClassifier if classes else LGBMRegressor
+        model = make(n_estimators=300, random_state=0, n_jobs=1, verbose=-1)
+    else:
+        make = RandomForestClassifier if classes else RandomForestRegressor
+        model = make(100, max_depth=None if kind == "forest" else 6, random_state=0, n_jobs=1)
+    model.fit(train, y_train)
+    said = model.predict(test)
+    if classes:
+        target, sign, edge, open_rows = gbce.Class(1), 0.0, 0.5, test[said != 1]
+    else:
+        sign = -1.0 if table == "diabetes" else 1.0  # a disease should not progress, a house may gain
+        edge = float(np.median(y_train))
+        wish = gbce.AtMost if sign < 0 else gbce.AtLeast
+        target, open_rows = wish(edge, scale=1, tolerance=0), test[sign * (said - edge) < -0.05 * abs(edge)]
+    order = np.random.default_rng(0).permutation(len(open_rows))
+    return Problem(model, train, open_rows[order[:n]], target, sign, edge)
+
+
+# --- prices -----------------------------------------------------------------------------------------------------
+
+
+def _deviations(data: Array) -> Array:
+    """Return treecf's unit of each column: the first of three spreads that is not zero, or one."""
+    median = np.median(data, axis=0)
+    spreads = [np.median(np.abs(data - median), axis=0), np.subtract(*np.percentile(data, [75, 25], axis=0))]
+    units = np.ones(data.shape[1])
+    for spread in (np.ptp(data, axis=0), *spreads[::-1]):
+        units = np.where(spread > 0, spread, units)
+    return units
+
+
+PRICES: dict[str, tuple[Callable[[Array], Array], float]] = {
+    "treecf's": (_deviations, 0.0),
+    "ranges": (lambda data: np.where(np.ptp(data, axis=0) > 0, np.ptp(data, axis=0), 1.0), 0.0),
+    "per change": (_deviations, PER_CHANGE),
+}
+
+
+def cost(x: Array, x0: Array, units: Array, per_change: float) -> float:
+    """Return what a point costs."""
+    return float((np.abs(x - x0) / units).sum() + per_change * (x != x0).sum())
+
+
+# --- methods ----------------------------------------------------------------------------------------------------
+
+
+def space_of(data: Array, units: Array) -> gbce.Space:
+    """Return columns without bounds, whole numbers where all are, in the units that are priced."""
+    whole = (data == np.round(data)).all(axis=0)
+    kinds = np.where(whole, "integer", "real")
+    return gbce.Space([
+        gbce.Feature(f"x{j}", kind=str(kind), scale=float(unit))
+        for j, (kind, unit) in enumerate(zip(kinds, units, strict=True))
+    ])  # fmt: skip
+
+
+class Cells:
+    """The search on cells by itself."""
+
+    def __init__(self, case: Problem, units: Array, per_change: float) -> None:
+        self.case, self.units, self.per_change = case, units, per_change
+        self.space = space_of(case.data, units)
+        start = time.process_time()
+        trees = read_cells(look_inside(case.model, self.space), self.space, case.data)
+        self.reading = time.process_time() - start
+        if trees is None:
+            raise CannotRunError("cannot read this model")
+        self.trees: CellTrees = trees
+        wish = wish_for(trees, case.target)
+        assert wish is not None
+        self.wish: CellWish = wish.beyond(wish.rounding(trees))
+        known = case.data[:: max(1, len(case.data) // KNOWN)]
+        said = case.model.predict(known)
+        self.known = known[said == 1 if case.sign == 0 else case.sign * said >= case.sign * case.edge]
+        self.predictor = as_predictor(case.model, self.space)
+
+    def __call__(self, x0: Array, seed: int) -> Answer:
+        """Answer a row."""
+        start = time.process_time()
+
+        def price(j: int, values: Array) -> Array:
+            return np.abs(values - x0[j]) / self.units[j] + self.per_change * (values != x0[j])
+
+        offers = offer_cells(self.trees, self.space, x0, price)
+        assert offers is not None
+        near = np.argsort((np.abs(self.known - x0) / self.units).sum(axis=1), kind="stable")[:STARTS]
+        found = find_nearest_cells(self.trees, offers, self.wish, self.known[near])
+        if len(found.x):
+            self.predictor(found.x[:1])
+        seconds = time.process_time() - start
+        if len(found.x) == 0:
+            return Answer(np.inf, False, seconds, 0)
+        x = found.x[0]
+        paid = cost(x, x0, self.units, self.per_change)
+        return Answer(paid, self.case.reached(x), seconds, int((x != x0).sum()))
+
+
+class Treecf:
+    """treecf, as it comes."""
+
+    def __init__(self, case: Problem, units: Array, per_change: float) -> None:
+        require("treecf", "treecf")
+        from treecf import Explainer, Target
+
+        self.case, self.units, self.per_change = case, units, per_change
+        booster = getattr(case.model, "booster_", None)
+        whole = (case.data == np.round(case.data)).all(axis=0)
+        model = case.model if booster is None else booster
+        self.explainer = Explainer(model, normalizers=units)
+        names = list(self.explainer.ir.feature_names)
+        policy = {name: "integer" for name, one in zip(names, whole, strict=True) if one}
+        self.explainer = Explainer(model, normalizers=units, value_policy=policy)
+        if case.sign == 0:
+            make = Target.raw if booster is None else Target.probability
+            self.target = make(range=(0.5 + EDGE, 1.0))
+        else:
+            self.target = Target.raw(op=">=" if case.sign > 0 else "<=", value=case.edge)
+
+    def __call__(self, x0: Array, seed: int) -> Answer:
+        """Answer a row."""
+        start = time.process_time()
+        found = self.explainer.explain(x0, target=self.target, seed=seed, sparsity_weight=self.per_change)
+        seconds = time.process_time() - start
+        if not hasattr(found, "x_cf"):
+            return Answer(np.inf, False, seconds, 0)
+        x = np.asarray(found.x_cf, dtype=float)
+        paid = cost(x, x0, self.units, self.per_change)
+        return Answer(paid, self.case.reached(x), seconds, int((x != x0).sum()))
+
+
+class Whole:
+    """A whole explanation with Nearest as its rule."""
+
+    def __init__(self, case: Problem, units: Array) -> None:
+        self.case, self.units = case, units
+        self.explainer = gbce.Explainer(case.model, case.data, space=space_of(case.data, units))
+        self(case.rows[0], 0)  # what is asked and read once per explainer
+
+    def __call__(self, x0: Array, seed: int) -> Answer:
+        """Answer a row."""
+        start = time.process_time()
+        explanation = self.explainer.explain(x0, self.case.target, rules=[gbce.Nearest()], seed=seed)
+        seconds = time.process_time() - start
+        x = explanation.decisions[0].x
+        return Answer(cost(x, x0, self.units, 0.0), self.case.reached(x), seconds, int((x != x0).sum()))
+
+
+# --- running ----------------------------------------------------------------------------------------------------
+
+
+def run(table: str, kind: str, prices: Sequence[str], n: int) -> Iterator[list[str]]:
+    """Yield a line for each price."""
+    case = problem(table, kind, n)
+    for name in prices:
+        measure, per_change = PRICES[name]
+        units = measure(case.data)
+        cells, peer = Cells(case, units, per_change), Treecf(case, units, per_change)
+        whole = Whole(case, units) if name == prices[0] else None
+        cells(case.rows[0], 0)  # once before the clock counts, as for the peer: both set up lazily
+        peer(case.rows[0], 0)
+        pairs: list[tuple[Answer, Answer]] = []
+        wholes: list[Answer] = []
+        spent = 0.0
+        for i, x0 in enumerate(case.rows):
+            if spent > PATIENCE:
+                break
+            theirs = peer(x0, i)
+            spent += theirs.seconds
+            pairs.append((cells(x0, i), theirs))
+            if whole is not None and i < EXPLAINED:
+                wholes.append(whole(x0, i))
+        yield [table, kind, name, f"{len(cells.trees.value):,}", *_figures(pairs, wholes)]
+
+
+def _figures(pairs: list[tuple[Answer, Answer]], wholes: list[Answer]) -> list[str]:
+    """Return what a line says of answers to the same rows."""
+    both = [(one, other) for one, other in pairs if one.valid and other.valid]
+    ratio = np.array([one.cost / other.cost for one, other in both]) if both else np.full(1, np.nan)
+    first = [(one, other) for one, (_, other) in zip(wholes, pairs, strict=False) if one.valid and other.valid]
+    mine, theirs = (1e3 * np.median([pair[k].seconds for pair in pairs]) for k in (0, 1))
+    return [
+        str(len(pairs)),
+        f"{sum(one.valid for one, _ in pairs)} / {sum(other.valid for _, other in pairs)}",
+        f"{np.median([other.cost for _, other in both]):.3g}" if both else "-",
+        f"{np.median(ratio):.3f}",
+        f"{ratio.max():.3f}",
+        str(int((ratio > 1 + SAME).sum())),
+        f"{mine:.1f}",
+        f"{theirs:.1f}",
+        f"{mine / theirs:.2f}",
+        f"{np.median([one.cost / other.cost for one, other in first]):.3f}" if first else "",
+        f"{np.median([one.seconds for one in wholes]):.2f}" if wholes else "",
+    ]
+
+
+HEAD = [
+    "table", "model", "price", "leaves", "rows", "valid", "treecf cost", "ratio", "worst", "dearer", "ms", "treecf ms",
+    "ms ratio", "explain ratio", "explain s",
+]  # fmt: skip
+
+
+def write(text: str) -> None:
+    """Put the table between its marks in the documentation."""
+    page = DOCUMENT.read_text(encoding="utf-8")
+    before, rest = page.split(MARK[0], 1)
+    _, after = rest.split(MARK[1], 1)
+    DOCUMENT.write_text(f"{before}{MARK[0]}\n{text}\n{MARK[1]}{after}", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--rows", type=int, default=50, help="rows of each table and model")
+    parser.add_argument("--tables", nargs="+", choices=[*TABLES], default=[*TABLES], help="which tables")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, help="which models")
+    parser.add_argument("--prices", nargs="+", choices=[*PRICES], default=[*PRICES], help="which prices")
+    parser.add_argument("--docs", action="store_true", help="write the table into docs/benchmarks.md")
+    options = parser.parse_args()
+    body: list[list[str]] = []
+    notes: list[str] = []
+    for table in options.tables:
+        for kind in options.models:
+            try:
+                for line in run(table, kind, options.prices, options.rows):
+                    body.append(line)
+                    print(" | ".join(line), flush=True)
+            except (CannotRunError, MissingWheelError) as error:
+                notes.append(f"- {table}, {kind}: {error}")
+    text = "\n".join([markdown(HEAD, body), "", *notes]).rstrip()
+    print(text)
+    if options.docs:
+        write(text)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main()
