@@ -211,7 +211,8 @@ class Answer:
 
         Keys: ``sentence``, ``kind``, ``reached``, ``changes`` (by feature its values ``now`` and ``then``), ``row``
         (the whole row after the change, by column), ``n_changes``, ``cost``, ``output``, ``policy``, ``reason``,
-        ``promised``, ``proof``, ``safe`` (by column its ends ``low`` and ``high``), and ``reliability`` and ``survival`` with ``share``, ``low``, ``high`` and ``n``.
+        ``promised``, ``proof``, ``safe`` (by column its ends ``low`` and ``high``), and ``reliability`` and
+        ``survival`` with ``share``, ``low``, ``high`` and ``n``.
         """
         return {
             "sentence": self.sentence,
