@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,9 +67,10 @@ def prove_rows(case: Proving, nearest: Any = None, limit: float = _LIMIT) -> pd.
     for x0 in space.encode(case.rows):
         known = reached[np.argmin(costs(space, reached, x0, "l1"))] if nearest is None else nearest(x0)
         start = time.process_time()
+        is_late = partial(_is_late, start + limit)
         found = prove_cheapest(
             trees, space, x0, case.target, known, accepts, most_work=10**12,
-            late=lambda start=start: time.process_time() - start > limit,
+            late=is_late,
         )  # fmt: skip
         seconds = time.process_time() - start
         assert found is not None
@@ -77,6 +79,10 @@ def prove_rows(case: Proving, nearest: Any = None, limit: float = _LIMIT) -> pd.
         gap = 1.0 - found.lower / cost
         lines.append((case.name, gap <= _EXACT, seconds, found.boxes, gap, found.least_changes))
     return pd.DataFrame(lines, columns=["case", "proved", "seconds", "boxes", "gap", "least_changes"])
+
+
+def _is_late(deadline: float) -> bool:
+    return time.process_time() > deadline
 
 
 def summarise(lines: pd.DataFrame) -> pd.DataFrame:

@@ -81,7 +81,6 @@ _MODULES = (*_ROOMS, "draws", "plots", "report", "stress")  # as in gbce.metrics
 __all__ = [
     "MAP",
     "SMC",
-    "SafeBox",
     "Answer",
     "AtLeast",
     "AtMost",
@@ -128,6 +127,7 @@ __all__ = [
     "Rashomon",
     "Reliable",
     "Remote",
+    "SafeBox",
     "Space",
     "Sparse",
     "SuccessProbability",
