@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
     from gbce.eta import ExpectedLoss, ModelError, SuccessProbability, noise_scale
     from gbce.explainer import Explainer
-    from gbce.explanation import Answer, Explanation
+    from gbce.explanation import Answer, Explanation, SafeBox
     from gbce.files import FileError, load
     from gbce.metrics import Evaluation
     from gbce.posterior import Entropic, weights_from_risk
@@ -63,7 +63,7 @@ _ROOMS = {
     "cross_val_risk model_posterior",
     "eta": "ExpectedLoss ModelError SuccessProbability noise_scale",
     "explainer": "Explainer",
-    "explanation": "Answer Explanation",
+    "explanation": "Answer Explanation SafeBox",
     "files": "FileError load",
     "metrics": "Evaluation",
     "posterior": "Entropic weights_from_risk",
@@ -128,6 +128,7 @@ __all__ = [
     "Rashomon",
     "Reliable",
     "Remote",
+    "SafeBox",
     "Space",
     "Sparse",
     "SuccessProbability",
