@@ -29,7 +29,7 @@ from gbce.decisions import (
 from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
-from gbce.explainer._answering import apply_policy, best_seen, judge_answer
+from gbce.explainer._answering import apply_policy, best_seen, judge_answer, proof_of, safe_box_of
 from gbce.explainer._assumed import AssumedPrior, assume_prior
 from gbce.explainer._given import explain_given
 from gbce.explainer._notes import (
@@ -45,7 +45,7 @@ from gbce.explainer._provenance import ADVICE, require_own
 from gbce.explainer._proving import Prover
 from gbce.explainer._reach import seek_reach
 from gbce.explainer._unreached import sampling_budget, unreached_note
-from gbce.explanation import Event, Explanation, Status, choice_table, exclude_row, require_explanation
+from gbce.explanation import Event, Explanation, SafeBox, Status, choice_table, exclude_row, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
@@ -389,6 +389,50 @@ class Explainer:
         decisions = evaluate_points(explanation.query, posterior, labels, x, self._neighbours)
         return replace(explanation, decisions=decisions).pointwise
 
+    def safe_box(
+        self, explanation: Explanation, label: str = "answer", *, features: Sequence[str] | None = None
+    ) -> SafeBox | None:
+        """Return ranges around a decision within which the first model certainly reaches the target.
+
+        Parameters
+        ----------
+        explanation : Explanation
+            Made by this explainer.
+        label : str
+            Which decision, as its tables name it; ``"answer"`` for the answer.
+        features : sequence of str, optional
+            Columns that may vary; those that the decision changes when left out.
+
+        Returns
+        -------
+        SafeBox or None
+            Proved from all leaves. None where the model is no tree ensemble that can be read, where the decision does
+            not reach the target, or where no range is more than a point: around the cheapest points they are thin,
+            around an answer with slack they are wide.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> x = np.arange(40.0)[:, None]
+        >>> explainer = gbce.Explainer(DecisionTreeRegressor(max_depth=3).fit(x, x[:, 0]), x)
+        >>> explanation = explainer.explain([3.0], gbce.AtLeast(20), rules=["map"], seed=0)
+        >>> explainer.safe_box(explanation).features
+        ('x1',)
+        """
+        posterior = self.own_posterior(explanation, budget_of(None, None))
+        found = [one for one in explanation.decisions if one.label == label]
+        if label == "answer" and explanation.answer is not None:
+            found = [explanation.answer.decision]
+        if not found:
+            labels = [one.label for one in explanation.decisions]
+            raise ValueError(f"safe_box: there is no decision {label!r}; the labels are {labels}, and 'answer'")
+        unknown = sorted(set(features or ()) - set(self.space.names))
+        if unknown:
+            raise ValueError(f"safe_box: there are no columns {unknown}; the features are {list(self.space.names)}")
+        which = None if features is None else np.array([self.space.position[name] for name in features], dtype=int)
+        return safe_box_of(explanation.query, posterior, found[0].x, which) if found[0].reached[0] else None
+
     def given(
         self,
         explanation: Explanation,
@@ -439,6 +483,30 @@ class Explainer:
         """
         event = Event(keep, at_least, at_most, between, exactly)
         return explain_given(self, explanation, event, seed, budget_of(max_model_rows, time_budget))
+
+    def widget(self, explanation: Explanation) -> Any:
+        """Return a live page for a notebook: set values, ask the model, hold columns and sample anew.
+
+        Needs the extra ``widget`` (anywidget). What is asked runs in the kernel; ``widget.explanation`` is what the
+        page shows now. An edited row is explained with the explanation's target, its numbers as they were filled in. In
+        a notebook without a kernel a widget is blank; the explanation itself shows its page there.
+
+        Parameters
+        ----------
+        explanation : Explanation
+            Of this explainer.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(60, 2))
+        >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(2))
+        >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(1, scale=1), rules=[gbce.MAP()], seed=0)
+        >>> live = explainer.widget(explanation)  # doctest: +SKIP
+        """
+        from gbce.pages import make_widget
+
+        return make_widget(self, explanation)
 
     # --- the steps for one row, for the rooms that build on them -------------------------------------------
 
@@ -553,7 +621,7 @@ class Explainer:
             n_model_calls=posterior.n_calls + (0 if again is None else again.n_calls),
             n_model_rows=posterior.n_rows + (0 if again is None else again.n_rows),
             calibration=calibration,
-            answer=answer if answer is None or proof is None else replace(answer, proof=proof.sentence),
+            answer=answer if answer is None else replace(answer, proof=proof_of(answer, decisions, proof)),
             proof=proof if status == Status.NOT_ATTAINED else None,
         )
 

@@ -8,7 +8,8 @@ import numpy as np
 from gbce._validation import is_count, is_number
 from gbce.base import Array
 from gbce.draws import PRIOR_LEVELS, TAIL_LEVELS, Draws, ExactFigures, Points, PoolRecord, SamplerInfo
-from gbce.explanation import Answer, Decision, Explanation, Status
+from gbce.explanation import Answer, Decision, Explanation, SafeBox, Status
+from gbce.search import Proof
 from gbce.space import Space
 
 __all__ = ["require_sound"]
@@ -170,6 +171,8 @@ def _require_decision(decision: Decision, space: Space, k: int) -> None:
     for name in ("outputs", "loss"):
         _require(f"{room} {name}", getattr(decision, name), (k,), "f", _not_nan)
     _require(f"{room} reached", decision.reached, (k,), "b", _anything)
+    if decision.proof is not None:
+        _require_sane_proof(decision.proof)
     if not is_number(decision.cost) or np.isnan(decision.cost):  # the other figures may not have been computed
         raise ValueError(f"{room} cost is no number")
 
@@ -185,8 +188,16 @@ def _require_answer(answer: Answer, space: Space, k: int) -> None:
             all(is_number(number) and 0 <= number <= 1 for number in share[:3]) and is_count(share.n)
         ):
             raise ValueError(f"the answer's {name} is {share!r:.80}")
+    if answer.safe is not None:
+        _require_safe(answer.safe)
     if answer.promised is not None and not (is_number(answer.promised) and 0 <= answer.promised <= 1):
         raise ValueError(f"the answer promises {answer.promised!r:.80}")
+
+
+def _require_safe(box: SafeBox) -> None:
+    known = all(isinstance(name, str) and name in box.space.position for name in box.features)
+    if not known or not box.low.shape == box.high.shape == (len(box.features),) or not (box.low <= box.high).all():
+        raise ValueError(f"the answer's safe ranges are {box.features!r:.80}, {box.low!r:.80} and {box.high!r:.80}")
 
 
 def _require_conditions(explanation: Explanation) -> None:
@@ -204,12 +215,17 @@ def _require_proof(explanation: Explanation) -> None:
     proof = explanation.proof
     if proof is None:
         return
-    bounded = proof.bound is None or (is_number(proof.bound) and proof.bound == proof.bound)
-    counted = isinstance(proof.boxes, int) and not isinstance(proof.boxes, bool) and proof.boxes > 0
-    if proof.kind not in ("trees", "linear") or not isinstance(proof.sentence, str) or not (bounded and counted):
-        raise ValueError(f"the proof is {proof!r:.80}")
+    _require_sane_proof(proof)
     if explanation.status != Status.NOT_ATTAINED:
         raise ValueError(f"there is a proof, but the status is {explanation.status}")
+
+
+def _require_sane_proof(proof: Proof) -> None:
+    numbers = (proof.bound, proof.lower, proof.cost)
+    bounded = all(one is None or (is_number(one) and one == one) for one in numbers)
+    counted = is_count(proof.boxes) and isinstance(proof.least_changes, int) and proof.least_changes >= 0
+    if proof.kind not in ("trees", "linear") or not isinstance(proof.sentence, str) or not (bounded and counted):
+        raise ValueError(f"the proof is {proof!r:.80}")
 
 
 def _require_texts(explanation: Explanation) -> None:
