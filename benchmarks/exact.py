@@ -52,9 +52,9 @@ def questions(*, large: bool) -> Iterator[tuple[str, Any, pd.DataFrame, list[str
     if large:
         x, y = _housing()
         model = GradientBoostingRegressor(n_estimators=300, max_depth=5, random_state=0).fit(x, y)
-        wish = gbce.AtLeast(float(np.quantile(y, 0.7)))
-        yield "housing, boosting, 2 columns", model, x, ["MedInc", "AveOccup"], wish
-        yield "housing, boosting, 3 columns", model, x, ["MedInc", "AveOccup", "HouseAge"], wish
+        more = gbce.AtLeast(float(np.quantile(y, 0.7)))
+        yield "housing, boosting, 2 columns", model, x, ["MedInc", "AveOccup"], more
+        yield "housing, boosting, 3 columns", model, x, ["MedInc", "AveOccup", "HouseAge"], more
 
 
 def compare(name: str, model: Any, x: pd.DataFrame, free: list[str], wish: Any) -> dict[str, Any]:

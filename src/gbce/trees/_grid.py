@@ -62,7 +62,7 @@ class Grid:
     >>> cuts = [grid.cuts(j, -np.inf, np.inf) for j in (0, 1)]
     >>> axes = [Axis(j, np.append(cuts[j], np.inf)) for j in (0, 1)]
     >>> next(grid.scores(axes))[..., 0]
-    array([[1., 1.],
+    array([[1., 9.],
            [4., 9.]])
     """
 
