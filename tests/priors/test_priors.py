@@ -5,8 +5,10 @@ import pytest
 from scipy.stats import laplace, norm
 
 import gbce
+from gbce.priors._atoms import Spiked
 from gbce.priors._distance import _safe_laws
 from gbce.priors._laws import LAPLACE, NORMAL, STUDENT, log_mass, truncate
+from gbce.priors._parts import Reals
 
 SPACE = gbce.Space.real(2, scale=[0.5, 20.0])
 X0 = np.array([1.0, -3.0])
@@ -48,3 +50,22 @@ def test_proposals_are_never_lighter_than_the_distance():
     assert _safe_laws(0.5) == [STUDENT]
     assert _safe_laws(1.0) == [STUDENT, LAPLACE]
     assert _safe_laws(2.0) == [STUDENT, LAPLACE, NORMAL]
+
+
+@pytest.mark.parametrize("law", [NORMAL, LAPLACE, STUDENT], ids=lambda law: law.name)
+def test_what_stays_need_not_be_mapped(law):
+    """Only features that leave the row go through the law, each as if all did."""
+    rng = np.random.default_rng(0)
+    k = 12
+    origin = rng.normal(size=k)
+    low, high = origin - rng.exponential(size=k), origin + rng.exponential(size=k)
+    low[::3], high[1::4] = -np.inf, np.inf
+    low[5] = high[5] = origin[5]
+    reals = Reals(np.arange(k), law, origin, rng.uniform(0.5, 2.0, k), low, high)
+    spiked = Spiked(reals, origin, 0.3)
+    z = 1.5 * rng.standard_normal((400, k))
+    z[:2] = [[40.0], [-40.0]]
+    stays = np.abs(z) <= spiked._cut
+    every = reals.draw(spiked._spread(z))[0]
+    np.testing.assert_array_equal(spiked.draw(z)[0], np.where(stays, origin, every))
+    assert 0.5 < stays.mean() < 0.9

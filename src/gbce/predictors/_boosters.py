@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from gbce.base import Array
+from gbce.predictors._boosted import FEW_LIGHTGBM_ROWS
 from gbce.predictors._columns import Rows, as_numbers, in_order, table_decoder
 from gbce.predictors._predictor import Predictor
 from gbce.predictors._scores import shares
@@ -15,6 +16,7 @@ from gbce.space import Space
 
 __all__ = ["catboost_rows", "from_catboost", "from_lightgbm", "from_xgboost"]
 
+_N_PROBES = 50  # rows on which two ways to ask must give the same bits; by hand
 _USUAL_THRESHOLD = 0.5  # between two classes, where the more probable one is decided for
 
 
@@ -27,10 +29,10 @@ def from_xgboost(booster: Any, space: Space, name: str) -> Predictor:
     learner = json.loads(booster.save_config())["learner"]
     objective = str(learner["objective"]["name"])
     n_classes = max(2, int(learner["learner_model_param"]["num_class"]))
-    rows = _xgboost_rows(booster, space, name)
+    rows, direct = _xgboost_rows(booster, space, name), _xgboost_in_place(booster, space, name, learner)
 
     def ask(x: Array, margin: bool = False) -> Any:
-        return booster.predict(rows(x), output_margin=margin)
+        return booster.predict(rows(x), output_margin=margin) if direct is None else direct(x, margin)
 
     if objective in ("binary:logistic", "multi:softprob"):
         return Predictor(name, ask, classes=tuple(range(n_classes)))
@@ -60,6 +62,31 @@ def _xgboost_rows(booster: Any, space: Space, name: str) -> Rows:
     return rows
 
 
+def _xgboost_in_place(booster: Any, space: Space, name: str, learner: Any) -> Callable[[Array, bool], Any] | None:
+    """Return the booster's answers without a matrix of its own, for columns of numbers without names, if alike."""
+    if booster.feature_names is not None or str(learner["gradient_booster"]["name"]) != "gbtree":
+        return None
+    numbers = as_numbers(space, name)
+
+    def ask(x: Array, margin: bool) -> Any:
+        return booster.inplace_predict(numbers(x), predict_type="margin" if margin else "value")
+
+    from xgboost import DMatrix
+
+    probes = np.random.default_rng(0).normal(size=(_N_PROBES, space.n_columns))
+    try:
+        alike = all(
+            np.array_equal(
+                booster.inplace_predict(probes, predict_type=kind),
+                booster.predict(DMatrix(probes), output_margin=kind == "margin"),
+            )
+            for kind in ("value", "margin")
+        )
+    except Exception:  # what a release of XGBoost takes is its own
+        return None
+    return ask if alike else None
+
+
 def from_lightgbm(booster: Any, space: Space, name: str) -> Predictor:
     """Wrap a ``lightgbm.Booster``: its objective says whether it classifies; classes are numbers from zero."""
     said = str(booster.dump_model(num_iteration=1).get("objective", "")).split()
@@ -77,9 +104,13 @@ def from_lightgbm(booster: Any, space: Space, name: str) -> Predictor:
         classes = (0, 1)
     elif objective in ("multiclass", "multiclassova"):
         classes = tuple(range(int(options["num_class"])))
-    return Predictor(
-        name, lambda x: booster.predict(as_input(x)), classes=classes, plain=objective.startswith("cross_entropy")
-    )
+
+    def ask(x: Array) -> Any:
+        # in one thread: more of them take longer to start than a few rows take
+        options = {"num_threads": 1} if len(x) <= FEW_LIGHTGBM_ROWS else {}
+        return booster.predict(as_input(x), **options)
+
+    return Predictor(name, ask, classes=classes, plain=objective.startswith("cross_entropy"))
 
 
 def from_catboost(model: Any, space: Space, name: str) -> Predictor:

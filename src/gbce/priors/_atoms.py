@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from gbce.base import Array
-from gbce.priors._parts import Part
+from gbce.priors._parts import Part, Reals
 
 __all__ = ["Blank", "Spiked"]
 
@@ -45,10 +45,17 @@ class Spiked(_Around):
     def draw(self, z: Array) -> tuple[Array, Array]:
         """Return values, and minus their cost."""
         stays = np.abs(z) <= self._cut
-        # what lies beyond the cut on either side, spread over that side of the axis
-        further = np.sign(z) * -ndtri(np.minimum(ndtr(-np.abs(z)) / self.change, 0.5))
-        values = np.where(stays, self.origin, self.inner.draw(further)[0])
+        if isinstance(self.inner, Reals) and self.inner.factor.ndim == 1:  # most of them stay: only others are mapped
+            values = np.repeat(self.origin[None, :], len(z), axis=0)
+            moved = np.nonzero(~stays)
+            values[moved] = self.inner.draw_singly(self._spread(z[moved]), moved[1])
+        else:
+            values = np.where(stays, self.origin, self.inner.draw(self._spread(z))[0])
         return values, -self.cost(values)
+
+    def _spread(self, z: Array) -> Array:
+        """Return what lies beyond the cut on either side, spread over that side of the axis."""
+        return np.asarray(np.sign(z) * -ndtri(np.minimum(ndtr(-np.abs(z)) / self.change, 0.5)))
 
     def invert(self, x: Array) -> Array:
         """Return noise for values; none where they are the row's."""

@@ -93,6 +93,19 @@ class Reals:
         values = np.clip(self.origin + self.factor * e, self.low, self.high)
         return values, self.law.log_pdf(e).sum(axis=1)
 
+    def draw_singly(self, z: Array, which: Array) -> Array:
+        """Return the values ``(m,)`` that single numbers of noise ``(m,)`` have for the features ``which`` ``(m,)``.
+
+        The same as :meth:`draw` gives, to the last bit, where only some of them are needed and features do not move
+        together.
+        """
+        e = np.array(self.law.from_normal(z))
+        cut = np.flatnonzero((np.isfinite(self.low) | np.isfinite(self.high))[which])
+        if len(cut):
+            low, high = self._standard_limits(which[cut])
+            e[cut] = truncate(self.law, z[cut], low, high)
+        return np.clip(self.origin[which] + self.factor[which] * e, self.low[which], self.high[which])
+
     def invert(self, x: Array) -> Array:
         """Return noise for values."""
         if self.factor.ndim == 2:
