@@ -551,13 +551,13 @@ class Explanation:
         )
 
     def _repr_html_(self) -> str:
-        from gbce.report import as_html
+        from gbce.pages import view_explanation
 
-        return as_html(self)
+        return view_explanation(self)
 
     @property
     def plot(self) -> "Plots":
-        """Pictures: ``explanation.plot.posterior()``, ``explanation.plot.changes()``."""
+        """Pictures: ``explanation.plot.before_after()``, ``explanation.plot.posterior()``, and more."""
         from gbce.plots import Plots
 
         return Plots(self)

@@ -12,7 +12,7 @@ from typing import Any
 from gbce._validation import printable
 from gbce.files import whole_file
 
-__all__ = ["build_page", "write_page"]
+__all__ = ["build_page", "read_assets", "write_page"]
 
 # Characters that could end the element the data stand in, or a line of a script; JSON has another way to write each.
 _ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
@@ -65,7 +65,7 @@ def build_page(
     >>> "a &lt;b&gt; title" in page, page.count("</script>")
     (True, 2)
     """
-    script, style = (_read_assets(names) for names in (script_names, style_names))
+    script, style = (read_assets(names) for names in (script_names, style_names))
     policy = "; ".join(
         [
             "default-src 'none'",
@@ -98,7 +98,7 @@ def write_page(page: str, path: str | Path) -> Path:
     return where
 
 
-def _read_assets(names: Sequence[str]) -> str:
+def read_assets(names: Sequence[str]) -> str:
     """Return files of the package, one after the other, with line ends as the browser sees them."""
     folder = files("gbce.pages") / "assets"
     text = "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
