@@ -15,7 +15,6 @@ from gbce.pages import receipt_of
 from gbce.pages._payload import explorer_payload
 from gbce.pages._receipt import row_hash
 from support.browser import opened, slide
-from support.credit_book import credit_book
 
 THREE_DIGITS = 1e-3  # relative: what the page must agree with Python to
 
@@ -70,6 +69,13 @@ def assert_same_ranges(page, explanation, names):
         assert strip(page, explanation, name) == pytest.approx(wanted, rel=THREE_DIGITS)
 
 
+def show_all(page):
+    """List every column, not only the first dozen."""
+    for name in ("all-columns", "all-strips"):
+        if page.locator(f"#{name}").count():
+            page.locator(f"#{name}").click()
+
+
 def sound(page):
     assert page.complaints == []
     assert len(page.requests) == 1
@@ -89,7 +95,7 @@ def test_it_opens_with_the_answer_and_asks_for_nothing_but_itself(browser, loan,
         sound(page)
 
 
-def test_rules_say_when_to_use_them_and_the_receipt_is_that_of_the_row(browser, loan, loan_file):
+def test_rules_say_when_to_use_them_and_the_receipt_is_that_of_the_row(browser, loan, loan_row, loan_file):
     with opened(browser, loan_file) as page:
         rules = page.locator("table.rules tbody tr").all_text_contents()
         assert len(rules) == len(loan.counterfactuals)
@@ -98,7 +104,7 @@ def test_rules_say_when_to_use_them_and_the_receipt_is_that_of_the_row(browser, 
         receipt = json.loads(page.locator("#copy-text").input_value())
         sound(page)
     assert receipt == receipt_of(loan)
-    assert receipt["row"] == row_hash(credit_book().iloc[[5]])
+    assert receipt["row"] == row_hash(loan_row)
 
 
 # --- sliders -----------------------------------------------------------------------------------------------------
@@ -110,6 +116,7 @@ def test_eta_weighs_the_draws_as_at_does(browser, request, which):
     etas = explorer_payload(explanation)["points"]["etas"]
     own = etas.index(explanation.eta)
     with opened(browser, path) as page:
+        show_all(page)
         for step in (own - 12, own + 4):
             slide(page, "eta", step)
             there = explanation.at(etas[step])
@@ -175,21 +182,31 @@ def test_one_model_has_the_frontier_of_what_was_tried_under_noise(loan):
     assert sorted(one["distance"] for one in steps) == [one["distance"] for one in steps]
 
 
-@pytest.mark.parametrize("most", [1, 2])
-def test_fewer_changes_are_the_cheapest_known_ones(browser, loan, loan_file, most):
-    known = loan.draws.known
-    x = np.vstack([known.x, *(one.x for one in loan.decisions), loan.answer.decision.x])
-    reached = np.concatenate([known.reached[:, 0], [one.reached[0] for one in loan.decisions], [True]])
+def known_points(explanation):
+    """Return every point that the page may suggest, and which of them reach the target."""
+    known, decided = explanation.draws.known, [*explanation.decisions, explanation.answer.decision]
+    x = np.vstack([known.x, *(one.x for one in decided)])
+    return x, np.concatenate([known.reached[:, 0], [one.reached[0] for one in decided]])
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_fewer_changes_are_the_answer_or_the_cheapest_known_ones(browser, loan, loan_file, most):
+    x, reached = known_points(loan)
     few = loan.space.changed(x, loan.x0)[:, loan.free].sum(axis=1) <= most
-    cheapest = costs(loan.space, x, loan.x0, "l1")[reached & few].min()
+    cheapest = costs(loan.space, x, loan.x0, "l1")[reached & few].min(initial=np.inf)
     with opened(browser, loan_file) as page:
-        page.locator("#column-0-effort").select_option("harder")  # so that not the answer itself is meant
         slide(page, "most", most)
+        said = page.locator("#plan-sentence").inner_text()
+        if not np.isfinite(cheapest):
+            assert "No point" in said
+            assert f"max_changes={most}" in page.locator("#python-line").inner_text()
+            return
         chosen = plan(page)
         sound(page)
     assert chosen["reaches"]
     assert len(chosen["changes"]) <= most
-    assert chosen["cost"] == pytest.approx(cheapest, rel=THREE_DIGITS)
+    wanted = loan.answer.cost if loan.answer.n_changes <= most else cheapest
+    assert chosen["cost"] == pytest.approx(wanted, rel=THREE_DIGITS)
 
 
 # --- columns -----------------------------------------------------------------------------------------------------
@@ -202,10 +219,10 @@ def position(explanation, name):
 CONDITIONS = {
     "a kept number": ({"keep": ["income"]}, lambda p, j: p.locator(f"#column-{j('income')}-keep").check()),
     "a range": (
-        {"at_least": {"income": 4500}, "at_most": {"income": 8000}},
+        {"at_least": {"paid_share": 0.05}, "at_most": {"paid_share": 0.5}},
         lambda p, j: (
-            p.locator(f"#column-{j('income')}-low").fill("4500"),
-            p.locator(f"#column-{j('income')}-high").fill("8000"),
+            p.locator(f"#column-{j('paid_share')}-low").fill("0.05"),
+            p.locator(f"#column-{j('paid_share')}-high").fill("0.5"),
         ),
     ),
     "a level": (
@@ -213,14 +230,14 @@ CONDITIONS = {
         lambda p, j: p.locator(f"#column-{j('owner')}-level").select_option(label="1"),
     ),
     "a moment": (
-        {"at_least": {"since": "2021-03-23"}},
-        lambda p, j: p.locator(f"#column-{j('since')}-low").fill("2021-03-23"),
+        {"at_least": {"since": "2023-10-23"}},
+        lambda p, j: p.locator(f"#column-{j('since')}-low").fill("2023-10-23"),
     ),
     "two at once": (
-        {"keep": ["owner"], "at_most": {"paid_share": 0.9}},
+        {"keep": ["owner"], "at_most": {"paid_share": 0.5}},
         lambda p, j: (
             p.locator(f"#column-{j('owner')}-keep").check(),
-            p.locator(f"#column-{j('paid_share')}-high").fill("0.9"),
+            p.locator(f"#column-{j('paid_share')}-high").fill("0.5"),
         ),
     ),
 }
@@ -231,6 +248,7 @@ def test_conditions_weigh_the_draws_as_given_does(browser, loan, loan_file, name
     asked, do = CONDITIONS[name]
     there = loan.given(**asked)
     with opened(browser, loan_file) as page:
+        show_all(page)
         do(page, lambda column: position(loan, column))
         assert_same(figures(page), weighed(there))
         assert effective(page) == pytest.approx(there.draws.ess, abs=0.51)
@@ -247,11 +265,12 @@ def test_conditions_weigh_the_draws_as_given_does(browser, loan, loan_file, name
 
 
 def test_too_few_draws_are_said_with_the_line_that_asks_the_model(browser, loan, loan_file):
-    asked = {"at_least": {"income": 9000}, "keep": ["owner"], "exactly": {"job": "clerk"}}
+    asked = {"at_least": {"income": 7000}, "keep": ["owner"], "exactly": {"job": "clerk"}}
     with pytest.raises(ValueError, match="To ask the models again, type") as error:
         loan.given(**asked)
     with opened(browser, loan_file) as page:
-        page.locator(f"#column-{position(loan, 'income')}-low").fill("9000")
+        show_all(page)
+        page.locator(f"#column-{position(loan, 'income')}-low").fill("7000")
         page.locator(f"#column-{position(loan, 'owner')}-keep").check()
         page.locator(f"#column-{position(loan, 'job')}-level").select_option(label="'clerk'")
         assert page.locator("#advice").is_visible()
@@ -268,15 +287,20 @@ def options_of(text):
     return {one.arg: ast.literal_eval(one.value) for one in call.keywords}
 
 
-def test_effort_tilts_the_weights_by_the_size_of_the_change(browser, loan, loan_file):
-    j = position(loan, "income")
-    size = loan.space.change(loan.draws.pool.x, loan.x0)[:, j] / loan.space.scale[j]
+def test_effort_tilts_the_weights_and_the_cost_by_the_size_of_the_change(browser, loan, loan_file):
+    j = position(loan, "paid_share")
+    x, reached = known_points(loan)
+    sizes = [loan.space.change(rows, loan.x0)[:, j] / loan.space.scale[j] for rows in (loan.draws.pool.x, x)]
+    plain = costs(loan.space, x, loan.x0, "l1")
     with opened(browser, loan_file) as page:
-        for effort, tilt in (("harder", 1.0), ("easier", -0.5), ("much harder", 3.0)):
+        show_all(page)
+        for effort, tilt, factor in (("harder", 1.0, 2.0), ("easier", -0.5, 0.5), ("much harder", 3.0, 4.0)):
             page.locator(f"#column-{j}-effort").select_option(effort)
-            weights = loan.draws.pool_weights * np.exp(-tilt * size)
+            weights = loan.draws.pool_weights * np.exp(-tilt * sizes[0])
             assert_same(figures(page), weighed(loan, weights / weights.sum()))
-        assert "income" not in [one["column"] for one in plan(page)["changes"]]
+            cost = np.where(reached, plain + (factor - 1.0) * sizes[1], np.inf)
+            row = loan.space.frame(x[[cost.argmin()]]).iloc[0]
+            assert plan(page)["row"]["paid_share"] == pytest.approx(float(row["paid_share"]), rel=THREE_DIGITS)
         sound(page)
 
 
@@ -306,18 +330,20 @@ def test_bookmarks_stand_side_by_side_and_are_copied(browser, loan, loan_file):
         page.locator("[data-way='0']").click()
         page.locator("[data-rule]").first.click()
         page.locator("#bookmark").click()  # the answer again: it is there already
-        heads = page.locator("#bookmarks thead th").all_text_contents()
-        assert heads == ["", "now", "A", "B", "C"]
+        payload = explorer_payload(loan)
+        first = [payload["answer"], payload["alternatives"]["listed"][0], payload["decisions"][0]]
+        letters = ["A", "B", "C"][: len({one["point"] for one in first})]  # a point stands there once
+        assert page.locator("#bookmarks thead th").all_text_contents() == ["", "now", *letters]
         texts = {}
         for kind in ("text", "CSV", "JSON"):
             page.locator(f"#bookmarks [data-copy={kind}]").click()
             texts[kind] = page.locator("#copy-text").input_value()
             page.locator("#copy button").click()
-        page.get_by_role("button", name="Remove B").click()
-        assert page.locator("#bookmarks thead th").all_text_contents() == ["", "now", "A", "B"]
+        page.get_by_role("button", name=f"Remove {letters[-1]}").click()
+        assert page.locator("#bookmarks thead th").all_text_contents() == ["", "now", *letters[:-1]]
         sound(page)
     assert texts["text"].startswith(f"A: {loan.answer}")
-    assert next(csv.reader(io.StringIO(texts["CSV"]))) == ["", "now", "A", "B", "C"]
+    assert next(csv.reader(io.StringIO(texts["CSV"]))) == ["", "now", *letters]
     kept = json.loads(texts["JSON"])
     answer = loan.answer.to_dict()
     assert {name: kept[0]["row"][name] for name in ("income", "job", "amount")} == {

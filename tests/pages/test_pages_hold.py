@@ -167,6 +167,7 @@ def test_a_file_without_the_pool_has_a_page_that_says_what_it_cannot_do(browser,
         assert "Save with pool=True" in page.locator("#eta-help").inner_text()
         shown = page.locator("#figures dd[data-figure=success]").get_attribute("data-value")
         assert float(shown) == pytest.approx(kept.draws.weights @ kept.draws.reached[:, 0], rel=1e-3)
+        page.locator("#all-columns").click()
         page.locator(f"#column-{kept.space.names.index('owner')}-keep").check()
         stays = kept.draws.x[:, kept.space.names.index("owner")] == kept.x0[kept.space.names.index("owner")]
         shown = page.locator("#figures dd[data-figure=success]").get_attribute("data-value")

@@ -12,10 +12,10 @@ from matplotlib.colors import to_hex
 
 import gbce
 from gbce.base import Rule
-from gbce.plots._style import _choose_styles
+from gbce.plots._marks import choose_styles
 
 DATA = np.random.default_rng(0).normal(size=(100, 3))
-RED = "#d62728"  # MAP's
+RED = "#ad0611"  # MAP's
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ HARD = ["MAP", "MAP with 3 changes", "MAP 2", "Own [3] (k=4) with 3 changes", "D
 
 def test_a_label_that_looks_like_another_rule_has_its_own_mark_and_entry():
     explanation = explained(*(Titled(title) for title in HARD))
-    styles = _choose_styles(explanation.decisions)
+    styles = choose_styles(explanation.decisions)
     assert len({(style["color"], style["marker"]) for style in styles[:6]}) == 6  # six different marks, then again
     assert len({style["color"] for style in styles}) == 1  # one class, one colour
     assert RED not in {style["color"] for style in styles}
@@ -83,7 +83,7 @@ def test_a_label_that_looks_like_another_rule_has_its_own_mark_and_entry():
 
 def test_rules_of_different_classes_have_different_colours():
     explanation = explained(Titled("Mean 1"), Another("Mean 2"), gbce.Mean(), gbce.MAP(k=41), gbce.MAP())
-    one, other, mean, variant, mode = _choose_styles(explanation.decisions)
+    one, other, mean, variant, mode = choose_styles(explanation.decisions)
     assert len({style["color"] for style in (one, other, mean, mode)}) == 4
     assert (variant["color"], mode["color"]) == (RED, RED)
     assert variant["marker"] != mode["marker"]
@@ -92,7 +92,7 @@ def test_rules_of_different_classes_have_different_colours():
 
 def test_points_of_one_set_share_a_mark_and_an_entry():
     explanation = explained(gbce.DiverseSet(3), Titled("Own (2) with 3 changes", n=4))
-    styles = _choose_styles(explanation.decisions)
+    styles = choose_styles(explanation.decisions)
     assert styles[0] == styles[1] == styles[2]
     assert styles[3] == styles[4] == styles[5] == styles[6] != styles[0]
     for ax in (explanation.plot.posterior(), explanation.plot.changes()):
@@ -117,7 +117,7 @@ def test_somebodys_own_points_beside_an_answer_are_alternatives_too():
         "Own [1] (b)",
         "Own [1] with 3 changes",
     ]
-    styles = _choose_styles(explanation.decisions)
+    styles = choose_styles(explanation.decisions)
     assert [style["marker"] for style in styles] == ["o", ".", "."]
     assert legend(explanation.plot.posterior())[-2:] == ["Own [1]", "Own [1], alternatives"]
 
@@ -126,6 +126,6 @@ def test_a_loaded_picture_is_the_same(tmp_path):
     lost = gbce.CVaR(0.6, noise=lambda rng, n: 0.1 * rng.normal(size=(n, 3)))  # a file does not keep the function
     explanation = explained(gbce.MAP(k=41), Titled("Own (2)"), Another("[3]"), gbce.CVaR(0.8), gbce.CVaR(0.7), lost)
     again = gbce.load(explanation.save(tmp_path / "one.gbce"))
-    assert _choose_styles(again.decisions) == _choose_styles(explanation.decisions)
+    assert choose_styles(again.decisions) == choose_styles(explanation.decisions)
     for name in ("posterior", "changes"):
         assert drawn(getattr(again.plot, name)()) == drawn(getattr(explanation.plot, name)())

@@ -2,32 +2,20 @@
 
 import inspect
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-import gbce
 from gbce import plots
 from gbce.plots import Plots
 
-DATA = np.random.default_rng(0).normal(size=(100, 3))
 NAMES = [name for name, thing in vars(Plots).items() if callable(thing) and not name.startswith("_")]
 
 
-@pytest.fixture(autouse=True)
-def closed_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
-def explanation():
-    explainer = gbce.Explainer(lambda x: x.sum(axis=1), DATA, sampler=gbce.Importance(800, 200))
-    return explainer.explain(DATA[0], gbce.AtLeast(2.0, scale=1), rules=["MAP"], seed=0)
+def explanation(mixed):
+    return mixed
 
 
 def axes_of(drawn):

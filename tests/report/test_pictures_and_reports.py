@@ -145,7 +145,7 @@ def test_long_names_and_sets_leave_room_for_the_picture(tmp_path):
     ax.figure.savefig(tmp_path / "p.png")
     assert ax.get_window_extent().width > 0.35 * ax.figure.bbox.width
     texts = [t.get_text() for t in ax.get_legend().get_texts()]
-    assert texts == ["prior", "posterior", "DiverseSet(k=3)", "RandomDraw(k=2)"]
+    assert texts == ["prior", "posterior", "the answer", "DiverseSet(k=3)", "RandomDraw(k=2)"]
 
 
 def test_one_feature_is_sent_to_the_other_picture():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,9 @@ from gbce.explanation import Answer, Explanation, Share, Status, point_table
 from gbce.files import to_json
 from gbce.metrics import unknown_errors, unknown_figures
 from gbce.space import Space, plain_records
+
+if TYPE_CHECKING:
+    from gbce.plots import TablePlots
 
 __all__ = ["ExplanationTable", "Record", "failure_of", "record_of", "stack_records"]
 
@@ -257,6 +260,13 @@ class ExplanationTable:
     def to_json(self, path: str | Path | None = None) -> str | Path:
         """Return :meth:`to_dict` as strict JSON, or write it to ``path``, whole or not at all, and return the path."""
         return to_json(self.to_dict(), path)
+
+    @property
+    def plot(self) -> "TablePlots":
+        """Pictures: ``table.plot.changes()``, ``table.plot.costs(groups)``."""
+        from gbce.plots import TablePlots  # an outer room, imported when asked for
+
+        return TablePlots(self)
 
     def to_html(self, path: str | Path | None = None, *, groups: Any = None) -> str | Path:
         """Return all rows as one page to explore, or write it to ``path``, whole or not at all, and return the path.

@@ -1,15 +1,13 @@
 """Before a target is said to be out of reach of a search: whether it can be proved to be."""
 
-from typing import Any
-
 import numpy as np
 
 from gbce.base import Array, Query
 from gbce.draws import Points
 from gbce.posterior import GibbsPosterior
-from gbce.predictors import Inside, look_inside
+from gbce.predictors import Inside
 from gbce.search import Proof, prove_unattainable
-from gbce.space import Space
+from gbce.trees import CellReader
 
 __all__ = ["Prover"]
 
@@ -22,26 +20,17 @@ class Prover:
 
     Parameters
     ----------
-    model : object
-        As the user gave it.
-    space : Space
-        The features.
+    reader : CellReader
+        Of that model.
     """
 
-    def __init__(self, model: Any, space: Space) -> None:
-        self._model, self._space = model, space
-        self._looked = False
-        self._inside: Inside | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_looked": False, "_inside": None}
+    def __init__(self, reader: CellReader) -> None:
+        self._reader = reader
 
     @property
     def inside(self) -> Inside | None:
         """What the model is made of, looked up once."""
-        if not self._looked:
-            self._inside, self._looked = look_inside(self._model, self._space), True
-        return self._inside
+        return self._reader.inside
 
     def prove(self, query: Query, posterior: GibbsPosterior, known: Points) -> Proof | None:
         """Return a proof that no row can reach the target, if none is known to and there is one."""

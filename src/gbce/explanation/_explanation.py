@@ -557,7 +557,7 @@ class Explanation:
 
     @property
     def plot(self) -> "Plots":
-        """Pictures: ``explanation.plot.posterior()``, ``explanation.plot.changes()``."""
+        """Pictures: ``explanation.plot.before_after()``, ``explanation.plot.posterior()``, and more."""
         from gbce.plots import Plots
 
         return Plots(self)

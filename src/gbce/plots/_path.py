@@ -7,7 +7,7 @@ import numpy as np
 
 from gbce.explanation import Explanation
 from gbce.metrics import FIGURE_TITLES, PRINTED_Z_95
-from gbce.plots._style import DRAWS, new_panels
+from gbce.plots._style import DRAWS, QUIET, as_panels, literal_text, new_panels, put_legend_outside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_path"]
 
 _PANELS = ("success_probability", "tail", "expected_distance", "stability", "log_evidence")  # drawn by default
+_SIDE_BY_SIDE = 3  # panels in a line of a new figure, by hand
 
 
 def plot_path(
@@ -58,30 +59,24 @@ def plot_path(
     if unknown or not names:
         raise ValueError(f"figures must be columns of explanation.path(), such as 'tail', not {unknown or names}")
     positive = table[table.index > 0]
-    panels = new_panels(ax, len(names), 3.1, 2.9)
+    etas_shown = positive.index.to_numpy(dtype=float)
+    panels = new_panels(ax, len(names), 3.1, 2.7, columns=_SIDE_BY_SIDE)
+    few = len(positive) < 3  # a line through one or two points would not be seen
     for panel, name in zip(panels, names, strict=True):
-        value, se = positive[name], positive.get(f"{name}_se", 0.0 * positive[name])
+        value = positive[name].to_numpy(dtype=float)
+        se = positive.get(f"{name}_se", 0.0 * positive[name]).to_numpy(dtype=float)
         panel.fill_between(
-            positive.index, value - PRINTED_Z_95 * se, value + PRINTED_Z_95 * se, color=DRAWS, alpha=0.25, lw=0
-        )
-        panel.plot(positive.index, value, color=DRAWS, lw=2)
+            etas_shown, value - PRINTED_Z_95 * se, value + PRINTED_Z_95 * se, color=DRAWS, alpha=0.25, lw=0,
+            label="95% of its error",
+        )  # fmt: skip
+        panel.plot(etas_shown, value, color=DRAWS, lw=2, marker="o" if few else None, label="posterior")
         if 0.0 in table.index:
-            panel.axhline(table.loc[0.0, name], color="#888888", lw=1, ls=":")
-        panel.axvline(explanation.eta, color="#111111", lw=1, ls="--")
+            panel.axhline(float(table.loc[0.0, name]), color=QUIET, lw=1.2, ls=":", label="the prior")
+        panel.axvline(explanation.eta, color="#111111", lw=1, ls="--", label="eta of this explanation")
         panel.set_xscale("log")
         panel.set_xlabel("eta")
-        panel.set_title(FIGURE_TITLES.get(name, name), loc="left", fontsize=10)
+        panel.set_title(literal_text(FIGURE_TITLES.get(name, name)), loc="left", fontsize=10)
         panel.spines[["top", "right"]].set_visible(False)
-    panels[0].annotate(
-        "dashed: this explanation's eta\ndotted: the prior",
-        (0.03, 0.97),
-        xycoords="axes fraction",
-        va="top",
-        fontsize=7,
-        color="#555555",
-    )
-    if len(panels) == 1:
-        return panels[0]
-    drawn = np.empty(len(panels), dtype=object)
-    drawn[:] = panels
-    return drawn
+        panel.tick_params(labelsize=8.5)
+    put_legend_outside(panels[-1], *panels[-1].get_legend_handles_labels())
+    return as_panels(panels)

@@ -1,44 +1,43 @@
 """The posterior over two features, with the decisions in it (the paper's Figure 1)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gbce.base import Array
-from gbce.decisions import answers_among
+from gbce.decisions import answers_among, stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
-from gbce.plots._style import (
-    DRAWS,
-    MISSED,
-    ROW,
-    finish_axes,
-    literal_text,
-    mark_decisions,
-    new_axes,
-    put_legend_outside,
-)
+from gbce.plots._features import FeatureAxis, feature_axis
+from gbce.plots._marks import dodge, entries_in_order, mark_answer, mark_decisions, nudge
+from gbce.plots._style import DRAWS, MISSED, ROW, finish_axes, new_axes, put_legend_outside, wish_text
+from gbce.plots._surface import draw_surface
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from gbce.explainer import Explainer
+
 __all__ = ["plot_posterior"]
 
-# Looks, chosen by hand.
-_MAX_TICKS = 30  # values of a feature that are shown one by one
-_JITTER = 0.3  # of a step between levels or whole numbers, up and down
-_MAX_LEVEL_CHARACTERS = 50  # of all levels side by side, beyond which they are written aslant
+_SIZE = 62.0  # of a mark, in square points, by hand
 
 
 def plot_posterior(
     explanation: Explanation,
     features: Sequence[str] | None = None,
     *,
+    explainer: "Explainer | None" = None,
+    resolution: int = 60,
+    max_model_rows: int | None = None,
     ax: "Axes | None" = None,
     n_draws: int = 2_000,
 ) -> "Axes":
-    """Scatter the draws over two features and mark the row and every decision.
+    """Scatter the draws over two features and mark the row, every decision and the answer.
+
+    With the explainer, which has the model, also contours of the first model's output and the region in which it
+    reaches the target, where all other columns are as in the answer (or as in the row, where there is no answer). Marks
+    that would cover each other are set apart a little; draws at levels and whole numbers are scattered around them.
 
     Parameters
     ----------
@@ -46,6 +45,12 @@ def plot_posterior(
         What to draw.
     features : pair of str, optional
         Horizontal and vertical axis; by default the two whose movement differs most from the prior's own.
+    explainer : Explainer, optional
+        Whose explanation it is: its first model is asked about a grid of points.
+    resolution : int
+        Points of that grid along each axis; along a feature with levels, these.
+    max_model_rows : int, optional
+        Most rows that may be asked about; the grid is made coarser until it fits.
     ax : matplotlib Axes, optional
         Where to draw; a new figure when left out.
     n_draws : int
@@ -63,60 +68,67 @@ def plot_posterior(
     >>> data = np.random.default_rng(0).normal(size=(100, 2))
     >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
     >>> explanation = explainer.explain(data[0], gbce.AtLeast(2), rules=[gbce.MAP()], seed=0)
-    >>> ax = explanation.plot.posterior()
+    >>> ax = explanation.plot.posterior(explainer=explainer)
     >>> ax.get_xlabel()
     'x1'
     """
     names = explanation.space.names
     first, second = _choose_features(explanation, features)
     i, j = names.index(first), names.index(second)
-    ax = new_axes(ax, 7.0, 5.6)
-    draws = explanation.draws
-    x, reached = _jitter(explanation, draws.x[:n_draws], (i, j)), draws.reached[:n_draws, 0]
-    for which, colour, label in (
-        (~reached, MISSED, "draw, misses"),
-        (reached, DRAWS, "draw, reaches the target"),
-    ):
-        if which.any():
-            ax.scatter(x[which, i], x[which, j], s=11, color=colour, alpha=0.55, linewidths=0, label=label)
-    ax.scatter(explanation.x0[i], explanation.x0[j], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=4)
+    ax = new_axes(ax, 7.4, 5.4)
     decisions = answers_among(explanation.decisions)
-    places = [(decision.x[i], decision.x[j]) for decision in decisions]
-    mark_decisions(ax, decisions, places, size=75, star=190, edge=1.0)
-    _name_levels(explanation, ax, i, j)
-    ax.set_xlabel(literal_text(first))
-    ax.set_ylabel(literal_text(second))
-    finish_axes(ax, f"Draws for the target: {literal_text(explanation.target.describe())}")
-    put_legend_outside(ax, *ax.get_legend_handles_labels())
+    chosen = stack_points(decisions, len(names))
+    answer = explanation.answer
+    others = chosen if answer is None else np.vstack([chosen, answer.decision.x])
+    axes = feature_axis(explanation, i, others[:, i]), feature_axis(explanation, j, others[:, j])
+    scatter_draws(ax, explanation, axes, (i, j), n_draws)
+    row = np.array([axis.positions(explanation.x0[[k]])[0] for axis, k in zip(axes, (i, j), strict=True)])
+    ax.update_datalim(row[None, :] if np.isfinite(row).all() else np.zeros((0, 2)))
+    for axis, which in zip(axes, "xy", strict=True):
+        axis.decorate(ax, which)
+    places = np.column_stack([axes[0].positions(others[:, i]), axes[1].positions(others[:, j])])
+    ax.update_datalim(places[np.isfinite(places).all(axis=1)])
+    ax.autoscale_view()
+    handles: list[Any] = []
+    labels: list[str] = []
+    if explainer is not None:
+        handles, labels = draw_surface(ax, explanation, explainer, axes, (i, j), resolution, max_model_rows)
+    shifts = dodge(ax, np.vstack([places, row]), _SIZE)
+    at = nudge(ax, ax.transData, shifts[-1])
+    ax.scatter(row[0], row[1], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=4, transform=at)
+    mark_decisions(ax, decisions, [tuple(place) for place in places[: len(decisions)]], size=_SIZE, shifts=shifts)
+    if answer is not None:
+        mark_answer(ax, explanation, tuple(places[-1]), size=_SIZE, shift=shifts[-2])
+    finish_axes(ax, f"Draws for the target: {wish_text(explanation.target.describe())}")
+    put_legend_outside(ax, *entries_in_order(ax, handles, labels))
     return ax
 
 
-def _jitter(explanation: Explanation, x: Array, which: tuple[int, int]) -> Array:
-    """Scatter levels and whole numbers a little, so that draws do not hide each other."""
-    rng, x = np.random.default_rng(0), x.copy()
-    for k in which:
-        if explanation.space.features[k].discrete and len(np.unique(x[:, k])) <= _MAX_TICKS:
-            x[:, k] += rng.uniform(-_JITTER, _JITTER, size=len(x))
-    return x
-
-
-def _name_levels(explanation: Explanation, ax: "Axes", i: int, j: int) -> None:
-    """Write the levels of a category or an ordinal along its axis."""
-    for k, axis in ((i, ax.xaxis), (j, ax.yaxis)):
-        levels = explanation.space.features[k].levels
-        if levels is not None and len(levels) <= _MAX_TICKS:
-            axis.set_ticks(range(len(levels)), [literal_text(str(level)) for level in levels])
-            if axis is ax.xaxis and sum(len(str(level)) for level in levels) > _MAX_LEVEL_CHARACTERS:
-                ax.tick_params(axis="x", rotation=40)
+def scatter_draws(
+    ax: "Axes",
+    explanation: Explanation,
+    axes: tuple[FeatureAxis, FeatureAxis],
+    which: tuple[int, int],
+    n_draws: int,
+    size: float = 11,
+) -> None:
+    """Scatter draws over two features, those that miss the target below those that reach it."""
+    draws, rng = explanation.draws, np.random.default_rng(0)
+    at = [axis.positions(draws.x[:n_draws, k], rng) for axis, k in zip(axes, which, strict=True)]
+    reached = draws.reached[:n_draws, 0]
+    for among, colour, label in ((~reached, MISSED, "draw, misses"), (reached, DRAWS, "draw, reaches the target")):
+        if among.any():
+            ax.scatter(at[0][among], at[1][among], s=size, color=colour, alpha=0.55, linewidths=0, label=label)
 
 
 def _choose_features(explanation: Explanation, features: Sequence[str] | None) -> tuple[str, str]:
     names = explanation.space.names
     if features is not None:
-        unknown = [name for name in features if name not in names]
-        if unknown or len(features) != 2:
-            raise ValueError(f"features must be two names out of {list(names)}, not {list(features)}")
-        return features[0], features[1]
+        listed = [features] if isinstance(features, str) else list(features)
+        unknown = [name for name in listed if name not in names]
+        if unknown or len(listed) != 2:
+            raise ValueError(f"features must be two names out of {list(names)}, not {listed}")
+        return listed[0], listed[1]
     if len(names) < 2:
         raise ValueError("the posterior over two features needs two features; try explanation.plot.changes()")
     chosen = most_moved(explanation.importance, 2)

@@ -11,6 +11,7 @@ from gbce.budget import Budget
 from gbce.posterior._mixture import Mixture
 from gbce.predictors import Panel, Predictor
 from gbce.priors import LocatedPrior
+from gbce.trees import CellReader, CellTrees
 
 __all__ = ["EtaGoal", "Evaluated", "GibbsPosterior"]
 
@@ -55,6 +56,8 @@ class GibbsPosterior:
         All that models said about them: outputs, losses and verdicts.
     budget : Budget
         What may be spent.
+    readers : tuple of CellReader
+        What reads each model as a tree ensemble when it is wanted; empty where models are only asked.
     """
 
     prior: LocatedPrior
@@ -66,6 +69,7 @@ class GibbsPosterior:
     landmark_loss: Array | None = None
     landmark_said: Evaluated | None = None
     budget: Budget = field(default_factory=Budget)
+    readers: tuple[CellReader, ...] = ()
 
     @property
     def panel(self) -> Panel:
@@ -99,6 +103,16 @@ class GibbsPosterior:
         if self.budget.ceiling is not None and evaluated.reached.any():
             self.budget.lift()
         return evaluated
+
+    def read_trees(self, model: int = 0) -> CellTrees | None:
+        """Return a model as boxes of cells, checked once against what it says itself; None where it cannot be read.
+
+        The check asks the model about a few hundred rows the first time; what a budget does not allow is left out.
+        """
+        if model >= len(self.readers):
+            return None
+        panel = Panel(self.predictors[model : model + 1], self.budget)
+        return self.readers[model].read(lambda x: panel.ask(x)[0], panel.affords, self.budget)
 
     def objective(self, x: Array, loss: Array) -> Array:
         """Return what the mode minimises at ``x`` of shape ``(n, d)``, whose losses are known."""

@@ -114,4 +114,5 @@ def posterior_under(
 
 def replace_models(posterior: GibbsPosterior, predictors: Sequence[Predictor], weights: Array) -> GibbsPosterior:
     """Return the same posterior with other models in it."""
-    return replace(posterior, predictors=tuple(predictors), mixture=replace(posterior.mixture, weights=weights))
+    mixture = replace(posterior.mixture, weights=weights)
+    return replace(posterior, predictors=tuple(predictors), mixture=mixture, readers=())

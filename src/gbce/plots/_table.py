@@ -1,0 +1,287 @@
+"""Pictures of many rows: what changes most often and how much, and what it costs groups of rows."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gbce.base import Array
+from gbce.batch import ExplanationTable, group_costs
+from gbce.explanation import Status, number_text
+from gbce.plots._style import (
+    DRAWS,
+    EDGE,
+    MISSED,
+    finish_axes,
+    new_axes,
+    pale,
+    put_legend_outside,
+    short_text,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_table_changes", "plot_table_costs"]
+
+# Looks, chosen by hand.
+_SWARM_BINS = 60  # places along a line at which dots are stacked
+_SWARM_HEIGHT = 0.38  # of a line, up and down, that the tallest stack takes
+_MOST_BOXES = 5  # levels of a category that are named
+_CHARACTERS = 60  # that fit into a line of boxes
+_LOW, _HIGH = "#e8b04a", "#24508f"  # of values that start low, and high
+
+
+def plot_table_changes(
+    table: ExplanationTable, *, rule: str | None = None, max_features: int = 15, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw what changes in all rows as a swarm of dots, one line per column, one dot per row that changes it.
+
+    Every line reaches from zero to its own largest change, which is written below its name, because columns have
+    different units. A dot's colour says where the row starts: low or high among the rows that change this column. A
+    category has boxes instead, for the levels that rows go to, the darker the more rows do.
+
+    Parameters
+    ----------
+    table : ExplanationTable
+        What to draw.
+    rule : str, optional
+        Label of the decision rule whose changes are drawn; the first one when left out.
+    max_features : int
+        Most columns; those that change in most rows.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure when left out.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> import gbce, matplotlib
+    >>> matplotlib.use("Agg")
+    >>> data = np.random.default_rng(0).normal(size=(60, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+    >>> table = explainer.explain_many(data[:5], gbce.AtLeast(2), rules=[gbce.MAP()], seed=0, progress=False)
+    >>> [tick.get_text().split()[0] for tick in table.plot.changes().get_yticklabels()]
+    ['x1', 'x2']
+    """
+    moves, rule = _moves_of(table, rule)
+    counts = moves["feature"].value_counts(sort=False)
+    counts = counts.sort_values(ascending=False, kind="stable")
+    kept = list(counts.index[:max_features])
+    n = int((table.diagnostics["status"] != Status.FAILED).sum())
+    labels = [_label(moves[moves["feature"] == name], str(name), n) for name in kept]
+    longest = max([len(line) for label in labels for line in label.split("\n")] + [0])
+    ax = new_axes(ax, 7.6 + 0.07 * max(longest - 16, 0), 1.5 + 0.56 * max(len(kept), 1))
+    ax.axvline(0.0, color=EDGE, lw=1, zorder=1)
+    coloured = False
+    for y, name in enumerate(kept):
+        own = moves[moves["feature"] == name]
+        change = own["change"].to_numpy(dtype=float)
+        if np.isfinite(change).any():
+            coloured |= _draw_swarm(ax, y, own, change)
+        else:
+            _draw_levels(ax, y, own["to"])
+    ax.set_yticks(range(len(kept)), labels)
+    ax.set_ylim(max(len(kept), 1) - 0.5, -0.5)
+    ax.set_xlim(-1.08, 1.08)
+    ax.set_xticks([-1, 0, 1], ["largest\nfall", "no change", "largest\nrise"])
+    ax.tick_params(axis="y", length=0)
+    said = f"What {short_text(rule)} changes in {n:,} rows" if rule else f"What changes in {n:,} rows"
+    left = len(counts) - len(kept)
+    finish_axes(
+        ax, said + (f" ({left} more columns change less often)" if left else ""), hidden=("top", "right", "left")
+    )
+    if not kept:
+        ax.text(0.5, 0.5, "no decision changes anything", transform=ax.transAxes, ha="center", va="center")
+        ax.set_xticks([])
+    if coloured:
+        _explain_colours(ax)
+    return ax
+
+
+def plot_table_costs(
+    table: ExplanationTable,
+    groups: Any = None,
+    *,
+    rule: str | None = None,
+    mass: float = 0.95,
+    seed: int = 0,
+    max_groups: int = 20,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw what recourse costs groups of rows: each row as a dot, the mean of each group with its interval.
+
+    Below a group's name stands how many of the rows that need it have a way. The figures are those of
+    :func:`gbce.group_costs`.
+
+    Parameters
+    ----------
+    table : ExplanationTable
+        What to draw.
+    groups : sequence, Series or mapping, optional
+        The group of each row: in order, or by the row's label. All rows are one group when left out.
+    rule, mass, seed
+        As in :func:`gbce.group_costs`.
+    max_groups : int
+        Most groups that are drawn: the largest.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure when left out.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> import gbce, matplotlib
+    >>> matplotlib.use("Agg")
+    >>> data = np.random.default_rng(0).normal(size=(60, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+    >>> table = explainer.explain_many(data[:6], gbce.AtLeast(2), rules=[gbce.MAP()], seed=0, progress=False)
+    >>> ax = table.plot.costs(["a", "a", "a", "b", "b", "b"])
+    >>> [tick.get_text()[0] for tick in ax.get_yticklabels()]
+    ['a', 'b']
+    """
+    labels = ["all rows"] * len(table) if groups is None else groups
+    found = group_costs(table, labels, rule=rule, mass=mass, seed=seed)
+    kept = found.sort_values("rows", ascending=False, kind="stable").index[:max_groups]
+    shown = found.loc[[name for name in found.index if name in set(kept)]]
+    rows = _row_costs(table, labels, rule)
+    names = [short_text(str(name), 32) for name in shown.index]
+    ax = new_axes(ax, 7.4 + 0.07 * max(max(map(len, names)) - 14, 0), 1.4 + 0.52 * len(shown))
+    rng = np.random.default_rng(0)
+    for y, name in enumerate(shown.index):
+        cost = rows.loc[rows["group"] == name, "cost"].to_numpy(dtype=float)
+        cost = cost[np.isfinite(cost)]
+        up = rng.uniform(-0.28, 0.28, size=len(cost))
+        ax.scatter(cost, y + up, s=12, color=MISSED, linewidths=0, label="a row", zorder=2)
+        line = shown.loc[name]
+        if np.isfinite(line["cost_low"]):
+            ax.plot([line["cost_low"], line["cost_high"]], [y, y], color=DRAWS, lw=4, zorder=3, solid_capstyle="butt")
+        ax.scatter(line["cost"], y, s=60, color=DRAWS, edgecolors=EDGE, zorder=4, label="mean of the group")
+        wanting = int(line["rows"] - line["failed"] - line["already"])
+        way = f"{round(line['attainable'] * wanting):,} of {wanting:,} have a way" if wanting else "none needs a way"
+        names[y] += f"\n({way})"
+    ax.set_yticks(range(len(shown)), names)
+    ax.set_ylim(len(shown) - 0.5, -0.5)
+    ax.set_xlim(left=0.0)
+    ax.tick_params(axis="y", length=0)
+    of = "expected distance" if rule is None else f"distance of {short_text(rule)}"
+    ax.set_xlabel(f"cost: {of}, in units of each feature's scale", wrap=True)
+    more = f" ({len(found) - len(shown)} smaller groups are not shown)" if len(found) > len(shown) else ""
+    finish_axes(ax, f"What recourse costs, with {mass:.0%} intervals{more}", hidden=("top", "right", "left"))
+    put_legend_outside(ax, *ax.get_legend_handles_labels())
+    return ax
+
+
+# --- the swarm -----------------------------------------------------------------------------------------------------
+
+
+def _moves_of(table: ExplanationTable, rule: str | None) -> tuple[pd.DataFrame, str]:
+    moves = table.changes()
+    listed = list(dict.fromkeys(moves["rule"]))
+    if rule is None:
+        first = next((label for label in table.rules if label in listed), listed[0] if listed else "")
+        return moves[moves["rule"] == first], first
+    if rule not in listed and rule not in table.rules:
+        raise ValueError(f"there is no rule {rule!r}; the table has {listed or list(table.rules)}")
+    return moves[moves["rule"] == rule], rule
+
+
+def _label(own: pd.DataFrame, name: str, n: int) -> str:
+    """Return a column's name, how many rows change it, and the largest change."""
+    change = own["change"].to_numpy(dtype=float)
+    change = np.abs(change[np.isfinite(change)])
+    most = f", by up to {number_text(float(change.max()), 3)}" if len(change) else ""
+    return f"{short_text(name)}\n({len(own):,} of {n:,} rows{most})"
+
+
+def _draw_swarm(ax: "Axes", y: int, own: pd.DataFrame, change: Array) -> bool:
+    """Draw dots that lie beside each other instead of on top; return whether their colours mean something."""
+    known = np.isfinite(change)
+    largest = float(np.abs(change[known]).max()) or 1.0
+    place = change[known] / largest
+    start = _ranks(own["from"].to_numpy(dtype=object)[known])
+    size = float(np.clip(26.0 * (40.0 / max(len(place), 40)), 7.0, 26.0))
+    ax.scatter(
+        place, y + _stack(place), s=size, c=[MISSED] * len(place) if start is None else _blend(start), edgecolors=EDGE,
+        linewidths=0.3, zorder=3,
+    )  # fmt: skip
+    return start is not None
+
+
+def _stack(place: Array) -> Array:
+    """Return how far up or down each dot ``(n,)`` lies, so that dots at one place stand beside each other."""
+    bins = np.round(place * _SWARM_BINS / 2).astype(int)
+    up = np.zeros(len(place))
+    tallest = max(int(np.bincount(bins - bins.min()).max()), 1)
+    step = min(2 * _SWARM_HEIGHT / tallest, 0.11)
+    for one in np.unique(bins):
+        own = np.flatnonzero(bins == one)
+        side = np.where(np.arange(len(own)) % 2 == 1, 1.0, -1.0)
+        up[own] = side * ((np.arange(len(own)) + 1) // 2) * step
+    return up
+
+
+def _ranks(values: Array) -> Array | None:
+    """Return where values lie among each other, from zero to one; nothing if they are all equal or have no order."""
+    series = pd.Series(values)
+    if series.map(lambda value: isinstance(value, str)).any():
+        return None
+    try:
+        rank = series.infer_objects().rank(method="average", na_option="top").to_numpy(dtype=float)
+    except TypeError:  # values of several kinds
+        return None
+    if len(rank) < 2 or np.ptp(rank) == 0:
+        return None
+    return (rank - rank.min()) / np.ptp(rank)
+
+
+def _blend(share: Array) -> Any:
+    from matplotlib.colors import LinearSegmentedColormap  # slow to import
+
+    return LinearSegmentedColormap.from_list("start", [_LOW, "#d8d8d8", _HIGH])(share)
+
+
+def _draw_levels(ax: "Axes", y: int, to: pd.Series) -> None:
+    """Draw the levels that rows go to as boxes, the darker the more rows do."""
+    from matplotlib.patches import Rectangle  # slow to import
+
+    counts = to.map(lambda value: "missing" if pd.isna(value) else str(value)).value_counts()
+    boxes: list[tuple[str, int]] = [(str(name), int(n)) for name, n in counts.iloc[:_MOST_BOXES].items()]
+    rest = counts.iloc[_MOST_BOXES:]
+    if len(rest):
+        boxes.append((f"other ({len(rest)} levels)", int(rest.sum())))
+    width, total = 2.0 / len(boxes), int(counts.sum())
+    for k, (name, n) in enumerate(boxes):
+        left = -1.0 + k * width
+        face = pale(DRAWS, 0.1 + 0.65 * n / total)
+        ax.add_patch(Rectangle((left + 0.008, y - 0.3), width - 0.016, 0.6, facecolor=face, lw=0, zorder=2))
+        text = f"to {short_text(name, max(_CHARACTERS // len(boxes) - 3, 4))}\n{n:,} rows"
+        ax.text(left + width / 2, y, text, ha="center", va="center", fontsize=7.5, color=EDGE, zorder=3)
+
+
+def _explain_colours(ax: "Axes") -> None:
+    from matplotlib.lines import Line2D  # slow to import
+
+    handles = [Line2D([], [], marker="o", ls="", mfc=colour, mec=EDGE, mew=0.3) for colour in (_LOW, "#d8d8d8", _HIGH)]
+    put_legend_outside(ax, handles, ["starts low", "in between", "starts high"])
+
+
+def _row_costs(table: ExplanationTable, groups: Any, rule: str | None) -> pd.DataFrame:
+    """Return the group and the cost of each row that needs a way and has one."""
+    rows = table.diagnostics.index
+    status = table.diagnostics["status"].to_numpy()
+    listed = [groups[row] for row in rows] if isinstance(groups, (Mapping, pd.Series)) else list(groups)
+    if rule is None:
+        cost, found = table.distribution["expected_distance"].to_numpy(), status == Status.ATTAINABLE
+    else:
+        lines = table.pointwise.xs(rule, level="rule")
+        cost, found = np.full(len(rows), np.nan), status == Status.ATTAINABLE
+        cost[status != Status.FAILED] = np.where(lines["reached"], lines["distance"], np.nan)
+    return pd.DataFrame({"group": pd.Series(listed, dtype=object), "cost": np.where(found, cost, np.nan)})

@@ -1,0 +1,324 @@
+"""Lines from a value now to a value then, each on a scale of its own, with a band around the new value."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from gbce._numerics import weighted_quantile
+from gbce.base import Array
+from gbce.decisions import Decision
+from gbce.explanation import Explanation, number_text, say_value
+from gbce.plots._features import spread_wide
+from gbce.plots._levels import draw_boxes, level_boxes
+from gbce.plots._style import ANSWER, EDGE, QUIET, REACHING, SAFE, literal_text, put_legend_outside, short_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["SafeRanges", "draw_tracks"]
+
+SafeRanges: TypeAlias = Mapping[str, Any] | pd.DataFrame
+
+# Looks, chosen by hand.
+_MASS = 0.9  # of the draws that a band covers
+_FEWEST_DRAWS = 20  # that a band is read off; with fewer its ends are single draws
+_DIGITS = (3, 4, 6, 9, 17)  # of a number in the picture: as many as tell now from then
+_LONGEST_VALUE = 18  # characters
+_MOST_BOXES = 5  # for the levels of a category
+_HEIGHT = 0.26  # of a band, in units of a line
+_MARGIN = 0.16  # beside the tracks, for values, in units of a track
+_TRACK_INCHES = 4.4  # what a track is wide, about
+_PAD = 0.06  # of its span that a line goes on beyond what it shows
+_LEAST_GAP = 0.055  # of a line, between two marks
+_NO_MOVE = 0.08  # of a line, below which there is no room for an arrow
+
+
+def draw_tracks(
+    ax: "Axes",
+    explanation: Explanation,
+    decision: Decision,
+    columns: list[int],
+    *,
+    safe: SafeRanges | None = None,
+    legend: bool = True,
+) -> None:
+    """Draw a line for the first model's output and one for each of ``columns``, from the row to a decision."""
+    labels = ["the model says" if len(explanation.models) == 1 else short_text(f"{explanation.models[0]} says", 28)]
+    output = _output_track(explanation, decision)
+    _draw_track(ax, 0, output)
+    wanted, bands = output.band is not None, set[str]()
+    if columns:
+        ax.axhline(0.5, color="#cccccc", lw=0.8)
+    ranges = _read_safe(explanation, safe)
+    near = _similar_draws(explanation, decision)
+    for line, j in enumerate(columns, start=1):
+        feature = explanation.space.features[j]
+        labels.append(short_text(feature.name, 28))
+        if feature.unordered:
+            bands.add(_draw_levels(ax, line, explanation, decision, j, ranges))
+            continue
+        track = _feature_track(explanation, decision, j, ranges, near)
+        bands.add(_draw_track(ax, line, track))
+        labels[-1] += "\n(log scale)" if track.log else ""
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set_ylim(len(labels) - 0.5, -0.6)
+    ax.set_xlim(-_MARGIN, 1.0 + _MARGIN)
+    ax.set_xticks([])
+    ax.tick_params(axis="y", length=0)
+    if legend:
+        _draw_legend(ax, decision, wanted, bands)
+
+
+@dataclass(frozen=True)
+class _Track:
+    """One line: its ends, the values now and then with their texts, and a band; all in the line's own unit."""
+
+    low: float
+    high: float
+    now: float
+    then: float
+    texts: tuple[str, str]
+    band: tuple[float, float] | None = None
+    band_text: str = ""
+    colour: str = ""
+    log: bool = False
+
+    def at(self, value: float) -> float:
+        """Return where a value lies on a line from zero to one; missing is at its left end."""
+        if np.isnan(value):
+            return 0.0
+        value = min(max(value, self.low), self.high)
+        low, high, value = np.log([self.low, self.high, value]) if self.log else (self.low, self.high, value)
+        return float((value - low) / (high - low)) if high > low else 0.5
+
+
+def _draw_track(ax: "Axes", y: float, track: _Track) -> str:
+    """Draw a line; return the colour of its band, if it has one."""
+    from matplotlib.patches import Rectangle  # slow to import
+
+    ax.add_patch(Rectangle((0.0, y - 0.015), 1.0, 0.03, facecolor="#d5d9de", lw=0, zorder=1))
+    now, then = _set_apart(track.at(track.now), track.at(track.then))
+    if track.band is not None:
+        low, high = (track.at(end) for end in track.band)
+        width = max(high - low, 0.006)
+        band = Rectangle((low, y - _HEIGHT / 2), width, _HEIGHT, facecolor=track.colour, lw=0, zorder=1.5)
+        ax.add_patch(band)
+        middle = float(np.clip((low + high) / 2, 0.1, 0.9))
+        ax.text(middle, y + _HEIGHT * 0.6, track.band_text, ha="center", va="top", fontsize=7.5, color=QUIET)
+    _mark_ends(ax, now, then, y, y)
+    outward = ("right", "left") if now <= then else ("left", "right")
+    for place, text, side, weight in zip((now, then), track.texts, outward, ("normal", "bold"), strict=True):
+        start = place + (0.015 if side == "right" else -0.015)
+        ax.text(
+            start, y - _HEIGHT * 0.6, text, ha=side, va="bottom", fontsize=9.5, color=EDGE, fontweight=weight, zorder=6
+        )
+    return track.colour if track.band is not None else ""
+
+
+def _set_apart(now: float, then: float) -> tuple[float, float]:
+    """Return two places on a line, moved a little where one mark would cover the other."""
+    if abs(then - now) >= _LEAST_GAP:
+        return now, then
+    middle, side = (now + then) / 2, 1.0 if then >= now else -1.0
+    return middle - side * _LEAST_GAP / 2, middle + side * _LEAST_GAP / 2
+
+
+def _mark_ends(ax: "Axes", now: float, then: float, y: float, y_then: float) -> None:
+    if abs(then - now) > _NO_MOVE:
+        ax.annotate(
+            "", (then, y_then), (now, y), zorder=3,
+            arrowprops={"arrowstyle": "-|>", "color": EDGE, "lw": 1.5, "shrinkA": 4, "shrinkB": 8},
+        )  # fmt: skip
+    ax.scatter([now], [y], s=48, facecolor="white", edgecolor=EDGE, linewidths=1.4, zorder=4, clip_on=False)
+    ax.scatter(
+        [then], [y_then], s=190, color=ANSWER, marker="*", edgecolors=EDGE, linewidths=0.9, zorder=5, clip_on=False
+    )
+
+
+def _draw_legend(ax: "Axes", decision: Decision, wanted: bool, bands: set[str]) -> None:
+    from matplotlib.lines import Line2D  # slow to import
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = [
+        Line2D([], [], marker="o", ls="", mfc="white", mec=EDGE, ms=7),
+        Line2D([], [], marker="*", ls="", mfc=ANSWER, mec=EDGE, ms=13),
+    ]
+    labels = ["now", "then" if decision.reached[0] else "then (misses)"]
+    good = ["wanted"] * wanted + ["still works"] * (SAFE in bands)
+    if good:
+        handles.append(Patch(facecolor=SAFE))
+        labels.append(" / ".join(good))
+    if REACHING in bands:
+        handles.append(Patch(facecolor=REACHING))
+        labels.append(f"{_MASS:.0%} of the draws that reach it so")
+    put_legend_outside(ax, handles, labels, below=True, columns=len(labels))
+
+
+# --- what the lines show -------------------------------------------------------------------------------------------
+
+
+def _output_track(explanation: Explanation, decision: Decision) -> _Track:
+    """Return the line of the first model's output, with the outputs that meet the wish as its band."""
+    now, then = float(explanation.row.outputs[0, 0]), float(decision.outputs[0])
+    texts = _two_texts(lambda value, digits: number_text(value, digits), now, then)
+    try:
+        low, high = explanation.target.accepted()
+    except TypeError:  # a wish that one number does not tell
+        low, high = np.nan, np.nan
+    ends = [value for value in (now, then, low, high) if np.isfinite(value)]
+    least, most = _padded(min(ends, default=0.0), max(ends, default=1.0))
+    if np.isnan(low) or np.isnan(high):
+        return _Track(least, most, now, then, texts)
+    band = max(low, least), min(high, most)
+    said = f"wanted: {_range_text(number_text(low, 4), number_text(high, 4), low, high)}"
+    return _Track(least, most, now, then, texts, band, said, SAFE)
+
+
+def _feature_track(
+    explanation: Explanation, decision: Decision, j: int, safe: dict[int, Any] | None, near: Array
+) -> _Track:
+    """Return the line of one column."""
+    space, draws = explanation.space, explanation.draws
+    now, then = float(explanation.x0[j]), float(decision.x[j])
+
+    def text(value: float, digits: int) -> str:
+        return say_value(space, j, value, digits=digits)
+
+    texts = _two_texts(text, now, then)
+    band, colour, open_ends = None, SAFE, (False, False)
+    if safe is not None and j in safe:
+        band = safe[j]
+        open_ends = not np.isfinite(band[0]), not np.isfinite(band[1])
+    elif safe is None and len(near) >= _FEWEST_DRAWS:
+        values, weights = draws.x[near, j], draws.weights[near]
+        known = ~np.isnan(values)
+        if known.sum() >= _FEWEST_DRAWS:
+            ends = [weighted_quantile(values[known], weights[known] / weights[known].sum(), q) for q in _edges()]
+            band, colour = (float(ends[0]), float(ends[1])), REACHING
+    seen = np.array([value for value in (now, then, *(band or ())) if np.isfinite(value)])
+    log = spread_wide(seen)
+    low, high = _padded(float(seen.min(initial=np.inf)), float(seen.max(initial=-np.inf)), log) if len(seen) else (0, 1)
+    said = ""
+    if band is not None:
+        ends_said = [literal_text(text(end, 3)) if np.isfinite(end) else "" for end in band]
+        said = _range_text(ends_said[0], ends_said[1], *band)
+        band = low if open_ends[0] else band[0], high if open_ends[1] else band[1]
+    return _Track(low, high, now, then, texts, band, said, colour, log)
+
+
+def _similar_draws(explanation: Explanation, decision: Decision) -> Array:
+    """Return the positions of draws that reach the target and change what a decision changes, the same way."""
+    space, x0, draws = explanation.space, explanation.x0, explanation.draws
+    alike = draws.reached[:, 0].copy()
+    for j in np.flatnonzero(space.changed(decision.x[None, :], x0)[0]):
+        values, wanted = draws.x[:, j], decision.x[j]
+        if np.isnan(wanted):
+            alike &= np.isnan(values)
+        elif space.features[j].unordered:
+            alike &= values == wanted
+        elif np.isnan(x0[j]):
+            alike &= ~np.isnan(values)
+        else:
+            alike &= (values - x0[j]) * (wanted - x0[j]) > 0
+    return np.flatnonzero(alike)
+
+
+def _draw_levels(
+    ax: "Axes", y: int, explanation: Explanation, decision: Decision, j: int, safe: dict[int, Any] | None
+) -> str:
+    """Draw a category as boxes, with an arrow from the level now to the level then."""
+    now, then = float(explanation.x0[j]), float(decision.x[j])
+    boxes = level_boxes(explanation, j, [then], _MOST_BOXES)
+    works = {boxes.box(code) for code in (safe or {}).get(j, ())}
+    colours = [SAFE if i in works else "#eef0f3" for i in range(len(boxes))]
+    draw_boxes(
+        ax, y + 0.05, boxes, height=0.36, inches=_TRACK_INCHES, now=now, percent=False, colours=colours
+    )  # fmt: skip
+    _mark_ends(ax, boxes.centre(now), boxes.centre(then), y - 0.28, y - 0.28)
+    return SAFE if works else ""
+
+
+def _edges() -> tuple[float, float]:
+    return (1 - _MASS) / 2, (1 + _MASS) / 2
+
+
+def _padded(low: float, high: float, log: bool = False) -> tuple[float, float]:
+    """Return the ends of a line that shows everything between two values, and a little more."""
+    if log:
+        more = (high / low) ** _PAD
+        return low / more, high * more
+    more = _PAD * (high - low) or max(abs(low), 1.0) * _PAD
+    return low - more, high + more
+
+
+def _two_texts(text: Any, now: float, then: float) -> tuple[str, str]:
+    """Return two values with as many digits as it takes to tell them apart."""
+    digits = _DIGITS if now != then else _DIGITS[:1]
+    for n in digits:
+        said = text(now, n), text(then, n)
+        if said[0] != said[1]:
+            break
+    return short_text(said[0], _LONGEST_VALUE), short_text(said[1], _LONGEST_VALUE)
+
+
+def _range_text(low_text: str, high_text: str, low: float, high: float) -> str:
+    """Return a range in words.
+
+    Examples
+    --------
+    >>> _range_text("3", "", 3.0, np.inf), _range_text("1", "2", 1.0, 2.0)
+    ('3 or more', '1 to 2')
+    """
+    if not np.isfinite(low) and not np.isfinite(high):
+        return "any value"
+    if not np.isfinite(high):
+        return f"{low_text} or more"
+    return f"{high_text} or less" if not np.isfinite(low) else f"{low_text} to {high_text}"
+
+
+# --- ranges that somebody knows to be safe -------------------------------------------------------------------------
+
+
+def _read_safe(explanation: Explanation, safe: Any) -> dict[int, Any] | None:
+    """Return safe ranges by position: encoded ends of a number, encoded levels of a category."""
+    if safe is None:
+        return None
+    if isinstance(safe, pd.DataFrame):
+        missing = {"low", "high"} - set(safe.columns)
+        if missing:
+            raise ValueError(f"safe must have the columns 'low' and 'high'; {sorted(missing)} is missing")
+        safe = {name: (line["low"], line["high"]) for name, line in safe.iterrows()}
+    if not isinstance(safe, Mapping):
+        raise TypeError(f"safe must be a mapping of columns to ranges, or a DataFrame by feature, not {safe!r:.80}")
+    space = explanation.space
+    unknown = [name for name in safe if name not in space.names]
+    if unknown:
+        raise ValueError(f"safe names {unknown[:3]}, but the columns are {list(space.names)}")
+    return {space.names.index(name): _encode_range(explanation, name, safe[name]) for name in safe}
+
+
+def _encode_range(explanation: Explanation, name: str, given: Any) -> Any:
+    j = explanation.space.names.index(name)
+    feature, codec = explanation.space.features[j], explanation.space.codecs[j]
+    if feature.unordered:
+        if isinstance(given, str) or not isinstance(given, Collection):
+            raise TypeError(f"safe: {name!r} is a {feature.kind} column and needs a list of levels, not {given!r:.80}")
+        return [float((feature.levels or ()).index(level)) for level in given if level in (feature.levels or ())]
+    if isinstance(given, str) or not isinstance(given, Collection) or len(given) != 2:
+        raise TypeError(f"safe: {name!r} needs a pair (low, high), not {given!r:.80}")
+    ends = []
+    for value, end in zip(given, (-np.inf, np.inf), strict=True):
+        if value is None or value is pd.NaT or (isinstance(value, float) and np.isinf(value)):
+            ends.append(end)
+        elif feature.leveled:
+            ends.append(float((feature.levels or ()).index(value)))
+        elif feature.kind == "datetime":
+            ends.append(float(codec.encode(pd.DataFrame({codec.labels[0]: [value]}), "safe")[0]))
+        else:
+            ends.append(float(value))
+    if ends[0] > ends[1]:
+        raise ValueError(f"safe: the low end of {name!r} lies above its high end: {given!r:.80}")
+    return ends[0], ends[1]

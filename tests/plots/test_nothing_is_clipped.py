@@ -1,0 +1,74 @@
+"""Every picture of every explanation fits its figure, hides nothing behind a legend, and says why where it cannot."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from gbce.plots import Plots
+
+NAMES = [name for name, thing in vars(Plots).items() if callable(thing) and not name.startswith("_")]
+REFUSED = {
+    ("single", "posterior"): "needs two features",
+    ("loaded", "path"): "needs every evaluated point",
+    ("loaded", "alternatives"): "needs every evaluated point",
+    **{(kind, "shares"): "no column has levels" for kind in ("wide", "single", "unreached", "hostile")},
+}
+# no different from those of the other kinds
+ELSEWHERE = {("wide", "path"), ("hostile", "path"), ("unreached", "path"), ("wide", "pairs"), ("unreached", "pairs")}
+KINDS = ["mixed", "loaded", "wide", "single", "unreached", "hostile"]
+SLACK = 0.03  # inches: half a line's width and rounding to pixels
+
+
+def assert_fits(figure):
+    """No text, mark or legend reaches beyond the figure, and no legend covers axes."""
+    figure.draw_without_rendering()
+    box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+    assert box.x0 > -SLACK, box
+    assert box.y0 > -SLACK, box
+    assert box.x1 < width + SLACK, (box, width)
+    assert box.y1 < height + SLACK, (box, height)
+    for legend in [ax.get_legend() for ax in figure.axes if ax.get_legend() is not None]:
+        extent = legend.get_window_extent()
+        assert extent.x1 <= figure.bbox.x1 + 2
+        assert extent.y0 >= figure.bbox.y0 - 2
+        for ax in figure.axes:
+            inner = ax.get_window_extent()
+            across = min(extent.x1, inner.x1) - max(extent.x0, inner.x0)
+            up = min(extent.y1, inner.y1) - max(extent.y0, inner.y0)
+            assert min(across, up) <= 2, (extent, inner)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in KINDS for name in NAMES if (kind, name) not in ELSEWHERE]
+)
+def test_a_picture_fits_its_figure_or_says_why_there_is_none(kind, name, request):
+    explanation = request.getfixturevalue(kind)
+    draw = getattr(explanation.plot, name)
+    if (kind, name) in REFUSED:
+        with pytest.raises(ValueError, match=REFUSED[kind, name]):
+            draw()
+        return
+    axes = np.ravel(draw())
+    assert all(ax.has_data() or ax.texts for ax in axes)
+    assert_fits(plt.gcf())
+
+
+def test_the_check_finds_what_is_clipped():
+    """A check that finds nothing would also be silent."""
+    _, ax = plt.subplots()
+    ax.plot([0, 1], [0, 1], label="a line")
+    ax.set_title("wide " * 60)
+    with pytest.raises(AssertionError):
+        assert_fits(ax.figure)
+    ax.set_title("")
+    ax.legend(loc="center")
+    with pytest.raises(AssertionError):
+        assert_fits(ax.figure)
+
+
+def test_a_small_figure_of_many_columns_names_each_of_them_once(wide):
+    ax = wide.plot.changes(max_features=30)
+    labels = [text.get_text().split()[0] for text in ax.get_yticklabels()]
+    assert labels == list(wide.space.names)
+    assert len(wide.plot.changes().get_yticklabels()) == 15
+    assert len(wide.plot.importance().get_yticklabels()) == 15

@@ -1,0 +1,355 @@
+"""Pictures show what the tables say: positions, levels, days, gaps, marks."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import dates
+from matplotlib.colors import to_rgb
+
+import gbce
+from gbce.plots._style import ANSWER, DRAWS, MISSED, SAFE
+
+
+def labels(axis_labels):
+    return [text.get_text() for text in axis_labels]
+
+
+def marks(ax, label):
+    """Places of all marks with an entry of the legend, in the axes' own data."""
+    return np.vstack([np.asarray(c.get_offsets()) for c in ax.collections if c.get_label() == label])
+
+
+def pixels(ax, zorders=(5, 6)):
+    """Middles of the marks of decisions and of the answer, in points."""
+    ax.figure.draw_without_rendering()
+    found = [c for c in ax.collections if c.get_zorder() in zorders]
+    return np.vstack([c.get_offset_transform().transform(c.get_offsets()) for c in found]) * 72 / ax.figure.dpi
+
+
+# --- before and after ----------------------------------------------------------------------------------------------
+
+
+def test_before_and_after_has_a_line_for_each_change_of_the_answer(mixed):
+    ax = mixed.plot.before_after()
+    changed = mixed.answer.changes.index
+    assert labels(ax.get_yticklabels()) == ["first says", *changed]
+    texts = labels(ax.texts)
+    assert "missing" in texts  # savings now
+    assert {"clerk", "none", "smith"} <= set(texts)  # levels, and not a number
+    assert f"{mixed.answer.changes.loc['since', 'then']:%Y-%m-%d}" in texts
+    stars = [c for c in ax.collections if np.allclose(c.get_facecolor()[0, :3], to_rgb(ANSWER))]
+    assert len(stars) == len(changed) + 1
+    assert "92 of 100" in ax.get_xlabel() or f"{int(100 * mixed.answer.reliability.share)} of 100" in ax.get_xlabel()
+
+
+def test_before_and_after_of_a_rule_and_of_one_that_is_not_there(mixed):
+    ax = mixed.plot.before_after(rule="Nearest")
+    of = mixed.changes()
+    assert labels(ax.get_yticklabels())[1:] == of.loc[of["rule"] == "Nearest", "feature"].tolist()
+    assert "(Nearest)" in ax.get_title(loc="left")
+    with pytest.raises(ValueError, match=r"there is no decision 'CVaR'; the explanation has \['MAP', "):
+        mixed.plot.before_after(rule="CVaR")
+
+
+def bands(ax, colour=SAFE):
+    return [patch for patch in ax.patches if np.allclose(patch.get_facecolor()[:3], to_rgb(colour))]
+
+
+def test_safe_ranges_are_bands_around_the_new_value(mixed):
+    then = mixed.answer.changes.loc["since", "then"]
+    span = pd.Timedelta(days=30)
+    known = {"since": (then - span, then + span), "fees": (None, 0.4), "job": ["smith", "clerk"]}
+    ax = mixed.plot.before_after(safe=known)
+    drawn = bands(ax)
+    assert len(drawn) == 5  # of the output, of two numbers, and two levels
+    (line,) = [k for k, name in enumerate(labels(ax.get_yticklabels())) if name == "since"]
+    (own,) = [band for band in drawn if abs(band.get_y() + band.get_height() / 2 - line) < 1e-6]
+    star = next(c for c in ax.collections if c.get_zorder() == 5 and c.get_offsets()[0, 1] == line)
+    middle = own.get_x() + own.get_width() / 2
+    assert middle == pytest.approx(float(star.get_offsets()[0, 0]), abs=0.01)
+    assert "0.4 or less" in labels(ax.texts)
+    assert "wanted / still works" in labels(ax.get_legend().get_texts())
+    frame = pd.DataFrame({"low": [0.1], "high": [0.4]}, index=["fees"])
+    assert len(bands(mixed.plot.before_after(safe=frame))) == 2
+
+
+@pytest.mark.parametrize(
+    ("safe", "error", "words"),
+    [
+        ({"nope": (0, 1)}, ValueError, r"safe names \['nope'\], but the columns are"),
+        ({"fees": 3.0}, TypeError, r"'fees' needs a pair \(low, high\), not 3.0"),
+        ({"fees": (3.0, 1.0)}, ValueError, "the low end of 'fees' lies above its high end"),
+        ({"job": "smith"}, TypeError, "'job' is a categorical column and needs a list of levels"),
+        (pd.DataFrame({"low": [0.0]}, index=["fees"]), ValueError, "'low' and 'high'"),
+        (5, TypeError, "safe must be a mapping of columns to ranges"),
+    ],
+)
+def test_a_safe_range_that_is_none_is_refused(mixed, safe, error, words):
+    with pytest.raises(error, match=words):
+        mixed.plot.before_after(safe=safe)
+
+
+def test_without_an_answer_the_first_decision_is_drawn_and_without_any_it_says_so(single):
+    explainer = gbce.Explainer(lambda f: f["a"], pd.DataFrame({"a": np.arange(9.0)}), policy=None)
+    explained = explainer.explain({"a": 0.0}, gbce.AtLeast(3), rules=["MAP"], seed=0)
+    assert "(MAP)" in explained.plot.before_after().get_title(loc="left")
+    none = explainer.explain({"a": 0.0}, gbce.AtLeast(3), rules=[], seed=0)
+    for name in ("before_after", "decisions"):
+        with pytest.raises(ValueError, match="made without rules"):
+            getattr(none.plot, name)()
+
+
+def test_a_miss_is_called_one(unreached):
+    assert "does not reach" in unreached.plot.before_after().get_title(loc="left")
+    assert "misses" in labels(unreached.plot.decisions().get_legend().get_texts())
+
+
+# --- levels, days, gaps, tails -------------------------------------------------------------------------------------
+
+
+def test_a_category_is_drawn_as_levels_and_a_decision_in_the_box_of_its_own(mixed):
+    ax = mixed.plot.changes()
+    line = [text.split()[0] for text in labels(ax.get_yticklabels())].index("job")
+    boxes = sorted(
+        (p for p in ax.patches if abs(p.get_y() + p.get_height() / 2 - line) < 1e-6), key=lambda p: p.get_x()
+    )
+    assert len(boxes) == 3
+    names = sorted((t for t in ax.texts if abs(t.get_position()[1] - line) < 1e-6), key=lambda t: t.get_position()[0])
+    shares = mixed.shares("job")["posterior"]
+    assert labels(names) == [f"{level}\n{share:.0%}" for level, share in shares.items()]
+    level = mixed.counterfactuals.loc["Medoid", "job"]
+    at = marks(ax, "Medoid")
+    (spot,) = at[np.abs(at[:, 1] - line) < 0.5, 0]
+    own = boxes[list(shares.index).index(level)]
+    assert own.get_x() < spot < own.get_x() + own.get_width()
+
+
+def test_five_hundred_levels_are_grouped(mixed):
+    ax = mixed.plot.shares("town")
+    shown = labels(ax.get_yticklabels())
+    assert len(shown) == 16
+    assert shown[-1] == "other (485 levels)"
+    posterior = [bar.get_width() for bar in ax.containers[1]]
+    assert sum(posterior) == pytest.approx(1.0)
+    table = mixed.shares("town")["posterior"]
+    assert posterior[0] == pytest.approx(table[shown[0].removesuffix(" (now)")])
+    ax = mixed.plot.posterior(("town", "income"))
+    assert labels(ax.get_xticklabels())[-1] == "other (488 levels)"
+    other = sum(float(o[0]) > 11.5 for c in ax.collections if c.get_zorder() == 1 for o in c.get_offsets())
+    assert other == sum(f"town {k:.0f}" not in labels(ax.get_xticklabels()) for k in mixed.draws.x[:, 5])
+    assert any(text.startswith("496 more") for text in labels(mixed.plot.changes().texts))
+
+
+def test_days_are_days_and_missing_values_have_a_lane(mixed):
+    ax = mixed.plot.posterior(("since", "savings"))
+    assert isinstance(ax.xaxis.get_major_formatter(), dates.ConciseDateFormatter)
+    drawn = np.vstack([c.get_offsets() for c in ax.collections if c.get_label().startswith("draw")])
+    frame = mixed.draws.frame()
+    assert len(drawn) == len(frame)
+    np.testing.assert_allclose(np.sort(drawn[:, 0]), np.sort(dates.date2num(frame["since"])), atol=0.31)
+    known = frame["savings"].dropna()
+    lane = drawn[:, 1] < known.min()
+    assert lane.sum() == frame["savings"].isna().sum() > 0
+    assert len(np.unique(drawn[lane, 1])) == 1
+    assert "missing" in labels(ax.texts)
+
+
+def test_numbers_over_many_orders_have_a_logarithmic_axis():
+    frame = pd.DataFrame({"a": np.geomspace(1.0, 1e6, 60), "b": np.linspace(1.0, 2.0, 60)})
+    space = gbce.Space([gbce.Feature("a", low=1e-3, scale=1e5), gbce.Feature("b", scale=0.1)])
+    explainer = gbce.Explainer(
+        lambda f: f["b"], frame, space=space, prior=gbce.Sparse(change=0.2), sampler=gbce.Importance(600, 200)
+    )
+    explanation = explainer.explain({"a": 10.0, "b": 1.0}, gbce.AtLeast(1.05), rules=[gbce.Medoid()], seed=0)
+    ax = explanation.plot.posterior(("a", "b"))
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "linear")
+
+
+# --- marks ---------------------------------------------------------------------------------------------------------
+
+
+def test_marks_at_one_place_are_set_apart_and_keep_their_true_place(mixed):
+    ax = mixed.plot.posterior(("job", "children"))
+    np.testing.assert_array_equal(marks(ax, "MAP")[0], marks(ax, "Nearest")[0])  # what they stand for
+    for drawn, size in ((ax, 62.0), (mixed.plot.posterior(("town", "school")), 62.0), (mixed.plot.shares("job"), 46.0)):
+        at = pixels(drawn)
+        apart = np.hypot(*(at[:, None] - at[None, :]).transpose(2, 0, 1)) + 1e9 * np.eye(len(at))
+        assert len(at) == 5
+        assert apart.min() > 0.95 * np.sqrt(size)  # a mark's diameter
+
+
+def test_lanes_of_changes_do_not_overlap(mixed):
+    ax = mixed.plot.changes()
+    at = pixels(ax)
+    apart = np.hypot(*(at[:, None] - at[None, :]).transpose(2, 0, 1)) + 1e9 * np.eye(len(at))
+    assert apart.min() > 0.9 * np.sqrt(30.0)
+
+
+def test_decisions_stand_at_their_cost_and_robustness(mixed):
+    ax = mixed.plot.decisions(distance="l2")
+    for rule, line in mixed.pointwise.iterrows():
+        np.testing.assert_allclose(marks(ax, rule)[0], [line["distance"], line["robustness"]])
+    answer = marks(ax, "the answer")[0]
+    assert answer[1] == pytest.approx(mixed.answer.reliability.share)
+
+
+def test_decisions_without_noise_say_what_stands_in_its_place(mixed):
+    assert "noise was not looked at" in mixed.at(0.9).plot.decisions().get_ylabel()
+
+
+# --- figures -------------------------------------------------------------------------------------------------------
+
+
+def test_importance_is_that_of_the_table_what_matters_most_first(mixed):
+    ax = mixed.plot.importance()
+    shown = [text.rsplit(" (", 1)[0] for text in labels(ax.get_yticklabels())]
+    gap = (mixed.importance["ratio"] - 1).abs()
+    assert shown[0] == gap.idxmax()
+    width = [bar.get_width() for bar in ax.containers[1]]
+    scale = dict(zip(mixed.space.names, mixed.space.scale, strict=True))
+    np.testing.assert_allclose(width, [mixed.importance.loc[name, "change"] / scale[name] for name in shown])
+
+
+def test_alternatives_have_a_panel_each_with_their_mass(mixed):
+    found = mixed.alternatives(3)
+    panels = np.ravel(mixed.plot.alternatives(3))
+    assert len(panels) == len(found) > 1
+    for panel, (_, line) in zip(panels, found.table.iterrows(), strict=True):
+        assert f"{line['mass']:.0%}" in panel.get_title(loc="left")
+        for name in labels(panel.get_yticklabels())[1:]:
+            assert name in line["sentence"]
+
+
+def test_pairs_are_a_triangle(mixed, wide):
+    panels = mixed.plot.pairs(["income", "job", "since"])
+    assert len(panels) == 6
+    assert [panel.get_xlabel() for panel in panels[3:]] == ["income", "job", "since"]
+    assert [panel.get_ylabel() for panel in (panels[1], panels[3])] == ["job", "since"]
+    heights = panels[2].patches[0].get_height(), panels[2].patches[1].get_height(), panels[2].patches[2].get_height()
+    np.testing.assert_allclose(heights, mixed.shares("job")["prior"])
+    with pytest.raises(ValueError, match="panels too small to read"):
+        wide.plot.pairs(max_features=9)
+
+
+def test_disagreement_is_that_of_the_table(mixed):
+    pairs, where = mixed.plot.disagreement()
+    found = mixed.disagreement()
+    assert [f"{found.pairs['differ'].iloc[0]:.0%}"] == labels(pairs.texts)
+    assert [text.split("\n")[0] for text in labels(where.get_yticklabels())] == found.where.dropna(
+        subset=["difference"]
+    ).index.tolist()
+
+
+def test_the_frontier_of_one_model_is_what_distance_buys():
+    data = np.random.default_rng(0).normal(size=(60, 2))
+    explainer = gbce.Explainer(
+        lambda x: x.sum(axis=1), data, space=gbce.Space.real(2), sampler=gbce.Importance(800, 200)
+    )
+    explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(1.5, scale=1), rules=["MAP"], seed=0)
+    ax = explanation.plot.frontier()
+    assert ax.get_ylabel() == "the model's output"
+    x, y = ax.lines[0].get_data()
+    assert (np.diff(x) >= 0).all()
+    assert (np.diff(y) > 0).all()  # every step is nearer to the wish
+    assert (x[0], y[0]) == (0.0, 0.0)
+    dots = {
+        to: c for c in ax.collections for to in (DRAWS, MISSED) if np.allclose(c.get_facecolor()[0, :3], to_rgb(to))
+    }
+    assert np.asarray(dots[DRAWS].get_offsets())[:, 1].min() >= 1.5 > np.asarray(dots[MISSED].get_offsets())[:, 1].max()
+    multi = explainer.explain([0.0, 0.0], gbce.Loss(lambda f: np.square(f - 1.5), threshold=0.1), rules=[], seed=0)
+    assert multi.plot.frontier().get_ylabel() == "loss"
+
+
+# --- the model's surface -------------------------------------------------------------------------------------------
+
+
+def test_the_region_that_the_model_accepts_is_where_it_does(mixed, mixed_explainer):
+    ax = mixed.plot.posterior(("since", "income"), explainer=mixed_explainer, resolution=20)
+    entries = labels(ax.get_legend().get_texts())
+    assert {"the model accepts", "the model's output"} <= set(entries)
+    region = next(c for c in ax.collections if c.get_zorder() == 0.4)
+    rows = mixed.answer.row.loc[mixed.answer.row.index.repeat(2)].reset_index(drop=True)
+    rows["since"], rows["income"] = pd.Timestamp("2020-12-15"), [40.0, 65.0]
+    said = mixed_explainer.assess(mixed, rows)["reached"].tolist()
+    inside = [
+        any(path.contains_point((dates.date2num(day), income)) for path in region.get_paths())
+        for day, income in zip(rows["since"], rows["income"], strict=True)
+    ]
+    assert inside == said == [False, True]
+
+
+def test_the_surface_keeps_to_its_rows_and_to_its_own_explanation(mixed, mixed_explainer):
+    asked = []
+
+    def counted(rows):
+        asked.append(len(rows))
+        return np.asarray(rows["a"]) - np.asarray(rows["b"])
+
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["a", "b"])
+    explainer = gbce.Explainer(counted, frame, sampler=gbce.Importance(300, 100))
+    explanation = explainer.explain(frame.iloc[0], gbce.Change(1.0), rules=[], seed=0)
+    asked.clear()
+    explanation.plot.posterior(explainer=explainer, max_model_rows=150)
+    assert 64 <= max(asked) <= 150
+    with pytest.raises(ValueError, match="max_model_rows = 20 is too few for contours"):
+        explanation.plot.posterior(explainer=explainer, max_model_rows=20)
+    with pytest.raises(ValueError, match="resolution must be a whole number of at least 8"):
+        explanation.plot.posterior(explainer=explainer, resolution=3)
+    with pytest.raises(ValueError, match="another space"):
+        mixed.plot.posterior(explainer=explainer)
+
+
+# --- tables --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=60), "b$": rng.normal(size=60), "job": rng.choice(["x", "y"], 60)})
+    explainer = gbce.Explainer(
+        lambda f: f["a"] + (f["job"] == "y"), frame, sampler=gbce.Importance(300, 100), policy=None
+    )
+    return explainer.explain_many(frame.iloc[:14], gbce.AtLeast(1.2), rules=["MAP", "Medoid"], seed=0, progress=False)
+
+
+def test_the_swarm_has_a_dot_for_each_row_that_changes_a_column(table):
+    ax = table.plot.changes(rule="Medoid")
+    moves = table.changes().query("rule == 'Medoid'")
+    shown = [text.split("\n")[0].replace(r"\$", "$") for text in labels(ax.get_yticklabels())]
+    assert shown == moves["feature"].value_counts().index.tolist()
+    for line, name in enumerate(shown):
+        own = moves[moves["feature"] == name]
+        assert f"{len(own)} of 14 rows" in labels(ax.get_yticklabels())[line]
+        if name == "job":
+            assert any(text.startswith("to y") for text in labels(ax.texts))
+            continue
+        (dots,) = [c for c in ax.collections if abs(np.mean(c.get_offsets()[:, 1]) - line) < 0.4]
+        expected = own["change"] / own["change"].abs().max()
+        np.testing.assert_allclose(np.asarray(dots.get_offsets())[:, 0], expected)
+        places = {tuple(at) for at in np.asarray(dots.get_offsets()).round(6)}
+        assert len(places) == len(own)  # none on top of another
+    with pytest.raises(ValueError, match="there is no rule 'Mean'"):
+        table.plot.changes(rule="Mean")
+
+
+@pytest.mark.parametrize("rule", [None, "MAP"])
+def test_costs_are_those_of_group_costs(table, rule):
+    groups = ["one", "two"] * 7
+    ax = table.plot.costs(groups, rule=rule)
+    found = gbce.group_costs(table, groups, rule=rule)
+    for line, (name, row) in enumerate(found.iterrows()):
+        means = [c.get_offsets()[0] for c in ax.collections if c.get_label() == "mean of the group"]
+        assert labels(ax.get_yticklabels())[line].split("\n")[0] == name
+        np.testing.assert_allclose(means[line], [row["cost"], line])
+        np.testing.assert_allclose(ax.lines[line].get_xdata(), [row["cost_low"], row["cost_high"]])
+    single = table.plot.costs()
+    assert labels(single.get_yticklabels())[0].startswith("all rows")
+
+
+def test_table_pictures_draw_where_they_are_told(table):
+    for draw in (table.plot.changes, table.plot.costs):
+        _, given = plt.subplots()
+        assert draw(ax=given) is given
+        with pytest.raises(TypeError, match="ax must be a matplotlib Axes"):
+            draw(ax=3)
