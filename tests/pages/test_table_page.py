@@ -240,7 +240,8 @@ def test_a_row_opens_by_click_and_by_key_with_answer_changes_decisions_and_figur
     assert four(np.float32(success)) in said
     assert str(table.diagnostics["seed"].iloc[row]) in said
     detail.locator("summary").click()
-    assert detail.locator("dl.facts").last.locator("dt").all_text_contents() == list(known.space.names)
+    detail.locator("details dl").wait_for()
+    assert detail.locator("details dl dt").all_text_contents() == list(known.space.names)
     shown.page.locator(f'tr.line[data-row="{row}"] td').first.click()
     assert detail.count() == 0
 
@@ -421,7 +422,7 @@ def test_missing_values_are_said_and_come_last(open_page):
     assert shown.rows()[-1] == 1
     shown.page.locator('tr.line[data-row="1"] button.open').click()
     shown.page.locator("#detail-1 summary").click()
-    assert shown.page.locator("#detail-1 dl.facts").last.locator("dd").first.text_content().startswith("missing")
+    assert shown.page.locator("#detail-1 details dl dd").first.text_content().startswith("missing")
 
 
 def test_what_cannot_be_shown_is_said(table):
