@@ -200,6 +200,9 @@ def test_what_changes_is_what_the_table_says(table, open_page, rule):
     middle = moves.loc[moves["feature"] == "debt", "change"].astype(float).median()
     words = shown.page.locator('#moves li[data-feature="debt"] .said').text_content()
     assert words.endswith("median " + four(middle).replace("-", "−"))
+    up = int((moves.loc[moves["feature"] == "debt", "change"] > 0).sum())
+    n = counts["debt"]
+    assert words.startswith("raised;" if up == n else f"raised in {up}, lowered in {n - up};" if up else "lowered;")
     where = set(moves.loc[moves["feature"] == "debt", "row"])
     shown.page.locator("#moves .name", has_text="debt").click()
     assert {table.diagnostics.index[row] for row in shown.rows()} == where
