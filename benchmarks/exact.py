@@ -40,7 +40,7 @@ def questions(*, large: bool) -> Iterator[tuple[str, Any, pd.DataFrame, list[str
     forest = RandomForestRegressor(100, random_state=0).fit(x, y)
     small = RandomForestRegressor(100, max_depth=6, random_state=0).fit(x, y)
     boosted = GradientBoostingRegressor(n_estimators=300, random_state=0).fit(x, y)
-    wish = gbce.AtMost(float(np.quantile(y, 0.3)))
+    wish: gbce.AtMost | gbce.AtLeast = gbce.AtMost(float(np.quantile(y, 0.3)))
     for name, model in (("forest", forest), ("forest, depth 6", small), ("boosting, 300 trees", boosted)):
         yield f"diabetes, {name}, 2 columns", model, x, ["bmi", "bp"], wish
         yield f"diabetes, {name}, 3 columns", model, x, ["bmi", "bp", "s5"], wish

@@ -11,12 +11,14 @@ import importlib.util
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import lightgbm
 import numpy as np
 import pandas as pd
 import xgboost
+from _edges import at_edges
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
@@ -30,12 +32,11 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier
 
 import gbce
-from benchmarks._edges import at_edges
-from gbce.predictors import as_predictor, look_inside
+from gbce.predictors import TreeScores, as_predictor, look_inside
 from gbce.trees import read_cells
 
-LIGHT = {"n_estimators": 60, "min_child_samples": 5, "verbose": -1, "n_jobs": 1}
-EXTREME = {"n_estimators": 60, "max_depth": 5, "n_jobs": 1, "enable_categorical": True}
+LIGHT: dict[str, Any] = {"n_estimators": 60, "min_child_samples": 5, "verbose": -1, "n_jobs": 1}
+EXTREME: dict[str, Any] = {"n_estimators": 60, "max_depth": 5, "n_jobs": 1, "enable_categorical": True}
 LARGE = (20_640, 8)  # rows and columns of the California housing data
 Make = Callable[[], Any]
 
@@ -72,7 +73,7 @@ def cases() -> Iterator[tuple[str, Make, str]]:
         yield "LightGBM, dropout", lambda: lightgbm.LGBMClassifier(**LIGHT, boosting_type="dart"), extra
         yield "XGBoost", lambda: xgboost.XGBClassifier(**EXTREME), extra
         yield "XGBoost, dropout", lambda: xgboost.XGBClassifier(**EXTREME, booster="dart", rate_drop=0.3), extra
-    forest = {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.6}
+    forest: dict[str, Any] = {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.6}
     yield "LightGBM, forest", lambda: lightgbm.LGBMClassifier(**LIGHT, **forest), "gaps words"
     yield "XGBoost, forest", lambda: xgboost.XGBRFClassifier(**EXTREME), "gaps words"
     yield "histogram boosting, numbers", lambda: HistGradientBoostingRegressor(max_iter=60), "gaps words"
@@ -84,9 +85,9 @@ def cases() -> Iterator[tuple[str, Make, str]]:
         quiet = {"iterations": 60, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
         for policy in ("SymmetricTree", "Depthwise", "Lossguide"):
             options = quiet | {"grow_policy": policy, "one_hot_max_size": 50}
-            yield f"CatBoost, {policy}", lambda o=options: catboost.CatBoostClassifier(**o), "gaps"
+            yield f"CatBoost, {policy}", partial(catboost.CatBoostClassifier, **options), "gaps"
             words = options | {"cat_features": ["word"]}
-            yield f"CatBoost, {policy}", lambda o=words: catboost.CatBoostClassifier(**o), "gaps words"
+            yield f"CatBoost, {policy}", partial(catboost.CatBoostClassifier, **words), "gaps words"
 
 
 def compare(make: Make, extra: str, n: int, n_classes: int) -> tuple[int, int, float]:
@@ -99,6 +100,7 @@ def compare(make: Make, extra: str, n: int, n_classes: int) -> tuple[int, int, f
     model.fit(frame, np.abs(score) if numbers else np.digitize(score, cuts))
     space = gbce.Space.infer(frame)
     inside, predictor = look_inside(model, space), as_predictor(model, space)
+    assert inside is not None
     x = space.encode(table(n, 1, gaps, words)[0])
     edges = at_edges(x, _in_place(inside, space), 2, 0.05 if gaps else 0.0, small=True)
     if words:
@@ -136,7 +138,9 @@ def large() -> None:
     look_inside(model, space)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
+    assert inside is not None
     parts = inside.parts
+    assert isinstance(parts, TreeScores)
     sizes = sum(value.nbytes for value in vars(parts).values() if isinstance(value, np.ndarray))
     print(
         f"\nforest of {len(parts.roots)} full trees, {int((parts.column < 0).sum()):,} leaves: read in "
