@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gbce.metrics import Evaluation
     from gbce.posterior import GibbsPosterior, Mixture
     from gbce.priors import LocatedPrior
+    from gbce.search import Proof
     from gbce.space import Condition, Space
 
 __all__ = [
@@ -225,12 +226,15 @@ class Choice:
     names : tuple of str
         What to add to the rule's label for each point; numbers, if there are several points and no names. An empty one
         marks the point that is the rule's answer; the others stand beside it.
+    proof : Proof, optional
+        What is proved about the rule's answer.
     """
 
     x: Array
     known: "Points | None" = None
     note: str = ""
     names: tuple[str, ...] = ()
+    proof: "Proof | None" = None
 
     def __post_init__(self) -> None:
         if np.ndim(self.x) != 2:

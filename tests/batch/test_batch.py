@@ -300,7 +300,7 @@ def test_a_table_shows_itself_in_one_line():
     table = many()
     status = ", ".join(f"{n} {word}" for word, n in table.diagnostics["status"].value_counts().items())
     assert repr(table) == f"<ExplanationTable: 5 rows, {status}, 4 rules; print(table.summary()) shows it>"
-    html = table._repr_html_()
+    html = table._repr_html_().split("<iframe")[0]  # what a viewer shows that takes frames out
     assert f"<p>5 rows, {status}, 4 rules</p>" in html
     assert html.count("<tr") == 1 + 1 + 4  # a head, the name of the index, a line for each rule
     assert len(html) < 5_000

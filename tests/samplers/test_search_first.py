@@ -31,7 +31,7 @@ def test_a_leaf_that_no_candidate_meets_is_found_from_training_rows(seed):
     X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     tree = DecisionTreeRegressor(max_depth=5, min_samples_leaf=5, random_state=0).fit(X, y)
     space = gbce.Space.infer(X, kinds={"sex": "real"})
-    explainer = gbce.Explainer(tree, X, space=space, prior=gbce.Gaussian(sigma=0.5))
+    explainer = gbce.Explainer(tree, X, space=space, prior=gbce.Gaussian(sigma=0.5), sampler=gbce.SMC())
     explanation = explainer.explain(X.iloc[358], gbce.AtLeast(280), rules=[gbce.MAP()], seed=seed)
     boxes, target = Boxes.of(tree, 10), explanation.target
     loss = np.square(np.maximum(280 - boxes.value, 0) / target.scale)

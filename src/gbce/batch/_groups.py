@@ -13,7 +13,9 @@ from gbce.batch._table import ExplanationTable, record_of, stack_records
 from gbce.explanation import Explanation, Status
 from gbce.metrics import wilson
 
-__all__ = ["group_changes", "group_costs"]
+__all__ = ["ANSWER", "group_changes", "group_costs"]
+
+ANSWER = "answer"  # as if it were the label of a rule: what explanation.answer says
 
 _FEWEST_RESAMPLES = 100  # by convention: with fewer, the ends of a 95% interval are two or three resamples
 
@@ -39,7 +41,8 @@ def group_costs(
         The group of each row: in order, or by the row's label.
     rule : str, optional
         Label of a decision rule, such as ``"MAP"``: the cost is the distance of its decision, over rows it reaches the
-        target for. When left out, the posterior's expected distance, over rows that can reach it.
+        target for. ``"answer"``: the cost of ``table.answers``, over rows whose answer reaches it. When left out, the
+        posterior's expected distance, over rows that can reach it.
     mass : float
         Probability of the intervals.
     n_bootstrap : int
@@ -166,9 +169,14 @@ def _costs(table: ExplanationTable, rule: str | None) -> tuple[Array, Array, Arr
         figures = table.distribution
         attained = (table.diagnostics["status"] == Status.ATTAINABLE).to_numpy()
         return figures["expected_distance"].to_numpy(), figures["expected_distance_se"].to_numpy(), attained
+    if rule == ANSWER:
+        if not (table.answers["kind"] != "").any():
+            raise ValueError("no row has an answer: explain them with rules and with a policy")
+        cost, reached = table.answers["cost"].to_numpy(dtype=float), table.answers["reached"].to_numpy(dtype=bool)
+        return cost, np.zeros(len(table)), reached
     rules = table.pointwise.index.get_level_values("rule")
     if rule not in rules:
-        raise ValueError(f"there is no rule {rule!r}; the explanations have {sorted(set(rules))}")
+        raise ValueError(f"there is no rule {rule!r}; the explanations have {sorted(set(rules))}, and {ANSWER!r}")
     own, explained = table.pointwise[rules == rule], (table.diagnostics["status"] != Status.FAILED).to_numpy()
     if len(own) != explained.sum():
         raise ValueError(

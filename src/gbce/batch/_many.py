@@ -166,7 +166,7 @@ def _explain_group(
     except BudgetSpentError as error:  # the time was up before these rows had their turn
         if on_error == "raise":
             raise
-        return {position: failure_of(error, explainer.space, seed, 0, 0) for position, _, _, seed in group}, 0, 0
+        return {place: failure_of(error, explainer.space, row, seed, 0, 0) for place, _, row, seed in group}, 0, 0
     step = Lockstep(min(predictor.batch_rows for predictor in (*predictors, *refits)))
 
     def task(position: int, label: Any, row: Array, seed: int) -> Callable[[int], tuple[int, Record]]:
@@ -179,7 +179,7 @@ def _explain_group(
             except Exception as error:
                 if on_error == "raise":
                     raise _name_row_in(error, label) from error
-                return position, failure_of(error, explainer.space, seed, *_count_asked((*shared, *again)))
+                return position, failure_of(error, explainer.space, row, seed, *_count_asked((*shared, *again)))
             if store is not None:
                 store.save(position, explanation)
             return position, record_of(explanation)

@@ -132,7 +132,7 @@ def describe_run(
         "rules": content(rules, probe),
         "space": content(explainer.space, probe),
         "prior": content(explainer.prior, probe),
-        "sampler": content(explainer.sampler, probe),
+        "sampler": _describe_sampler(content(explainer.sampler, probe), explainer.sums_if_few),
         "evaluation": content(explainer.evaluation, probe),
         "models": list(models),
         "mixture": content(explainer.mixture, probe),
@@ -142,6 +142,11 @@ def describe_run(
         "joint": explainer.jointly,
         "max_model_rows": max_model_rows,
     }
+
+
+def _describe_sampler(sampler: Any, sums_if_few: bool) -> Any:
+    """Return a sampler's content; one that nobody chose gives way to exact sums where they apply."""
+    return {"unless few cells": sampler} if sums_if_few else sampler
 
 
 def _describe_model(predictor: Predictor, rows: Array, budget: Budget) -> tuple[dict[str, Any], Array | None]:

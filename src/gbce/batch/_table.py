@@ -10,6 +10,9 @@ import numpy as np
 import pandas as pd
 
 from gbce._validation import show
+from gbce.base import Array
+from gbce.batch._encoded import EncodedRow, EncodedRows, stack_encoded
+from gbce.decisions import answers_among, stack_points
 from gbce.explanation import Answer, Explanation, Share, Status, point_table
 from gbce.files import to_json
 from gbce.metrics import unknown_errors, unknown_figures
@@ -46,6 +49,7 @@ class Record:
     answer: dict[str, Any]
     changes: pd.DataFrame
     rules: tuple[str, ...]
+    encoded: EncodedRow
 
 
 def record_of(explanation: Explanation) -> Record:
@@ -64,6 +68,13 @@ def record_of(explanation: Explanation) -> Record:
         _describe_answer(explanation.answer),
         explanation.changes(),
         tuple(rule.label for rule in explanation.rules),
+        EncodedRow(
+            explanation.space,
+            explanation.x0,
+            None if explanation.answer is None else explanation.answer.decision.x,
+            stack_points(answers_among(explanation.decisions), len(explanation.space)),
+            explanation.target.describe(),
+        ),
     )
 
 
@@ -87,8 +98,8 @@ def _describe_answer(answer: Answer | None) -> dict[str, Any]:
     }
 
 
-def failure_of(error: Exception, space: Space, seed: int, n_calls: int, n_rows: int) -> Record:
-    """Return the record of a row that could not be explained: no decision, no figure, and why."""
+def failure_of(error: Exception, space: Space, x0: Array, seed: int, n_calls: int, n_rows: int) -> Record:
+    """Return the record of a row ``(d,)`` that could not be explained: no decision, no figure, and why."""
     unknown = dict.fromkeys(_DIAGNOSTICS, float("nan"))
     kept = (
         {"status": str(Status.FAILED), "sampling": ""}
@@ -106,6 +117,7 @@ def failure_of(error: Exception, space: Space, seed: int, n_calls: int, n_rows: 
         dict(_NO_ANSWER),
         pd.DataFrame(columns=_CHANGES),
         (),
+        EncodedRow(space, x0, None, np.zeros((0, len(space)))),
     )
 
 
@@ -135,6 +147,8 @@ class ExplanationTable:
         Labels of the rules that were asked for.
     moves : DataFrame
         What :meth:`changes` returns.
+    encoded : EncodedRows, optional
+        Rows, answers and decisions as the space encodes them: what :attr:`rows` and :meth:`to_html` show.
 
     Examples
     --------
@@ -160,6 +174,7 @@ class ExplanationTable:
     answers: pd.DataFrame
     rules: tuple[str, ...] = ()
     moves: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["row", *_CHANGES]))
+    encoded: EncodedRows | None = None
 
     def __len__(self) -> int:
         return len(self.diagnostics)
@@ -169,7 +184,10 @@ class ExplanationTable:
 
     def _repr_html_(self) -> str:
         text = f"<p>{escape(self._counts())}</p>"
-        return text + (self._compare_rules().to_html(border=0, escape=True) if len(self.pointwise) else "")
+        text += self._compare_rules().to_html(border=0, escape=True) if len(self.pointwise) else ""
+        from gbce.pages import view_table
+
+        return view_table(self, text)
 
     def _counts(self) -> str:
         n, k = len(self), len(self.rules)
@@ -187,6 +205,18 @@ class ExplanationTable:
         row that could not be explained, have no line.
         """
         return self.moves.copy()
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The rows that were asked about, in the user's columns and dtypes, those that failed included."""
+        known = self.require_encoded("rows")
+        return known.space.frame(known.x0).set_axis(self.diagnostics.index)
+
+    def require_encoded(self, what: str) -> EncodedRows:
+        """Return the rows as they are encoded, or say why ``what`` cannot be had."""
+        if self.encoded is None:
+            raise ValueError(f"{what} needs the rows themselves, which this table does not have: run explain_many")
+        return self.encoded
 
     @property
     def errors(self) -> pd.Series:
@@ -238,6 +268,34 @@ class ExplanationTable:
 
         return TablePlots(self)
 
+    def to_html(self, path: str | Path | None = None, *, groups: Any = None) -> str | Path:
+        """Return all rows as one page to explore, or write it to ``path``, whole or not at all, and return the path.
+
+        The file needs no server and no network: it opens in any browser, filters and sorts rows by any column, draws
+        what changes how often and how far, compares groups, and shows each row's answer, decisions and figures.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            The file, such as ``"rows.html"``; the page is returned as a text when left out.
+        groups : str, sequence, Series or mapping, optional
+            Groups of rows to compare first: the name of a column, or the group of each row, in order or by the row's
+            label. Columns with two to eight values are compared in any case.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(60, 2))
+        >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+        >>> table = explainer.explain_many(data[:2], gbce.AtLeast(2), rules=["MAP"], seed=0, progress=False)
+        >>> table.to_html()[:15]
+        '<!doctype html>'
+        """
+        from gbce.pages import table_page, write_page
+
+        page = table_page(self, groups=groups)
+        return page if path is None else write_page(page, path)
+
     def summary(self) -> str:
         """Return a readable text: how many rows, how many attained, how far to trust it, the rules compared."""
         status = ", ".join(self._count_words(self.diagnostics["status"]))
@@ -285,6 +343,7 @@ def stack_records(records: Sequence[Record], labels: Sequence[Any], n_calls: int
         answers=pd.DataFrame([record.answer for record in records], index=keys),
         rules=tuple(dict.fromkeys(label for record in records for label in record.rules)),
         moves=_stack_changes([record.changes for record in records], keys),
+        encoded=stack_encoded([record.encoded for record in records]),
     )
 
 

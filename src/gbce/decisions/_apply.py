@@ -140,7 +140,8 @@ def evaluate_points(
 ) -> tuple[Decision, ...]:
     """Figures of points ``(k, d)`` that no rule chose, under labels that need not differ; the budget may refuse."""
     k = len(labels)
-    return _evaluate(query, posterior, Candidates(x, tuple(labels), (None,) * k, (False,) * k), neighbours)
+    candidates = Candidates(x, tuple(labels), (None,) * k, (False,) * k, (None,) * k)
+    return _evaluate(query, posterior, candidates, neighbours)
 
 
 def _evaluate(
@@ -164,6 +165,7 @@ def _evaluate(
             errors=errors.get(i, unknown_errors()),
             rule=candidates.rules[i],
             beside=candidates.beside[i],
+            proof=candidates.proofs[i],
         )
         for i in range(len(x))
     )

@@ -8,6 +8,7 @@ import numpy as np
 from gbce.base import Array, Choice, Rule
 from gbce.draws import Points
 from gbce.metrics import unknown_errors, unknown_figures
+from gbce.search import Proof
 
 __all__ = ["Candidates", "Decision", "answers_among", "decisions_without_noise", "stack_choices", "stack_points"]
 
@@ -33,6 +34,8 @@ class Decision:
         What chose it; ``None`` for a row that a user proposed.
     beside : bool
         Whether it only stands beside the rule's answer, such as the best point with another number of changes.
+    proof : Proof, optional
+        What is proved about it, such as that nothing cheaper reaches the target.
     """
 
     label: str
@@ -45,16 +48,18 @@ class Decision:
     errors: Mapping[str, float] = field(default_factory=unknown_errors)
     rule: Rule | None = None
     beside: bool = False
+    proof: Proof | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Chosen points ``(k, d)`` before they have figures: their labels, rules, and which stand beside an answer."""
+    """Chosen points ``(k, d)`` before they have figures: their labels, rules, which stand beside an answer, proofs."""
 
     x: Array
     labels: tuple[str, ...]
     rules: tuple[Rule | None, ...]
     beside: tuple[bool, ...]
+    proofs: tuple[Proof | None, ...]
 
     def __len__(self) -> int:
         return len(self.x)
@@ -82,7 +87,9 @@ def stack_choices(choices: Sequence[tuple[Rule, Choice]], d: int) -> Candidates:
     x = np.vstack([np.zeros((0, d)), *(choice.x for _, choice in choices)])
     labels = [label for rule, choice in choices for label in choice.labels(rule.label)]
     rules = [rule for rule, choice in choices for _ in choice.x]
-    return Candidates(x, tuple(labels), tuple(rules), tuple(b for _, choice in choices for b in choice.beside))
+    beside = tuple(b for _, choice in choices for b in choice.beside)
+    proofs = tuple(None if b else choice.proof for _, choice in choices for b in choice.beside)
+    return Candidates(x, tuple(labels), tuple(rules), beside, proofs)
 
 
 def decisions_without_noise(rule: Rule, choice: Choice, points: Points) -> list[Decision]:

@@ -79,10 +79,11 @@ class MAP(Rule):
 
     def choose(self, scene: Scene) -> Choice:
         """Choose the mode."""
+        polish = self.polish and scene.draws.exact is None  # the best cells are among what was seen
         if self.method == "objective" and (scene.query.sparse or self.changes is not None):
-            return sparsity_path(scene, self.polish, self.changes)
+            return sparsity_path(scene, polish, self.changes)
         if self.method == "objective":
-            return _choose_by_objective(scene, self.polish)
+            return _choose_by_objective(scene, polish)
         where, weight = scene.draws.distinct
         score = -_kernel_density(scene, where) if self.method == "kde" else _neighbour_radius(scene, where, self.k)
         chosen = scene.draws.pool.take(where)

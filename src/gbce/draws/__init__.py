@@ -5,9 +5,20 @@ needs the model: outputs, losses and verdicts of every point are kept, per model
 """
 
 from gbce.draws._draws import Draws, log_target
+from gbce.draws._exact import TAIL_LEVELS, ExactFigures
 from gbce.draws._info import SamplerInfo
 from gbce.draws._points import Points
 from gbce.draws._pool_record import PRIOR_LEVELS, PoolRecord
 from gbce.draws._scene import Scene
 
-__all__ = ["PRIOR_LEVELS", "Draws", "Points", "PoolRecord", "SamplerInfo", "Scene", "log_target"]
+__all__ = [
+    "PRIOR_LEVELS",
+    "TAIL_LEVELS",
+    "Draws",
+    "ExactFigures",
+    "Points",
+    "PoolRecord",
+    "SamplerInfo",
+    "Scene",
+    "log_target",
+]

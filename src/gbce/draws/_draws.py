@@ -11,6 +11,7 @@ from scipy.special import logsumexp, stdtrit
 from gbce._numerics import NORMAL_975, TINY, effective_sample_size, normalise, resample_evenly
 from gbce._numerics import resample as multinomial
 from gbce.base import Array
+from gbce.draws._exact import ExactFigures
 from gbce.draws._info import SamplerInfo
 from gbce.draws._points import Points
 from gbce.draws._pool_record import PoolRecord
@@ -81,6 +82,8 @@ class Draws:
     record : PoolRecord, optional
         What was read off the whole pool, where only the drawn points of it and a few more are kept, see
         :meth:`let_pool_go`.
+    exact : ExactFigures, optional
+        Figures that were computed and not drawn; other weights than the sampler's have none.
 
     Examples
     --------
@@ -104,6 +107,7 @@ class Draws:
     coverage: Covering | None = None
     space: Space | None = None
     record: PoolRecord | None = None
+    exact: ExactFigures | None = None
 
     @classmethod
     def weigh(
@@ -185,6 +189,7 @@ class Draws:
             log_evidence=float(logsumexp(log_weights) - logsumexp(self.log_base_weights - self.pool.log_correction)),
             log_evidence_se=_evidence_error(weights, self.prior_weights, self.groups, self.evidence_inflation),
             rungs=(*(rung for rung in self.rungs if rung < mixture.eta), float(mixture.eta)),
+            exact=None,
         )
 
     def restrict(self, inside: Array, mixture: Mixture, prior_change: Array, coordinates: Array) -> "Draws":

@@ -3,7 +3,7 @@
 from gbce.eta._goals import ExpectedLoss, SuccessProbability
 from gbce.eta._model_error import ModelError, noise_scale
 from gbce.eta._rules import Calibration, EtaRule, as_eta, as_etas
-from gbce.eta._solve import STEEPEST, solve_eta
+from gbce.eta._solve import STEEPEST, Solved, solve_eta, solve_eta_among
 
 __all__ = [
     "STEEPEST",
@@ -11,9 +11,11 @@ __all__ = [
     "EtaRule",
     "ExpectedLoss",
     "ModelError",
+    "Solved",
     "SuccessProbability",
     "as_eta",
     "as_etas",
     "noise_scale",
     "solve_eta",
+    "solve_eta_among",
 ]

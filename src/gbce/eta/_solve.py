@@ -9,10 +9,10 @@ from scipy.optimize import minimize_scalar
 
 from gbce._numerics import ENOUGH_ESS, effective_sample_size, normalise
 from gbce.base import Array
-from gbce.draws import Draws, Points
+from gbce.draws import Draws
 from gbce.posterior import EtaGoal, Mixture
 
-__all__ = ["STEEPEST", "Solved", "solve_eta"]
+__all__ = ["STEEPEST", "Solved", "solve_eta", "solve_eta_among"]
 
 STEEPEST = 1e12  # the largest eta that is sought; chosen by hand, far beyond what is of use
 _HALVINGS = 60  # of an interval: more than the 53 binary digits of a double
@@ -44,8 +44,16 @@ def solve_eta(draws: Draws, mixture: Mixture, goal: EtaGoal, top: float | None =
     def weights(eta: float) -> Array:
         return normalise(draws.log_base_weights - replace(mixture, eta=eta).potential(pool.loss) - pool.log_correction)
 
+    return solve_eta_among(weights, pool.loss[:, 0], pool.reached[:, 0], mixture, goal, top)
+
+
+def solve_eta_among(
+    weights: Callable[[float], Array], loss: Array, reached: Array, mixture: Mixture, goal: EtaGoal, top: float | None
+) -> Solved:
+    """Search among anything that has weights ``(n,)`` at every eta: losses and verdicts ``(n,)`` of the first model."""
+
     def short(weights: Array) -> float:
-        return goal.shortfall(pool.loss[:, 0], pool.reached[:, 0], weights)
+        return goal.shortfall(loss, reached, weights)
 
     def missing(eta: float) -> float:
         return short(weights(eta))
@@ -54,7 +62,7 @@ def solve_eta(draws: Draws, mixture: Mixture, goal: EtaGoal, top: float | None =
         return Solved(0.0, True)
     if top is None:
         top = _largest_carried(lambda eta: effective_sample_size(weights(eta)) >= ENOUGH_ESS)
-    if _shrinks(pool, mixture):
+    if _shrinks(loss, reached, mixture):
         return Solved(top, False) if missing(top) > 0 else Solved(_bisect(missing, 0.0, top), True)
     etas, seen = [0.0], [missing(0.0)]
     for eta, there in _walk_path(weights, top):
@@ -65,7 +73,7 @@ def solve_eta(draws: Draws, mixture: Mixture, goal: EtaGoal, top: float | None =
     return _find_closest(missing, etas, seen)
 
 
-def _shrinks(pool: Points, mixture: Mixture) -> bool:
+def _shrinks(loss: Array, reached: Array, mixture: Mixture) -> bool:
     """Whether what is missing can only shrink as eta grows.
 
     With one model, a larger eta moves weight from points of higher loss to points of lower loss. Success gains by that
@@ -75,7 +83,6 @@ def _shrinks(pool: Points, mixture: Mixture) -> bool:
     counted = mixture.weights > 0
     if not counted[0] or counted.sum() > 1:
         return False
-    loss, reached = pool.loss[:, 0], pool.reached[:, 0]
     worst, best = loss[reached].max(initial=-np.inf), loss[~reached].min(initial=np.inf)
     return bool(worst <= best + _TIE * abs(best)) if np.isfinite(best) else True
 

@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 
 from gbce._numerics import ANSWERING, stream
-from gbce.base import Choice, Query, Rule
+from gbce.base import Array, Choice, Query, Rule
 from gbce.budget import BudgetSpentError
-from gbce.decisions import Decision, apply_rule, refit_shares
+from gbce.decisions import Decision, Nearest, apply_rule, refit_shares
 from gbce.draws import Draws, Points, Scene
-from gbce.explanation import Answer, Share, cheapest_known
+from gbce.explanation import Answer, SafeBox, Share, changed_columns, cheapest_known
 from gbce.metrics import costs, evaluate_under_noise, offsets
 from gbce.posterior import GibbsPosterior
+from gbce.search import Proof, find_safe_ranges, say_answer
 
-__all__ = ["apply_policy", "best_seen", "judge_answer"]
+__all__ = ["apply_policy", "best_seen", "judge_answer", "proof_of", "safe_box_of"]
 
 _POLICY_SHARE = 0.5  # of what rules leave of a budget; chosen by hand, and the rest is for figures
 _COPIES = 1_000  # under noise: a share near 0.9 then has an error of 0.01
@@ -51,7 +52,7 @@ def _only_first(choice: Choice) -> Choice:
     """Return the point that is a rule's answer, without those beside it."""
     answer = choice.beside.index(False) if False in choice.beside else 0
     known = None if choice.known is None else choice.known.take(np.array([answer]))
-    return Choice(choice.x[[answer]], known, choice.note)
+    return Choice(choice.x[[answer]], known, choice.note, proof=choice.proof)
 
 
 def best_seen(known: Points, decisions: Sequence[Decision]) -> Decision:
@@ -88,7 +89,49 @@ def judge_answer(
         promised=float(promised) if isinstance(promised, (int, float)) else None,
         reliability=_ask_under_noise(query, posterior, decision),
         survival=None if refits is None else _ask_refits(query, refits, draws, decision),
+        safe=safe_box_of(query, posterior, decision.x) if decision.reached[0] else None,
     )
+
+
+def safe_box_of(query: Query, posterior: GibbsPosterior, x: Array, which: Array | None = None) -> SafeBox | None:
+    """Return ranges around a point ``(d,)`` that reaches, of its changed features unless told; None if there are none.
+
+    There are some only if the first model is a tree ensemble that can be read, and decides by its own scores.
+    """
+    space = query.space
+    if query.target.reads_classes and posterior.predictors[0].decide_always:
+        return None
+    which = changed_columns(space, query.x0, x) if which is None else which
+    if len(which) == 0:
+        return None
+    try:
+        trees = posterior.read_trees()
+    except BudgetSpentError:
+        return None
+    found = None if trees is None else find_safe_ranges(trees, space, query.x0, x, query.target, which)
+    if found is None:
+        return None
+    return SafeBox(space, tuple(space.names[j] for j in found.features), found.low, found.high)
+
+
+def proof_of(answer: Answer, decisions: Sequence[Decision], unattainable: Proof | None) -> str:
+    """Return what is proved about an answer, in words; empty if nothing is.
+
+    What a rule proved about its own point holds for the answer as it is if that is the point; otherwise for what it
+    costs, if that is counted alike.
+    """
+    if unattainable is not None:
+        return unattainable.sentence
+    if not answer.reached or answer.n_changes == 0:
+        return ""
+    for one in (answer.decision, *decisions):
+        if one.proof is None or not isinstance(one.rule, Nearest):
+            continue
+        if np.array_equal(one.x, answer.decision.x, equal_nan=True):
+            return one.proof.sentence
+        if one.rule.distance == "l1" and one.rule.margin == 0 and one.rule.max_changes is None:
+            return say_answer(one.proof, answer.cost)
+    return ""
 
 
 def _ask_under_noise(query: Query, posterior: GibbsPosterior, decision: Decision) -> Share | None:

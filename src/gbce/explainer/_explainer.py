@@ -29,7 +29,7 @@ from gbce.decisions import (
 from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
-from gbce.explainer._answering import apply_policy, best_seen, judge_answer
+from gbce.explainer._answering import apply_policy, best_seen, judge_answer, proof_of, safe_box_of
 from gbce.explainer._assumed import AssumedPrior, assume_prior
 from gbce.explainer._given import explain_given
 from gbce.explainer._notes import (
@@ -45,11 +45,11 @@ from gbce.explainer._provenance import ADVICE, require_own
 from gbce.explainer._proving import Prover
 from gbce.explainer._reach import seek_reach
 from gbce.explainer._unreached import sampling_budget, unreached_note
-from gbce.explanation import Event, Explanation, Status, choice_table, exclude_row, require_explanation
+from gbce.explanation import Event, Explanation, SafeBox, Status, choice_table, exclude_row, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
-from gbce.samplers import MANY_MODELS, SMC, sample_jointly
+from gbce.samplers import MANY_MODELS, SMC, ExactTrees, sample_jointly, sum_if_few
 from gbce.space import Space, restate
 from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
 from gbce.targets import as_target
@@ -83,8 +83,9 @@ class Explainer:
         change; on an array, and in a :meth:`gbce.Space.real`, the paper's ``Gaussian()``. A note says so.
     eta : float, SuccessProbability, ExpectedLoss or ModelError
         Weight of the loss against the prior: a number, or a rule that finds one for each row.
-    sampler : SMC, Importance, Chains or Nested, optional
-        How to draw; ``SMC()`` when left out. A prior or sampler of your own will do, see :mod:`gbce.base`.
+    sampler : SMC, ExactTrees, Importance, Chains or Nested, optional
+        How to draw. When left out: :class:`gbce.ExactTrees` for tree ensembles with few cells where columns move by
+        themselves, and ``SMC()`` otherwise. A prior or sampler of your own will do, see :mod:`gbce.base`.
     weights : sequence of K numbers, optional
         Of the models; equal when left out. :func:`gbce.weights_from_risk` computes them from cross-validated losses.
     combine : {"any", "all", "average"} or Entropic
@@ -147,6 +148,7 @@ class Explainer:
         if hasattr(self.prior, "learned"):  # what it reads off the data: correlations, densities, ranges
             self.prior = self.prior.learned(self.space, self.data)
         self.sampler: Sampler = SMC() if sampler is None else sampler
+        self.sums_if_few = sampler is None  # whether cells are summed instead, where they are few
         self.evaluation = Evaluation() if evaluation is None else evaluation
         number, self.eta_rule = as_eta(eta)
         self.mixture = Mixture(number, as_weights(weights, len(models)), combine)
@@ -167,9 +169,9 @@ class Explainer:
         self.refits = None if refits is None else OtherModels.of(refits, self.space, self.data, "refits")
         self.policy = None if policy is None else require_rules(policy, self.space)[0]
         self._model_error: dict[str, Any] | None = None
-        can = combine == "any" and self.eta_rule is None and len(models) > 1
+        can = combine == "any" and self.eta_rule is None and len(models) > 1 and not isinstance(sampler, ExactTrees)
         if joint and not can:
-            raise ValueError('joint=True needs several models, combine="any" and a number as eta')
+            raise ValueError('joint=True needs several models, combine="any", a number as eta, and a sampler of points')
         self.jointly = can and (len(models) >= MANY_MODELS if joint is None else bool(joint))
 
     def explain(
@@ -387,6 +389,50 @@ class Explainer:
         decisions = evaluate_points(explanation.query, posterior, labels, x, self._neighbours)
         return replace(explanation, decisions=decisions).pointwise
 
+    def safe_box(
+        self, explanation: Explanation, label: str = "answer", *, features: Sequence[str] | None = None
+    ) -> SafeBox | None:
+        """Return ranges around a decision within which the first model certainly reaches the target.
+
+        Parameters
+        ----------
+        explanation : Explanation
+            Made by this explainer.
+        label : str
+            Which decision, as its tables name it; ``"answer"`` for the answer.
+        features : sequence of str, optional
+            Columns that may vary; those that the decision changes when left out.
+
+        Returns
+        -------
+        SafeBox or None
+            Proved from all leaves. None where the model is no tree ensemble that can be read, where the decision does
+            not reach the target, or where no range is more than a point: around the cheapest points they are thin,
+            around an answer with slack they are wide.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> x = np.arange(40.0)[:, None]
+        >>> explainer = gbce.Explainer(DecisionTreeRegressor(max_depth=3).fit(x, x[:, 0]), x)
+        >>> explanation = explainer.explain([3.0], gbce.AtLeast(20), rules=["map"], seed=0)
+        >>> explainer.safe_box(explanation).features
+        ('x1',)
+        """
+        posterior = self.own_posterior(explanation, budget_of(None, None))
+        found = [one for one in explanation.decisions if one.label == label]
+        if label == "answer" and explanation.answer is not None:
+            found = [explanation.answer.decision]
+        if not found:
+            labels = [one.label for one in explanation.decisions]
+            raise ValueError(f"safe_box: there is no decision {label!r}; the labels are {labels}, and 'answer'")
+        unknown = sorted(set(features or ()) - set(self.space.names))
+        if unknown:
+            raise ValueError(f"safe_box: there are no columns {unknown}; the features are {list(self.space.names)}")
+        which = None if features is None else np.array([self.space.position[name] for name in features], dtype=int)
+        return safe_box_of(explanation.query, posterior, found[0].x, which) if found[0].reached[0] else None
+
     def given(
         self,
         explanation: Explanation,
@@ -437,6 +483,30 @@ class Explainer:
         """
         event = Event(keep, at_least, at_most, between, exactly)
         return explain_given(self, explanation, event, seed, budget_of(max_model_rows, time_budget))
+
+    def widget(self, explanation: Explanation) -> Any:
+        """Return a live page for a notebook: set values, ask the model, hold columns and sample anew.
+
+        Needs the extra ``widget`` (anywidget). What is asked runs in the kernel; ``widget.explanation`` is what the
+        page shows now. An edited row is explained with the explanation's target, its numbers as they were filled in. In
+        a notebook without a kernel a widget is blank; the explanation itself shows its page there.
+
+        Parameters
+        ----------
+        explanation : Explanation
+            Of this explainer.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(60, 2))
+        >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(2))
+        >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(1, scale=1), rules=[gbce.MAP()], seed=0)
+        >>> live = explainer.widget(explanation)  # doctest: +SKIP
+        """
+        from gbce.pages import make_widget
+
+        return make_widget(self, explanation)
 
     # --- the steps for one row, for the rooms that build on them -------------------------------------------
 
@@ -495,7 +565,11 @@ class Explainer:
         spending = sampling_budget(budget.share(share), self.sampler, len(predictors), self.jointly)
         allowed = replace(posterior, budget=spending)
         budget.begin("sampling")
-        draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
+        exact = sum_if_few(allowed, rng) if self.sums_if_few and not self.jointly else None
+        if exact is not None:
+            draws = exact
+        else:
+            draws = sample_jointly(self.sampler, allowed, rng) if self.jointly else self.sampler.sample(allowed, rng)
         if not isinstance(draws, Draws):
             raise TypeError(f"the sampler {type(self.sampler).__name__} must return Draws, not {draws!r:.80}")
         draws = replace(draws, space=self.space)
@@ -547,7 +621,7 @@ class Explainer:
             n_model_calls=posterior.n_calls + (0 if again is None else again.n_calls),
             n_model_rows=posterior.n_rows + (0 if again is None else again.n_rows),
             calibration=calibration,
-            answer=answer if answer is None or proof is None else replace(answer, proof=proof.sentence),
+            answer=answer if answer is None else replace(answer, proof=proof_of(answer, decisions, proof)),
             proof=proof if status == Status.NOT_ATTAINED else None,
         )
 

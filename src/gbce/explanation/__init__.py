@@ -5,6 +5,7 @@ from gbce.explanation._alternatives import Alternatives
 from gbce.explanation._answer import Answer, AnswerKind, Share, cheapest_known
 from gbce.explanation._explanation import Explanation, require_explanation
 from gbce.explanation._given import Event, answer_given, exclude_row, meets, with_conditions
+from gbce.explanation._safe import SafeBox
 from gbce.explanation._status import Status
 from gbce.explanation._tables import choice_table, point_table
 from gbce.explanation._words import changed_columns, number_text, say_value
@@ -16,6 +17,7 @@ __all__ = [
     "Decision",
     "Event",
     "Explanation",
+    "SafeBox",
     "Share",
     "Status",
     "answer_given",

@@ -13,6 +13,7 @@ from gbce._validation import printable
 from gbce.base import Query
 from gbce.decisions import Decision
 from gbce.draws import Draws, Points
+from gbce.explanation._safe import SafeBox
 from gbce.explanation._tables import point_table
 from gbce.explanation._words import changed_columns, say_changes
 from gbce.metrics import costs
@@ -96,7 +97,11 @@ class Answer:
     survival : Share, optional
         The same over refitted models, if the explainer was given some; these took part in the choice.
     proof : str
-        The sentence of a proof that the target cannot be reached, where there is one.
+        The sentence of a proof, where there is one: that the target cannot be reached, or, where one of the rules is
+        ``Nearest(prove=True)``, what any point that reaches it costs at least.
+    safe : SafeBox, optional
+        Ranges of the changed columns within which the first model certainly reaches the target, where it is a tree
+        ensemble that can be read and there is more than a point.
 
     Examples
     --------
@@ -117,6 +122,7 @@ class Answer:
     reliability: Share | None = None
     survival: Share | None = None
     proof: str = ""
+    safe: SafeBox | None = None
 
     @property
     def reached(self) -> bool:
@@ -173,11 +179,11 @@ class Answer:
             wish = printable(self.query.target.describe())
             none = self.proof or f"No point was found that reaches the target ({wish})."
             return f"{none} Best seen: {_lower(first)}: {said}."
-        return " ".join([f"{first}: {said}.", *self._held()])
+        return " ".join([f"{first}: {said}.", *self._held(), *([self.proof] if self.proof else [])])
 
     def _held(self) -> list[str]:
         """Sentences on how often it holds."""
-        held = []
+        held = [] if self.safe is None else [self.safe.sentence]
         if self.reliability is not None:
             count = _of_hundred(self.reliability, self.promised)
             held.append(f"Under small errors of execution this holds in {count} of 100 cases.")
@@ -205,7 +211,8 @@ class Answer:
 
         Keys: ``sentence``, ``kind``, ``reached``, ``changes`` (by feature its values ``now`` and ``then``), ``row``
         (the whole row after the change, by column), ``n_changes``, ``cost``, ``output``, ``policy``, ``reason``,
-        ``promised``, ``proof``, and ``reliability`` and ``survival`` with ``share``, ``low``, ``high`` and ``n``.
+        ``promised``, ``proof``, ``safe`` (by column its ends ``low`` and ``high``), and ``reliability`` and
+        ``survival`` with ``share``, ``low``, ``high`` and ``n``.
         """
         return {
             "sentence": self.sentence,
@@ -223,6 +230,7 @@ class Answer:
             "reason": self.reason,
             "promised": self.promised,
             "proof": self.proof,
+            "safe": None if self.safe is None else self.safe.to_dict(),
             "reliability": None if self.reliability is None else self.reliability._asdict(),
             "survival": None if self.survival is None else self.survival._asdict(),
         }

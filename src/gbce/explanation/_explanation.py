@@ -551,9 +551,9 @@ class Explanation:
         )
 
     def _repr_html_(self) -> str:
-        from gbce.report import as_html
+        from gbce.pages import view_explanation
 
-        return as_html(self)
+        return view_explanation(self)
 
     @property
     def plot(self) -> "Plots":
@@ -596,6 +596,44 @@ class Explanation:
         from gbce.files import to_json
 
         return to_json(self.to_dict(draws=draws), path)
+
+    def to_html(self, path: str | Path | None = None, *, frontier: pd.DataFrame | None = None) -> str | Path:
+        """Return a page to explore the explanation in, or write it to ``path``, whole or not at all.
+
+        One file that needs no server, no network and no Python: it opens with the answer, lets a person change how much
+        the target counts, freeze columns, set ranges and say what is hard to change, and weighs the draws anew for
+        that. No model is asked.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            The file to write; the page is returned as a text when left out.
+        frontier : DataFrame, optional
+            What :meth:`gbce.Explainer.frontier` returned for this explanation, for the slider of reliability. When left
+            out, the slider has what the draws and decisions know.
+
+        Returns
+        -------
+        str or Path
+            The page, or the path it was written to.
+
+        Raises
+        ------
+        OSError
+            Where the file cannot be written.
+
+        Examples
+        --------
+        >>> import gbce
+        >>> data = np.random.default_rng(0).normal(size=(60, 2))
+        >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(2))
+        >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(1, scale=1), rules=[gbce.MAP()], seed=1)
+        >>> explanation.to_html()[:15]
+        '<!doctype html>'
+        """
+        from gbce.pages import explore
+
+        return explore(self, path, frontier=frontier)
 
     def save(self, path: str | Path, *, pool: bool = True) -> Path:
         """Write everything to one file, whole or not at all; :func:`gbce.load` reads it back.

@@ -8,9 +8,9 @@ import numpy as np
 
 from gbce._validation import is_number
 from gbce.base import Array, Query, Rule
-from gbce.draws import Draws, Points, PoolRecord
+from gbce.draws import Draws, ExactFigures, Points, PoolRecord
 from gbce.eta import Calibration
-from gbce.explanation import Answer, Decision, Explanation, Share, Status
+from gbce.explanation import Answer, Decision, Explanation, SafeBox, Share, Status
 from gbce.files._archive import Archive, FileError, TooLargeError, write_archive
 from gbce.files._classes import read_info, read_rule, read_target, write_object
 from gbce.files._durable import whole_file
@@ -36,7 +36,13 @@ _NEEDED = (
     "mixture.weights",
 )
 _ANSWER_FIELDS, _SHARES = ("policy", "reason", "cost", "promised", "proof"), ("reliability", "survival")
-_POSSIBLE = ("draws.groups", *(f"seen.{name}" for name in _POINT_ARRAYS))
+_EXACT_NUMBERS = ("cells", "stability", "expected_loss", "expected_potential")
+_EXACT_ARRAYS = ("success", "success_se", "loss_levels", "change")
+_POSSIBLE = (
+    "draws.groups",
+    *(f"seen.{name}" for name in _POINT_ARRAYS),
+    *(f"exact.{name}" for name in _EXACT_ARRAYS),
+)
 # a file without the pool has no latent coordinates and no weights of the pool, but what was read off it
 _WITH_POOL = ("pool.z", "seen.z", "draws.pool_weights", "draws.log_base_weights")
 _RECORD_NUMBERS = ("n_evaluated", "ess", "worst_ess", "worst_of", "pareto_k", "expected_potential")
@@ -146,6 +152,8 @@ def _arrays(explanation: Explanation) -> dict[str, Array]:
         arrays["draws.groups"] = draws.groups
     if draws.seen is not None:
         arrays |= {f"seen.{name}": getattr(draws.seen, name) for name in _POINT_ARRAYS}
+    if draws.exact is not None:
+        arrays |= {f"exact.{name}": getattr(draws.exact, name) for name in _EXACT_ARRAYS}
     decisions = _kept_decisions(explanation)
     for name in _DECISION_ARRAYS:
         arrays[f"decisions.{name}"] = np.array([getattr(decision, name) for decision in decisions])
@@ -184,6 +192,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
             "evidence_inflation": draws.evidence_inflation,
         },
         "record": _write_record(draws.record),
+        "exact": None if draws.exact is None else {name: getattr(draws.exact, name) for name in _EXACT_NUMBERS},
         "sampler": write_object(draws.info),
         "decisions": _decision_texts(explanation),
         "answer": _write_answer(explanation.answer),
@@ -218,6 +227,12 @@ def _read_record(written: dict[str, Any], arrays: dict[str, Array], space: Space
         prior_shares=tuple(np.split(shares, np.cumsum(lengths)[:-1])),
         **held,
     )
+
+
+def _read_exact(written: dict[str, Any], arrays: dict[str, Array]) -> ExactFigures:
+    held: dict[str, Any] = {name: written[name] for name in _EXACT_NUMBERS}
+    held |= {name: arrays[f"exact.{name}"] for name in _EXACT_ARRAYS}
+    return ExactFigures(**held)
 
 
 def _read_figure(measure: Any, model: Any, value: Any, se: Any, low: Any, high: Any) -> Any:
@@ -256,13 +271,29 @@ def _write_answer(answer: Answer | None) -> dict[str, Any] | None:
     if answer is None:
         return None
     shares = {name: getattr(answer, name) for name in _SHARES}
-    return {name: getattr(answer, name) for name in _ANSWER_FIELDS} | {
-        name: None if share is None else list(share) for name, share in shares.items()
-    }
+    return (
+        {name: getattr(answer, name) for name in _ANSWER_FIELDS}
+        | {name: None if share is None else list(share) for name, share in shares.items()}
+        | {"safe": None if answer.safe is None else _write_safe(answer.safe)}
+    )
+
+
+def _write_safe(box: SafeBox) -> dict[str, Any]:
+    """Return ranges as plain data, None where there is no end."""
+    low, high = ([end if np.isfinite(end) else None for end in ends.tolist()] for ends in (box.low, box.high))
+    return {"features": list(box.features), "low": low, "high": high}
+
+
+def _read_safe(written: dict[str, Any], space: Space) -> SafeBox:
+    low = np.array([-np.inf if end is None else float(end) for end in written["low"]])
+    high = np.array([np.inf if end is None else float(end) for end in written["high"]])
+    return SafeBox(space, tuple(written["features"]), low, high)
 
 
 def _read_answer(written: dict[str, Any], query: Query, decision: Decision) -> Answer:
     held: dict[str, Any] = {name: None if written[name] is None else Share(*written[name]) for name in _SHARES}
+    safe = written.get("safe")  # earlier files have none
+    held["safe"] = None if safe is None else _read_safe(safe, query.space)
     return Answer(query=query, decision=decision, **{name: written[name] for name in _ANSWER_FIELDS} | held)
 
 
@@ -275,6 +306,7 @@ def _decision_texts(explanation: Explanation) -> dict[str, Any]:
         "rules": [position.get(id(decision.rule)) for decision in decisions],
         "figures": list(decisions[0].figures) if decisions else [],
         "errors": list(decisions[0].errors) if decisions else [],
+        "proofs": [None if decision.proof is None else asdict(decision.proof) for decision in decisions],
     }
 
 
@@ -294,6 +326,7 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         info=read_info(manifest["sampler"]),
         space=space,
         record=record,
+        exact=None if manifest.get("exact") is None else _read_exact(manifest["exact"], arrays),
         **manifest["draws"] | {"rungs": tuple(manifest["draws"]["rungs"])},
     )
     query = Query(
@@ -337,6 +370,9 @@ def _read_points(arrays: dict[str, Array], prefix: str) -> Points:
 
 def _read_decisions(texts: dict[str, Any], rules: tuple[Rule, ...], arrays: dict[str, Array]) -> tuple[Decision, ...]:
     labels = texts["labels"]
+    proofs = texts.get("proofs") or [None] * len(labels)  # earlier files have none
+    if len(proofs) != len(labels):
+        raise ValueError(f"there are {len(labels)} decisions, but {len(proofs)} proofs")
     for name in (*_DECISION_ARRAYS, "figures", "errors"):
         if len(arrays[f"decisions.{name}"]) != len(labels):
             raise ValueError(f"there are {len(labels)} decisions, but {name} of {len(arrays[f'decisions.{name}'])}")
@@ -346,6 +382,7 @@ def _read_decisions(texts: dict[str, Any], rules: tuple[Rule, ...], arrays: dict
             rule=None if texts["rules"][i] is None else rules[texts["rules"][i]],
             figures=dict(zip(texts["figures"], arrays["decisions.figures"][i].tolist(), strict=True)),
             errors=dict(zip(texts["errors"], arrays["decisions.errors"][i].tolist(), strict=True)),
+            proof=None if proofs[i] is None else Proof(**proofs[i]),
             **{name: _scalar(arrays[f"decisions.{name}"][i]) for name in _DECISION_ARRAYS},
         )
         for i, label in enumerate(labels)

@@ -7,8 +7,9 @@ import numpy as np
 
 from gbce._validation import is_count, is_number
 from gbce.base import Array
-from gbce.draws import PRIOR_LEVELS, Draws, Points, PoolRecord, SamplerInfo
-from gbce.explanation import Answer, Decision, Explanation, Status
+from gbce.draws import PRIOR_LEVELS, TAIL_LEVELS, Draws, ExactFigures, Points, PoolRecord, SamplerInfo
+from gbce.explanation import Answer, Decision, Explanation, SafeBox, Status
+from gbce.search import Proof
 from gbce.space import Space
 
 __all__ = ["require_sound"]
@@ -33,6 +34,8 @@ def require_sound(explanation: Explanation) -> None:
     _require_draws(draws, d)
     if draws.record is not None:
         _require_record(draws.record, explanation.space, len(draws.pool))
+    if draws.exact is not None:
+        _require_exact(draws.exact, d, k)
     _require_conditions(explanation)
     for decision in explanation.decisions:
         _require_decision(decision, explanation.space, k)
@@ -135,6 +138,16 @@ def _require_record(record: PoolRecord, space: Space, n: int) -> None:
         raise ValueError("the record of the pool lacks the success probability")
 
 
+def _require_exact(exact: ExactFigures, d: int, k: int) -> None:
+    _require("exact.success", exact.success, (k + 2,), "f", lambda share: (share >= 0) & (share <= 1 + _SUM_SLACK))
+    _require("exact.success_se", exact.success_se, (k + 2,), "f", lambda se: se >= 0)
+    _require("exact.loss_levels", exact.loss_levels, (k, TAIL_LEVELS + 1), "f", _not_nan)
+    _require("exact.change", exact.change, (d,), "f", lambda change: change >= 0)
+    numbers = (exact.stability, exact.expected_loss, exact.expected_potential)
+    if not is_count(exact.cells) or not all(is_number(number) and number == number for number in numbers):
+        raise ValueError("the exact figures are no numbers, or have no cells")
+
+
 def _require_info(info: SamplerInfo) -> None:
     """Refuse a report whose usual entries are of another kind; what more somebody's own has is theirs."""
     evidence = info.model_evidence
@@ -158,6 +171,8 @@ def _require_decision(decision: Decision, space: Space, k: int) -> None:
     for name in ("outputs", "loss"):
         _require(f"{room} {name}", getattr(decision, name), (k,), "f", _not_nan)
     _require(f"{room} reached", decision.reached, (k,), "b", _anything)
+    if decision.proof is not None:
+        _require_sane_proof(decision.proof)
     if not is_number(decision.cost) or np.isnan(decision.cost):  # the other figures may not have been computed
         raise ValueError(f"{room} cost is no number")
 
@@ -173,8 +188,16 @@ def _require_answer(answer: Answer, space: Space, k: int) -> None:
             all(is_number(number) and 0 <= number <= 1 for number in share[:3]) and is_count(share.n)
         ):
             raise ValueError(f"the answer's {name} is {share!r:.80}")
+    if answer.safe is not None:
+        _require_safe(answer.safe)
     if answer.promised is not None and not (is_number(answer.promised) and 0 <= answer.promised <= 1):
         raise ValueError(f"the answer promises {answer.promised!r:.80}")
+
+
+def _require_safe(box: SafeBox) -> None:
+    known = all(isinstance(name, str) and name in box.space.position for name in box.features)
+    if not known or not box.low.shape == box.high.shape == (len(box.features),) or not (box.low <= box.high).all():
+        raise ValueError(f"the answer's safe ranges are {box.features!r:.80}, {box.low!r:.80} and {box.high!r:.80}")
 
 
 def _require_conditions(explanation: Explanation) -> None:
@@ -192,12 +215,17 @@ def _require_proof(explanation: Explanation) -> None:
     proof = explanation.proof
     if proof is None:
         return
-    bounded = proof.bound is None or (is_number(proof.bound) and proof.bound == proof.bound)
-    counted = isinstance(proof.boxes, int) and not isinstance(proof.boxes, bool) and proof.boxes > 0
-    if proof.kind not in ("trees", "linear") or not isinstance(proof.sentence, str) or not (bounded and counted):
-        raise ValueError(f"the proof is {proof!r:.80}")
+    _require_sane_proof(proof)
     if explanation.status != Status.NOT_ATTAINED:
         raise ValueError(f"there is a proof, but the status is {explanation.status}")
+
+
+def _require_sane_proof(proof: Proof) -> None:
+    numbers = (proof.bound, proof.lower, proof.cost)
+    bounded = all(one is None or (is_number(one) and one == one) for one in numbers)
+    counted = is_count(proof.boxes) and isinstance(proof.least_changes, int) and proof.least_changes >= 0
+    if proof.kind not in ("trees", "linear") or not isinstance(proof.sentence, str) or not (bounded and counted):
+        raise ValueError(f"the proof is {proof!r:.80}")
 
 
 def _require_texts(explanation: Explanation) -> None:

@@ -60,6 +60,8 @@ class Diagnosis:
         The evidence with its error, and the terms of the free energy.
     rungs : tuple of float
         Temperatures.
+    exact : bool
+        Whether figures were summed over all cells, without Monte Carlo error, and the draws are independent.
     """
 
     info: SamplerInfo
@@ -76,12 +78,15 @@ class Diagnosis:
     expected_potential: float
     divergence_from_prior: float
     rungs: tuple[float, ...]
+    exact: bool = False
 
     @classmethod
     def of(cls, draws: Draws, mixture: Mixture, free: tuple[str, ...]) -> "Diagnosis":
         """Read it off draws; ``free`` names the latent coordinates."""
         record = draws.record
         expected, k = _read_weights(draws, mixture) if record is None else (record.expected_potential, record.pareto_k)
+        if draws.exact is not None:
+            expected, k = draws.exact.expected_potential, np.nan
         worst, which = draws.worst_ess
         return cls(
             info=draws.info,
@@ -98,11 +103,13 @@ class Diagnosis:
             expected_potential=expected,
             divergence_from_prior=max(-draws.log_evidence - expected, 0.0),
             rungs=draws.rungs,
+            exact=draws.exact is not None,
         )
 
     def entries(self) -> dict[str, Any]:
         """Return all of it, and what the sampler reported, as plain data by name."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "info"}
+        own = own if self.exact else {name: value for name, value in own.items() if name != "exact"}
         return {"sampler": self.info.sampler, **own, **self.info.entries()}
 
     def judge(self) -> Judgement:
@@ -112,6 +119,11 @@ class Diagnosis:
             what = what if self.info.ended is None else "ask for less, or widen the prior or the bounds"
             ended = f"{why} at eta = {self.rungs[-1]:g}, with {self._count_of_draws}; {what}"
             return _judgement(Verdict.NOT_FINISHED, f": {ended}")
+        if self.exact and self.info.doubt is None:
+            cells = self.info.entries().get("cells")
+            over = f" over {cells:,} cells" if cells is not None else ""
+            drawn = f"the expected distance is that of {self.n_draws:,} independent draws"
+            return _judgement(Verdict.TRUSTWORTHY, f": figures are exact sums{over}; {drawn}")
         if self.ess < ENOUGH_ESS:
             return _judgement(Verdict.NOT_SAMPLED, f": only {self._count_of_draws}; {self.info.advice}")
         doubts = self._doubts()

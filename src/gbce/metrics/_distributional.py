@@ -2,7 +2,7 @@
 
 Each figure is read off the draws; its error follows from the figure's influence function on the pool the draws were
 picked from (the delta method), see :meth:`gbce.draws.Draws.standard_error`. The tail is a quantile and has an
-interval of its own.
+interval of its own. Where a sampler computed figures instead of drawing them, these are taken, with no error.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ import pandas as pd
 
 from gbce._numerics import NORMAL_975, SHARE_ROUNDING, TINY, share_and_error, weighted_quantile
 from gbce.base import Array
-from gbce.draws import Draws, Points
+from gbce.draws import Draws, ExactFigures, Points
 from gbce.space import Centre, Places, Space
 
 __all__ = [
@@ -143,7 +143,9 @@ def importance(draws: Draws, space: Space, x0: Array) -> pd.DataFrame:
 
     For a category it is the probability of a change.
     """
-    if draws.record is not None:
+    if draws.exact is not None:
+        change, se = draws.exact.change, np.zeros(len(space))
+    elif draws.record is not None:
         change, se = draws.record.change, draws.record.change_se
     else:
         size = space.change(draws.pool.x, x0)
@@ -176,7 +178,15 @@ class PoolGeometry(NamedTuple):
 
 def first_figures(draws: Draws, geometry: PoolGeometry, alpha: float) -> dict[str, Figure]:
     """Figures of a posterior by name, under the first model."""
-    pool = draws.pool
+    pool, exact = draws.pool, draws.exact
+    if exact is not None:
+        return {
+            "success_probability": _exact_success(exact, 0),
+            "tail": _exact_tail(exact, 0, alpha),
+            "stability": Figure(exact.stability, 0.0),
+            "expected_loss": Figure(exact.expected_loss, 0.0),
+            "expected_distance": expectation(draws, geometry.distance),
+        }
     return {
         "success_probability": success_probability(draws, pool.reached[:, 0]),
         "tail": tail(draws, pool.loss[:, 0], alpha),
@@ -184,6 +194,17 @@ def first_figures(draws: Draws, geometry: PoolGeometry, alpha: float) -> dict[st
         "expected_loss": expectation(draws, pool.loss[:, 0]),
         "expected_distance": expectation(draws, geometry.distance),
     }
+
+
+def _exact_success(exact: ExactFigures, k: int) -> Figure:
+    """Success probability of model ``k``, of all (at K) or of half of them, as it was computed."""
+    return Figure(float(exact.success[k]), float(exact.success_se[k]))
+
+
+def _exact_tail(exact: ExactFigures, k: int, alpha: float) -> Figure:
+    """Tail of model ``k`` as it was computed; between two levels that were kept, with both as its interval."""
+    value, low, high = exact.tail(k, alpha)
+    return Figure(value, (high - low) / NORMAL_975 if high > low else 0.0, (low, high))
 
 
 def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[str, ...]) -> dict[FigureName, Figure]:
@@ -195,7 +216,13 @@ def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[s
         }
     pool, first = draws.pool, first_figures(draws, PoolGeometry.of(draws.pool, space, x0), alpha)
     table = {FigureName(name): figure for name, figure in first.items()}
-    if len(models) > 1:
+    if len(models) > 1 and draws.exact is not None:
+        for k, name in enumerate(models):
+            table[FigureName("success_probability", name)] = _exact_success(draws.exact, k)
+            table[FigureName("tail", name)] = _exact_tail(draws.exact, k, alpha)
+        for k, name in enumerate(SEVERAL_MODELS, start=len(models)):
+            table[FigureName("success_probability", name)] = _exact_success(draws.exact, k)
+    elif len(models) > 1:
         for k, name in enumerate(models):
             table[FigureName("success_probability", name)] = success_probability(draws, pool.reached[:, k])
             table[FigureName("tail", name)] = tail(draws, pool.loss[:, k], alpha)

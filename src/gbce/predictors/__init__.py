@@ -5,6 +5,7 @@ imported for it. Every answer is checked (there is one, with one finite line per
 and large batches are split so that memory stays bounded.
 """
 
+from gbce.predictors._agreement import MORE_TERMS, agrees, n_terms, same_output
 from gbce.predictors._classifier import Classifier, classifier
 from gbce.predictors._estimators import as_predictor
 from gbce.predictors._identity import pick_rows, same_answers
@@ -18,6 +19,7 @@ from gbce.predictors._remote import Remote, Usage
 from gbce.predictors._score_parts import LinearScores, TreeScores
 
 __all__ = [
+    "MORE_TERMS",
     "Classifier",
     "Inside",
     "LinearScores",
@@ -29,13 +31,16 @@ __all__ = [
     "Remote",
     "TreeScores",
     "Usage",
+    "agrees",
     "as_predictor",
     "check_data",
     "classifier",
     "classifies",
     "folds_of",
     "look_inside",
+    "n_terms",
     "pick_rows",
     "rows_of",
     "same_answers",
+    "same_output",
 ]

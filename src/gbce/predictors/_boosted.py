@@ -17,7 +17,7 @@ from gbce.base import Array
 from gbce.predictors._forests import split, without_thread_pool
 from gbce.predictors._stacked import FEW_HIST_ROWS, HistStack
 
-__all__ = ["asking"]
+__all__ = ["FEW_LIGHTGBM_ROWS", "asking", "hist_stack"]
 
 FEW_LIGHTGBM_ROWS = 100  # rows up to which one thread will do; measured: faster than the estimator up to 200
 _PROBES = (1, 7, FEW_HIST_ROWS)  # batches on which a short way must give the estimator's own bits; by hand
@@ -43,22 +43,30 @@ def _make(model: Any) -> Callable[[Any, str], Callable[[Any], Any] | None] | Non
     return _lightgbm if name in ("LGBMClassifier", "LGBMRegressor") and module == "lightgbm.sklearn" else None
 
 
-def _hist(model: Any, method: str) -> Callable[[Any], Any] | None:
-    """Return the method of a shallow copy whose trees are stacked, or None where that is not the same."""
-    if getattr(model, "is_categorical_", None) is not None:
+def hist_stack(model: Any, method: str) -> tuple[int, Callable[[Array], Any]] | None:
+    """Return the method of a shallow copy whose trees are stacked, and for how many rows it is quicker, if there is."""
+    if _make(model) is not _hist or getattr(model, "is_categorical_", None) is not None:
         return None
-    ask = getattr(model, method)
     try:
-        trees, twin = model._predictors, copy.copy(model)
-        stack = HistStack(trees, model._baseline_prediction, model.n_features_in_)
-        thresholds = np.concatenate([tree.nodes["num_threshold"] for one in trees for tree in one])
+        twin = copy.copy(model)
+        stack = HistStack(model._predictors, model._baseline_prediction, model.n_features_in_)
     except Exception:  # what a release of scikit-learn has inside is its own
         return None
     twin._raw_predict = stack.add_up
-    quick = getattr(twin, method)
+    return stack.most_rows, getattr(twin, method)
+
+
+def _hist(model: Any, method: str) -> Callable[[Any], Any] | None:
+    """Return the method with trees that are stacked for a few rows, or None where that is not the same."""
+    stacked = hist_stack(model, method)
+    if stacked is None:
+        return None
+    few, quick = stacked
+    ask, trees = getattr(model, method), model._predictors
+    thresholds = np.concatenate([tree.nodes["num_threshold"] for one in trees for tree in one])
 
     def run(rows: Any) -> Any:
-        if hasattr(rows, "toarray") or not 0 < len(rows) <= stack.most_rows or model._predictors is not trees:
+        if hasattr(rows, "toarray") or not 0 < len(rows) <= few or model._predictors is not trees:
             return ask(rows)
         try:
             x = np.ascontiguousarray(rows, dtype=float)

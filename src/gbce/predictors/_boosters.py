@@ -13,7 +13,7 @@ from gbce.predictors._predictor import Predictor
 from gbce.predictors._scores import shares
 from gbce.space import Space
 
-__all__ = ["from_catboost", "from_lightgbm", "from_xgboost"]
+__all__ = ["catboost_rows", "from_catboost", "from_lightgbm", "from_xgboost"]
 
 _USUAL_THRESHOLD = 0.5  # between two classes, where the more probable one is decided for
 
@@ -88,7 +88,7 @@ def from_catboost(model: Any, space: Space, name: str) -> Predictor:
         from sklearn.exceptions import NotFittedError
 
         raise NotFittedError(f"{name} is not fitted: call fit(X, y) before it can be explained")
-    as_input = _catboost_rows(model, space, name)
+    as_input = catboost_rows(model, space, name)
     classes = tuple(np.asarray(model.classes_).tolist())
     if not classes:
         return Predictor(name, lambda x: model.predict(as_input(x)))
@@ -107,7 +107,8 @@ def _threshold(model: Any) -> float:
     return float(model.get_probability_threshold()) if hasattr(model, "get_probability_threshold") else _USUAL_THRESHOLD
 
 
-def _catboost_rows(model: Any, space: Space, name: str) -> Callable[[Array], pd.DataFrame]:
+def catboost_rows(model: Any, space: Space, name: str) -> Callable[[Array], pd.DataFrame]:
+    """Return encoded rows as a frame that a CatBoost model takes: categories are words or whole numbers."""
     names = model.feature_names_
     if names == [str(j) for j in range(len(names))]:  # fitted on an array
         if len(names) != space.n_columns:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from gbce.base import Outputs
-from gbce.predictors._boosted import asking
 from gbce.predictors._boosters import from_catboost, from_lightgbm, from_xgboost
 from gbce.predictors._classifier import Classifier, name_classes
 from gbce.predictors._columns import Rows, as_numbers, in_order, made_by
@@ -16,6 +15,7 @@ from gbce.predictors._onnx import from_onnx
 from gbce.predictors._predictor import MAX_BATCH, Predictor
 from gbce.predictors._remote import Remote, from_remote
 from gbce.predictors._scores import decides_by_score, shares_of_scores
+from gbce.predictors._shortcut import Shortcut
 from gbce.predictors._torch import from_torch
 from gbce.space import Space
 
@@ -103,8 +103,9 @@ def follow_predict(predictor: Predictor, said: Outputs) -> Predictor:
 def _from_estimator(model: Any, space: Space, name: str) -> Predictor:
     _require_fitted(model, name)
     as_input = input_maker(model, space, name)
+    shortcut = Shortcut(model, space, as_input)
     if not _classifies(model):
-        return Predictor(name, asking(model, "predict", as_input))
+        return Predictor(name, shortcut.asking("predict"))
     if isinstance(model.classes_, list):
         raise TypeError(f"{name} predicts several outcomes at once: explain one of its estimators_, or a function")
     if len(model.classes_) < 2:
@@ -117,9 +118,9 @@ def _from_estimator(model: Any, space: Space, name: str) -> Predictor:
         )
     return Predictor(
         name,
-        shares_of_scores(model, name, as_input) if by_score else asking(model, "predict_proba", as_input),
+        shares_of_scores(model, name, shortcut.asking) if by_score else shortcut.asking("predict_proba"),
         classes=tuple(np.asarray(model.classes_).tolist()),
-        decide=asking(model, "predict", as_input),
+        decide=shortcut.asking("predict"),
         decide_always=not decides_by_score(model) if by_score else _has_threshold(model),
     )
 

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
@@ -18,32 +18,51 @@ import numpy as np
 from gbce.base import Array
 from gbce.predictors._stacked import ForestStack
 
-__all__ = ["MANY_ROWS", "split", "without_thread_pool"]
+__all__ = ["MANY_ROWS", "METHODS", "forest_jobs", "matrix_walker", "split", "without_thread_pool"]
 
+METHODS = ("predict", "predict_proba", "decision_function", "transform")  # that somebody may have put in
 MANY_ROWS = 1_000  # below this a thread pool costs more than it saves; by hand, answers are the same either way
+_HOLES = 0.2  # share of missing values in some of them; by hand
 _N_PROBES = 50  # points at which the sum over trees must equal the forest's own answer to the last bit; by hand
 
 
 def without_thread_pool(model: Any, method: str, as_input: Callable[[Array], Any]) -> Callable[[Array], Any]:
     """Return ``model.method`` as a function of float rows ``(n, d)``, steady and fast if there is a forest in it."""
     prepare, core = split(model, lambda last: isinstance(last, _forests()))
-    n_jobs = _forest_jobs(core)
+    n_jobs = forest_jobs(core)
     if n_jobs is None:
-        ask = getattr(model, method)
-        return lambda x: ask(as_input(x))
+        return lambda x: getattr(model, method)(as_input(x))
     ask = _tree_walker(core, method) if isinstance(core, _forests()) else _in_one_thread(getattr(core, method))
+    return lambda x: _in_slices(ask, prepare(as_input(x)), n_jobs)
 
-    def run(x: Array) -> Any:
-        rows = prepare(as_input(x))
-        if n_jobs == 1 or len(x) < MANY_ROWS:
-            return ask(rows)
-        edges = np.linspace(0, len(x), n_jobs + 1).astype(int)
-        slices = [slice(a, b) for a, b in pairwise(edges) if b > a]
-        parts = [rows.iloc[s] if hasattr(rows, "iloc") else rows[s] for s in slices]
-        with ThreadPoolExecutor(n_jobs) as pool:
-            return np.concatenate(list(pool.map(ask, parts)))
+
+def matrix_walker(forest: Any, method: str) -> Callable[[Array], Any] | None:
+    """Return a forest's method as a function of floats ``(n, C)``, None for infinite ones; None if it is no forest."""
+    adder = _adder(forest, method) if type(forest) in _forests() else None
+    n_jobs, trees = forest_jobs(forest), getattr(forest, "estimators_", None)
+    if adder is None or n_jobs is None:
+        return None
+
+    def run(matrix: Array) -> Any:
+        if forest.estimators_ is not trees or method in vars(forest) or matrix.shape[1] != forest.n_features_in_:
+            return None
+        with np.errstate(over="ignore"):
+            x = matrix.astype(np.float32)
+        known = np.isfinite(x) if not adder.takes_missing else ~np.isinf(x)
+        return _in_slices(adder.add_up, x, n_jobs) if known.all() else None
 
     return run
+
+
+def _in_slices(ask: Callable[[Any], Any], rows: Any, n_jobs: int) -> Any:
+    n = rows.shape[0]
+    if n_jobs == 1 or n < MANY_ROWS:
+        return ask(rows)
+    edges = np.linspace(0, n, n_jobs + 1).astype(int)
+    slices = [slice(a, b) for a, b in pairwise(edges) if b > a]
+    parts = [rows.iloc[s] if hasattr(rows, "iloc") else rows[s] for s in slices]
+    with ThreadPoolExecutor(n_jobs) as pool:
+        return np.concatenate(list(pool.map(ask, parts)))
 
 
 def _forests() -> tuple[type[Any], ...]:
@@ -61,12 +80,14 @@ def split(model: Any, wanted: Callable[[Any], bool]) -> tuple[Callable[[Any], An
     """Return what comes before the last step of a pipeline, and that step; the model itself if it is not wanted."""
     from sklearn.pipeline import Pipeline
 
-    if isinstance(model, Pipeline) and len(model.steps) > 1 and wanted(model.steps[-1][1]):
+    # a subclass, or a method that was put in, may do something else with the steps
+    stock = type(model) is Pipeline and not any(method in vars(model) for method in METHODS)
+    if stock and len(model.steps) > 1 and wanted(model.steps[-1][1]):
         return model[:-1].transform, model.steps[-1][1]
     return (lambda rows: rows), model
 
 
-def _forest_jobs(model: Any) -> int | None:
+def forest_jobs(model: Any) -> int | None:
     """Return how many threads the forests in a scikit-learn estimator would use, or None if it has no forest."""
     if not type(model).__module__.startswith("sklearn.") and not isinstance(model, _forests()):
         return None
@@ -89,11 +110,39 @@ def _tree_walker(forest: Any, method: str) -> Callable[[Any], Any]:
     Where the sum (a classifier's probabilities) was not seen to equal the forest's own to the last bit, and for rows
     that need the forest's checks, the forest itself is asked.
     """
-    plain = _in_one_thread(getattr(forest, method))
-    classes = getattr(forest, "classes_", None)
-    stock = type(forest).__module__.startswith("sklearn.ensemble.")  # a subclass may answer otherwise
-    if not stock or forest.n_outputs_ > 1 or method not in ("predict", "predict_proba"):
+    plain, adder = _in_one_thread(lambda rows: getattr(forest, method)(rows)), _adder(forest, method)
+    if adder is None:
         return plain
+    trees = forest.estimators_
+
+    def walk(rows: Any) -> Any:
+        if hasattr(rows, "toarray") or forest.estimators_ is not trees or method in vars(forest):
+            return plain(rows)
+        try:
+            with np.errstate(over="ignore"):
+                x = np.ascontiguousarray(rows, dtype=np.float32)
+        except (TypeError, ValueError):  # pandas' own missing value, or text: the forest knows what to say
+            return plain(rows)
+        if x.ndim != 2 or x.shape[1] != forest.n_features_in_ or not np.isfinite(x).all():
+            return plain(rows)
+        return adder.add_up(x)
+
+    return walk
+
+
+class _Adder(NamedTuple):
+    """A forest's method as a function of float32 rows ``(n, C)`` that are finite, or missing if it takes such."""
+
+    add_up: Callable[[Array], Array]
+    takes_missing: bool
+
+
+def _adder(forest: Any, method: str) -> _Adder | None:
+    """Return the sum over trees in place of a forest's method; None where it may answer otherwise."""
+    classes = getattr(forest, "classes_", None)
+    stock = type(forest).__module__.startswith("sklearn.ensemble.") and method not in vars(forest)
+    if not stock or forest.n_outputs_ > 1 or method not in ("predict", "predict_proba"):
+        return None
     trees = [estimator.tree_ for estimator in forest.estimators_]
     leaves = [np.ascontiguousarray(tree.value[:, 0, :]) for tree in trees]
     stack = ForestStack(trees, forest.n_features_in_)
@@ -108,16 +157,7 @@ def _tree_walker(forest: Any, method: str) -> Callable[[Any], Any]:
         total /= len(trees)
         return total if classes is not None else total[:, 0]
 
-    def walk(rows: Any) -> Any:
-        if hasattr(rows, "toarray"):
-            return plain(rows)
-        try:
-            with np.errstate(over="ignore"):
-                x = np.ascontiguousarray(rows, dtype=np.float32)
-        except (TypeError, ValueError):  # pandas' own missing value, or text: the forest knows what to say
-            return plain(rows)
-        if x.ndim != 2 or x.shape[1] != forest.n_features_in_ or not np.isfinite(x).all():
-            return plain(rows)
+    def add_up(x: Array) -> Array:
         said = mean(stack.add_up(x) if stack.takes(len(x), probe, one_by_one) else one_by_one(x))
         return said if classes is None or method == "predict_proba" else classes.take(said.argmax(axis=1))
 
@@ -125,6 +165,14 @@ def _tree_walker(forest: Any, method: str) -> Callable[[Any], Any]:
     thresholds = thresholds[np.isfinite(thresholds)]  # a split that only sends missing values aside has none
     probe = np.random.default_rng(0).choice(thresholds, (_N_PROBES, forest.n_features_in_)).astype(np.float32)
     own = _in_one_thread(forest.predict if classes is None else forest.predict_proba)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a forest fitted on a frame misses its names
-        return walk if np.array_equal(mean(one_by_one(probe)), own(probe)) else plain
+
+    def agrees(rows: Array) -> bool:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a forest fitted on a frame misses its names
+            try:
+                return np.array_equal(mean(one_by_one(rows)), own(rows))
+            except ValueError:  # it takes no missing values
+                return False
+
+    holes = np.where(np.random.default_rng(1).random(probe.shape) < _HOLES, np.float32(np.nan), probe)
+    return _Adder(add_up, agrees(holes)) if agrees(probe) else None

@@ -5,20 +5,25 @@ outputs; who uses it must check that. A model that cannot be read is no error: t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from scipy.special import expit, softmax
 
 from gbce.base import Array
+from gbce.predictors._boosters import catboost_rows
 from gbce.predictors._classifier import Classifier
 from gbce.predictors._columns import as_numbers, in_order, made_by
-from gbce.predictors._columnwise import stepwise_inputs
+from gbce.predictors._columnwise import treat_in_turn
 from gbce.predictors._estimators import input_maker
-from gbce.predictors._read_trees import ReadTrees, read_lightgbm, read_sklearn_trees, read_xgboost
+from gbce.predictors._read_catboost import read_catboost
+from gbce.predictors._read_lightgbm import read_lightgbm
+from gbce.predictors._read_sklearn import read_sklearn_trees
+from gbce.predictors._read_trees import ReadTrees, as_matrix
+from gbce.predictors._read_xgboost import read_xgboost
 from gbce.predictors._score_parts import LinearScores, TreeScores
+from gbce.predictors._wrapped import finish, unwrap
 from gbce.space import Space
 
 __all__ = ["Inside", "look_inside"]
@@ -38,12 +43,17 @@ class Inside:
         Encoded rows ``(n, d)`` to the columns ``(n, C)`` that the scores are made of.
     parts : TreeScores or LinearScores
         The scores of these columns.
-    link : {"identity", "exp", "logistic", "softmax"}
-        What makes outputs of scores. One logistic score is that of the second class.
+    link : {"identity", "exp", "expm1", "logistic", "softmax", "sign"}
+        What makes outputs of scores. One logistic score is that of the second class; the sign of zero is 1.
     classes : tuple, optional
         Of a classifier.
     stepwise : frozenset of int
-        Features whose values are encoded as levels on the way.
+        Features whose values are encoded as levels on the way, or are codes of categories.
+    bent : frozenset of int
+        Features that go through functions that rise or fall all the way, but may be level for a while, end somewhere,
+        or be rounded unevenly in the last digits.
+    coded : frozenset of int
+        Columns that hold codes of categories, or sides of sets of them: there is nothing between two of their values.
     """
 
     columns: Callable[[Array], Array]
@@ -51,6 +61,8 @@ class Inside:
     link: str
     classes: tuple[Any, ...] | None
     stepwise: frozenset[int]
+    bent: frozenset[int] = frozenset()
+    coded: frozenset[int] = frozenset()
 
     def outputs(self, x: Array) -> Array:
         """Return the outputs, ``(n,)`` or one column per class, of encoded rows ``(n, d)``."""
@@ -65,7 +77,35 @@ class Inside:
             return np.column_stack([1.0 - positive, positive])
         if self.classes is not None:
             return scores
+        if self.link in ("expm1", "sign"):
+            return np.expm1(scores[:, 0]) if self.link == "expm1" else np.where(scores[:, 0] >= 0, 1.0, -1.0)
         return np.exp(scores[:, 0]) if self.link == "exp" else scores[:, 0]
+
+    def by_thresholds(self) -> "Inside":
+        """Return the same model with thresholds only: each set of categories is a column of its own, 0 left, 1 right.
+
+        Examples
+        --------
+        >>> from sklearn.ensemble import HistGradientBoostingRegressor
+        >>> x = np.repeat([[0.0], [1.0], [2.0]], 20, axis=0)
+        >>> model = HistGradientBoostingRegressor(categorical_features=[0]).fit(x, x[:, 0] == 1)
+        >>> inside = look_inside(model, Space.infer(x, kinds={"x1": "integer"}))
+        >>> inside.parts.set_columns, inside.by_thresholds().parts.set_columns
+        (array([0]), array([], dtype=int64))
+        """
+        parts, columns = self.parts, self.columns
+        if not isinstance(parts, TreeScores) or not len(parts.set_columns):
+            return self
+        trees = parts
+        n_columns = int(trees.column.max()) + 1
+
+        def widened(x: Array) -> Array:
+            made = columns(x)[:, :n_columns]
+            return np.hstack([made, trees.sides(made)])
+
+        plain = trees.by_thresholds(n_columns)
+        coded = self.coded | set(range(n_columns, int(plain.column.max()) + 1))
+        return replace(self, columns=widened, parts=plain, coded=frozenset(coded))
 
 
 def look_inside(model: Any, space: Space) -> Inside | None:
@@ -87,48 +127,76 @@ def look_inside(model: Any, space: Space) -> Inside | None:
 
 def _look(model: Any, space: Space) -> Inside | None:
     classes: tuple[Any, ...] | None = None
+    logits = False
     if isinstance(model, Classifier):
-        model, classes = model.model, model.classes
+        model, classes, logits = model.model, model.classes, model.logits
     if made_by(model, "lightgbm", "Booster") or made_by(model, "xgboost", "Booster"):
-        return _look_at_booster(model, space, classes)
-    core, steps = model, []
-    while type(core).__name__ == "Pipeline" and type(core).__module__.startswith("sklearn."):
-        steps += [one for _, one in core.steps[:-1]]
-        core = core.steps[-1][1]
-    read = _read_core(core)
-    if read is None:
+        inside = _look_at_booster(model, space, classes)
+    else:
+        inside = _look_at_estimator(model, space, classes)
+    if inside is None or not logits:
+        return inside
+    if inside.link != "identity":
         return None
-    parts, link = read
-    own = getattr(core, "classes_", None)
-    if classes is None and own is not None:
+    return replace(inside, link="logistic" if len(inside.parts.base) == 1 else "softmax")
+
+
+def _look_at_estimator(model: Any, space: Space, classes: tuple[Any, ...] | None) -> Inside | None:
+    found = unwrap(model)
+    read = None if found is None else _read_core(found.core)
+    if found is None or read is None:
+        return None
+    finished = finish(found, read.scores, read.link)
+    treated = treat_in_turn(found.steps, range(space.n_columns))
+    if finished is None or treated is None:
+        return None
+    own = getattr(model, "classes_", getattr(found.core, "classes_", None))
+    if classes is None and own is not None and len(np.asarray(own)):
         classes = tuple(np.asarray(own).tolist())
-    as_input = input_maker(model, space, type(model).__name__)
-    stepwise = _stepwise_features(model, steps, space)
-    if stepwise is None:
-        return None
+    name, steps = type(model).__name__, found.steps
+    as_input = catboost_rows(model, space, name) if made_by(model, "catboost") else input_maker(model, space, name)
 
     def columns(x: Array) -> Array:
         rows = as_input(x)
         for step in steps:
             rows = rows if step is None or isinstance(step, str) else step.transform(rows)
-        return _as_matrix(rows)
+        return read.prepare(rows)
 
-    return Inside(columns, parts, link, classes, stepwise)
+    coded = finished[0].set_columns if isinstance(finished[0], TreeScores) else np.zeros(0, dtype=int)
+    levels = treated.levels
+    if not steps:  # behind steps it is not known here which column is whose
+        levels = levels | frozenset((coded if read.sources is None else read.sources[coded]).tolist())
+    owner = _owners(getattr(model, "feature_names_in_", None), space)
+    stepwise, bent = (frozenset(owner[c] for c in some) for some in (levels, treated.bent))
+    return Inside(columns, *finished, classes, stepwise, bent, frozenset(coded.tolist()))
 
 
-def _read_core(core: Any) -> tuple[TreeScores | LinearScores, str] | None:
+class _Read(NamedTuple):
+    """Scores, their link, and what makes columns of rows; see :class:`ReadTrees`."""
+
+    scores: TreeScores | LinearScores
+    link: str
+    prepare: Callable[[Any], Array] = as_matrix
+    sources: Array | None = None
+
+
+def _read_core(core: Any) -> _Read | None:
     read: ReadTrees | None
     if made_by(core, "lightgbm"):
         read = read_lightgbm(core.booster_)
     elif made_by(core, "xgboost"):
-        best = getattr(core, "best_iteration", None) if getattr(core, "early_stopping_rounds", None) else None
+        if not np.isnan(getattr(core, "missing", np.nan)):  # a number that stands for a gap is unlike its neighbours
+            return None
+        best = getattr(core, "best_iteration", None)  # where there was early stopping
         read = read_xgboost(core.get_booster(), None if best is None else best + 1)
+    elif made_by(core, "catboost"):
+        read = read_catboost(core)
     else:
         read = read_sklearn_trees(core)
-    return _read_linear(core) if read is None else (read.scores, read.link)
+    return _read_linear(core) if read is None else _Read(*read)
 
 
-def _read_linear(core: Any) -> tuple[LinearScores, str] | None:
+def _read_linear(core: Any) -> _Read | None:
     name = type(core).__name__
     if not type(core).__module__.startswith(_LINEAR_MODULES) or name in _OTHER_LINKS or not hasattr(core, "coef_"):
         return None
@@ -138,8 +206,8 @@ def _read_linear(core: Any) -> tuple[LinearScores, str] | None:
     base = np.broadcast_to(np.asarray(core.intercept_, dtype=float), (len(weights),))
     scores = LinearScores(weights, base)
     if classes is not None:
-        return scores, "logistic" if len(weights) == 1 else "softmax"
-    return (scores, "exp" if name in _LOG_LINKS else "identity") if len(weights) == 1 else None
+        return _Read(scores, "logistic" if len(weights) == 1 else "softmax")
+    return _Read(scores, "exp" if name in _LOG_LINKS else "identity") if len(weights) == 1 else None
 
 
 def _look_at_booster(booster: Any, space: Space, classes: tuple[Any, ...] | None) -> Inside | None:
@@ -156,36 +224,17 @@ def _look_at_booster(booster: Any, space: Space, classes: tuple[Any, ...] | None
         as_input = in_order(wanted, space, name, frame=False, own=False)
     if classes is None and read.link in ("logistic", "softmax"):
         classes = tuple(range(max(2, len(read.scores.base))))
-    return Inside(lambda x: _as_matrix(as_input(x)), read.scores, read.link, classes, frozenset())
+    owner, coded = _owners(None if unnamed else wanted, space), frozenset(read.scores.set_columns.tolist())
+    stepwise = frozenset(owner[c] for c in coded)
+    return Inside(lambda x: read.prepare(as_input(x)), read.scores, read.link, classes, stepwise, coded=coded)
 
 
-def _stepwise_features(model: Any, steps: list[Any], space: Space) -> frozenset[int] | None:
-    """Return the features whose columns are encoded as levels before the scores; None if not all is columnwise."""
+def _owners(names: Any, space: Space) -> list[int]:
+    """Return which feature each column of a model's rows is of, in the order of its names if it has any."""
+    own = {str(label): j for j, codec in enumerate(space.codecs) for label in codec.labels}
     labels = [str(label) for label in space.labels]
-    names = getattr(model, "feature_names_in_", None)
-    order = labels if names is None or space.columns is None else [str(one) for one in names]
-    owner = {str(label): j for j, codec in enumerate(space.codecs) for label in codec.labels}
-    if space.columns is None:
-        owner = {label: j for j, label in enumerate(labels)}
-    found: set[int] = set()
-    for number, step in enumerate(steps):
-        own = stepwise_inputs(step, range(len(order)))
-        if own is None:
-            return None
-        found |= own if number == 0 else set(range(len(order))) if own else set()
-    return frozenset(owner[order[i]] for i in found)
-
-
-def _as_matrix(rows: Any) -> Array:
-    """Return rows as floats ``(n, C)``; refuse levels that only the model itself knows how to read."""
-    if hasattr(rows, "toarray"):
-        rows = rows.toarray()
-    if isinstance(rows, pd.DataFrame):
-        words = [label for label, kind in rows.dtypes.items() if not pd.api.types.is_numeric_dtype(kind)]
-        if words:
-            raise TypeError(f"the columns {words} are no numbers")
-        return rows.to_numpy(dtype=float, na_value=np.nan)
-    array = np.asarray(rows)
-    if array.dtype.kind not in "fiub":
-        raise TypeError("text is no number")
-    return array.astype(float)
+    owner = [own.get(label, j) for j, label in enumerate(labels)]  # an array has one column for each feature
+    wanted = labels if names is None else [str(one) for one in names]
+    if space.columns is None or wanted in (labels, [label.replace(" ", "_") for label in labels]):
+        return owner
+    return [owner[labels.index(one)] for one in wanted]

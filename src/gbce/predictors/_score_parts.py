@@ -1,6 +1,7 @@
 """What the scores of a model are made of, where its parts can be read: trees, or a weighted sum of columns."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -8,17 +9,20 @@ from gbce.base import Array
 
 __all__ = ["LinearScores", "TreeScores"]
 
+_MOST_AT_ONCE = 4_000_000  # leaf values added up in one go, by hand: 32 MB
+_BETWEEN_SIDES = 0.5  # of the sides of a set, which are 0 and 1
+
 
 @dataclass(frozen=True, eq=False)
 class TreeScores:
-    """Scores that are a sum over trees: at a node, a value of at most the threshold goes left.
+    """Scores that are a sum over trees: at a node, a value of at most the threshold goes left, or a category of a set.
 
     Parameters
     ----------
     column : int array of shape (N,)
         That each node asks about; -1 for a leaf.
     threshold : array of shape (N,)
-        Largest value that goes left.
+        Largest value that goes left; NaN where a set of categories does.
     left, right : int arrays of shape (N,)
         The nodes that follow.
     missing_left : bool array of shape (N,)
@@ -26,7 +30,7 @@ class TreeScores:
     value : array of shape (N, K)
         What a leaf adds to each score.
     roots : int array of shape (T,)
-        Where each tree begins.
+        Where each tree begins; its nodes end where the next tree begins.
     base : array of shape (K,)
         What the trees are added to.
     single : bool
@@ -35,6 +39,11 @@ class TreeScores:
         Relative rounding error of the model's own sums.
     zero : float
         What is no larger is read as zero.
+    set_of : int array of shape (N,), optional
+        Which of the ``sets`` goes left at a node; -1 where a threshold decides. A column is asked for thresholds or for
+        sets, never for both; one of sets has codes 0, 1, ... for its categories.
+    sets : bool array of shape (S, M + 1), optional
+        Which codes below M are in each set, and last whether any other code is.
 
     Examples
     --------
@@ -45,6 +54,15 @@ class TreeScores:
     ... )
     >>> stump.scores(np.array([[0.5], [0.6], [np.nan]]))[:, 0]
     array([11., 13., 11.])
+
+    With the categories 0 and 2 on the left:
+
+    >>> stump = replace(
+    ...     stump, threshold=np.array([np.nan, 0, 0]), set_of=np.array([0, -1, -1]),
+    ...     sets=np.array([[True, False, True, False]]),
+    ... )
+    >>> stump.scores(np.array([[0.0], [1.0], [2.0], [7.0]]))[:, 0]
+    array([11., 13., 11., 13.])
     """
 
     column: Array
@@ -58,6 +76,8 @@ class TreeScores:
     single: bool = False
     epsilon: float = float(np.finfo(float).eps)
     zero: float = 0.0
+    set_of: Array | None = None
+    sets: Array | None = None
 
     @property
     def origin(self) -> str:
@@ -65,29 +85,78 @@ class TreeScores:
         n = len(self.roots)
         return f"from the leaves of all {n:,} trees" if n > 1 else "from the leaves of the tree"
 
-    def rounded(self, columns: Array) -> Array:
-        """Return columns as the trees see them."""
-        if not self.single:
-            return np.where(np.abs(columns) <= self.zero, 0.0, columns) if self.zero else columns
-        with np.errstate(over="ignore"):
-            return columns.astype(np.float32).astype(float)
+    @cached_property
+    def set_columns(self) -> Array:
+        """The columns that are asked for sets of categories."""
+        if self.set_of is None:
+            return np.zeros(0, dtype=int)
+        return np.unique(self.column[self.set_of >= 0])
 
-    def goes_left(self, at: Array, seen: Array) -> Array:
-        """Return whether values, as the trees see them, go left at nodes of the same shape."""
-        return np.where(np.isnan(seen), self.missing_left[at], seen <= self.threshold[at])
+    def rounded(self, columns: Array) -> Array:
+        """Return columns as the trees see them: in single precision, small numbers as zeros, codes as whole numbers."""
+        if self.single:
+            with np.errstate(over="ignore"):
+                columns = columns.astype(np.float32).astype(float)
+        elif self.zero:
+            columns = np.where(np.abs(columns) <= self.zero, 0.0, columns)
+        if len(self.set_columns):
+            columns = columns.copy()
+            columns[:, self.set_columns] = np.trunc(columns[:, self.set_columns])
+        return columns
 
     def scores(self, columns: Array) -> Array:
         """Return scores ``(n, K)`` of rows ``(n, C)``."""
         x = self.rounded(np.asarray(columns, dtype=float))
-        rows = np.arange(len(x))[:, None]
-        at = np.tile(self.roots, (len(x), 1))
-        while True:
-            asked = self.column[at]
-            inner = asked >= 0
-            if not inner.any():
-                return self.base + self.value[at].sum(axis=1)
-            goes_left = self.goes_left(at, x[rows, np.maximum(asked, 0)])
-            at = np.where(inner, np.where(goes_left, self.left[at], self.right[at]), at)
+        step = max(1, _MOST_AT_ONCE // max(1, len(self.roots) * len(self.base)))
+        parts = [self.base + self.value[self._reached(x[i : i + step])].sum(axis=1) for i in range(0, len(x), step)]
+        return np.concatenate(parts) if parts else np.zeros((0, len(self.base)))
+
+    def _reached(self, x: Array) -> Array:
+        """Return leaves ``(n, T)`` of rows that were rounded."""
+        n_trees = len(self.roots)
+        at = np.tile(self.roots, len(x))
+        alive = np.flatnonzero(self.column[at] >= 0)
+        while len(alive):
+            here = at[alive]
+            seen = x[alive // n_trees, self.column[here]]
+            at[alive] = np.where(self.goes_left(here, seen), self.left[here], self.right[here])
+            alive = alive[self.column[at[alive]] >= 0]
+        return at.reshape(len(x), n_trees)
+
+    def goes_left(self, at: Array, seen: Array) -> Array:
+        """Return whether values, as the trees see them, go left at nodes of the same shape."""
+        gone = np.isnan(seen)
+        left = np.where(gone, self.missing_left[at], seen <= self.threshold[at])
+        if self.set_of is None or self.sets is None:
+            return left
+        number, most = self.set_of[at], self.sets.shape[1] - 1
+        code = np.where((seen >= 0) & (seen < most), seen, most).astype(int)
+        return np.where((number >= 0) & ~gone, self.sets[np.maximum(number, 0), code], left)
+
+    def sides(self, columns: Array) -> Array:
+        """Return ``(n, S)`` on which side of each set rows ``(n, C)`` are: 0 left, 1 right, NaN missing."""
+        x, nodes = self.rounded(np.asarray(columns, dtype=float)), self._pairs[0]
+        seen = x[:, self.column[nodes]]
+        left = self.goes_left(np.broadcast_to(nodes, seen.shape), seen)
+        return np.where(np.isnan(seen), np.nan, np.where(left, 0.0, 1.0))
+
+    @cached_property
+    def _pairs(self) -> tuple[Array, Array]:
+        """One node of each pair of a column and a set, and which pair each node that asks for a set has."""
+        assert self.set_of is not None
+        asking = np.flatnonzero(self.set_of >= 0)
+        both = np.column_stack([self.column[asking], self.set_of[asking]])
+        _, first, which = np.unique(both, axis=0, return_index=True, return_inverse=True)
+        return asking[first], which.ravel()
+
+    def by_thresholds(self, n_columns: int) -> "TreeScores":
+        """Return the same scores with a column, behind the ``n_columns``, for each set: the :meth:`sides`."""
+        if self.set_of is None or not (self.set_of >= 0).any():
+            return replace(self, set_of=None, sets=None)
+        asking = self.set_of >= 0
+        column, threshold = self.column.copy(), self.threshold.copy()
+        column[asking], threshold[asking] = n_columns + self._pairs[1], _BETWEEN_SIDES
+        return replace(self, column=column, threshold=threshold, set_of=None, sets=None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,9 @@ def shares(scores: Any, width: int | None = None) -> Array:
     return np.asarray(expit(values) if values.ndim == 1 else softmax(values, axis=1))
 
 
-def shares_of_scores(model: Any, name: str, as_input: Callable[[Array], Any]) -> Callable[[Array], Array]:
+def shares_of_scores(
+    model: Any, name: str, asking: Callable[[str], Callable[[Array], Any]]
+) -> Callable[[Array], Array]:
     """Return a classifier's ``decision_function`` as shares of its classes."""
     classes = len(model.classes_)
     if classes > 2 and getattr(_core(model), "decision_function_shape", "ovr") == "ovo":
@@ -43,7 +45,8 @@ def shares_of_scores(model: Any, name: str, as_input: Callable[[Array], Any]) ->
             f"{name} has a score for each pair of classes: set its decision_function_shape to 'ovr', which needs no "
             "new fit, to have one for each class"
         )
-    return lambda x: shares(model.decision_function(as_input(x)), classes)
+    ask = asking("decision_function")
+    return lambda x: shares(ask(x), classes)
 
 
 def decides_by_score(model: Any) -> bool:

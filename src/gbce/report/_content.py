@@ -22,11 +22,12 @@ _DIGITS = 4  # of a number, and at most after its point
 
 
 class Section(NamedTuple):
-    """A title, a table of strings, and a line that says how to read it."""
+    """A title, a table of strings, a line that says how to read it, and the lines to mark: decisions that miss."""
 
     title: str
     table: pd.DataFrame
     legend: str
+    missed: tuple[bool, ...] = ()
 
 
 def headline(explanation: Explanation) -> list[tuple[str, str]]:
@@ -133,7 +134,7 @@ def _decision_section(explanation: Explanation) -> Section:
     if len(further):
         shown["further"] = [str(further.get(rule, "=")) for rule in table.index]
         legend += " further: how many other columns change."
-    return Section("Decisions", shown, legend)
+    return Section("Decisions", shown, legend, tuple(bool(one) for one in ~table["reached"]))
 
 
 def _choose_columns(explanation: Explanation, moved: pd.DataFrame) -> list[str]:

@@ -1,6 +1,9 @@
 """A summary for a notebook."""
 
+from collections.abc import Sequence
 from html import escape
+
+import pandas as pd
 
 from gbce.explanation import Explanation
 from gbce.report._content import headline, opening, sections
@@ -27,7 +30,7 @@ def as_html(explanation: Explanation) -> str:
     html = [f"<style>{_STYLE}</style><div class='gbce'>{_open(explanation)}<dl>{''.join(facts)}</dl>"]
     for section in sections(explanation):
         if len(section.table):
-            table = section.table.rename_axis(None).to_html(border=0, escape=True)
+            table = _draw_table(section.table, section.missed)
             html.append(f"<h4>{escape(section.title)}</h4>{table}<p>{escape(section.legend)}</p>")
     return "".join(html) + "</div>"
 
@@ -38,9 +41,20 @@ def _open(explanation: Explanation) -> str:
     if first is None or answer is None:
         return ""
     missed = "" if answer.reached else " missed"
-    table = first.table.rename_axis(None).to_html(border=0, escape=True) if len(first.table) else ""
+    table = _draw_table(first.table) if len(first.table) else ""
     facts = "".join(_list_facts(first.facts))
     return f"<p class='answer{missed}'>{escape(first.sentence)}</p>{table}<dl>{facts}</dl><h4>How it was found</h4>"
+
+
+def _draw_table(table: pd.DataFrame, missed: Sequence[bool] = ()) -> str:
+    """Return a table of texts; lines of decisions that miss the target are marked."""
+    heads = "".join(f"<th scope='col'>{escape(str(name))}</th>" for name in ["", *table.columns])
+    lines = []
+    for i, (label, cells) in enumerate(zip(table.index, table.to_numpy(), strict=True)):
+        marked = " class='missed'" if i < len(missed) and missed[i] else ""
+        texts = "".join(f"<td>{escape(str(cell))}</td>" for cell in cells)
+        lines.append(f"<tr{marked}><th scope='row'>{escape(str(label))}</th>{texts}</tr>")
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
 def _list_facts(facts: list[tuple[str, str]]) -> list[str]:

@@ -6,6 +6,7 @@ limits, rounded to whole steps, complete, and meeting the conditions.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -111,9 +112,14 @@ class Around:
 
     def changed(self, x: Array) -> Array:
         """Where points ``(n, d)`` differ from the row in a feature that can move by itself: ``(n, d)``."""
-        changed = self.space.changed(x, self.x0)
-        changed[:, np.setdiff1d(np.arange(len(self.x0)), list(self.values))] = False
-        return changed
+        return self.space.changed(x, self.x0) & self._moves
+
+    @cached_property
+    def _moves(self) -> Array:
+        """Which features can move by themselves, ``(d,)``."""
+        moves = np.zeros(len(self.x0), dtype=bool)
+        moves[list(self.values)] = True
+        return moves
 
     def snap(self, rows: Array) -> tuple[Array, Array]:
         """Return admissible points near ``rows`` ``(n, d)``, and which of them can be had ``(n,)``."""
@@ -126,7 +132,7 @@ class Around:
         rows, good = self.snap(rows)
         return rows[good]
 
-    @property
+    @cached_property
     def on_axis(self) -> Array:
         """Which features have a way from the row: ordered ones that are known there, ``(d,)``."""
         return ~self.space.unordered & ~np.isnan(self.x0)
@@ -226,6 +232,14 @@ class Around:
         return np.vstack(found)
 
     def _change_one_more(self, x: Array) -> Array:
+        where, to = self._single_changes
+        rows = np.repeat(x[None, :], len(where), axis=0)
+        rows[np.arange(len(rows)), where] = to
+        return rows
+
+    @cached_property
+    def _single_changes(self) -> tuple[Array, Array]:
+        """A few values of each feature, denser near the row's: the features ``(n,)`` and the values ``(n,)``."""
         feature, to = [], []
         for j, values in self.values.items():
             if self.on_axis[j]:
@@ -233,10 +247,7 @@ class Around:
                 values = np.concatenate([_nearest_more(below), _nearest_more(above), values[np.isnan(values)]])
             feature.append(np.full(len(values), j))
             to.append(values)
-        where = np.concatenate(feature)
-        rows = np.tile(x, (len(where), 1))
-        rows[np.arange(len(rows)), where] = np.concatenate(to)
-        return rows
+        return np.concatenate(feature), np.concatenate(to)
 
     # --- back -----------------------------------------------------------------------------------------------------
 
@@ -262,7 +273,7 @@ class Around:
                 kept += [np.delete(np.arange(n), i) for i in range(n)]
             rows = np.tile(one, (len(kept), 1))
             for row, stay in zip(rows, kept, strict=True):
-                back = np.setdiff1d(where, where[stay])
+                back = np.delete(where, stay)
                 row[back] = self.x0[back]
             found.append(self._place(rows))
         return np.vstack(found)

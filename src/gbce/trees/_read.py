@@ -173,6 +173,8 @@ def _cut(
     is_set = np.array([domain.listed is not None for domain in domains], dtype=bool)
     # thresholds of numbers, each once
     numeric = (owner[asked] >= 0) & ~is_set[np.maximum(owner[asked], 0)]
+    if np.isnan(cut_at[numeric]).any():  # codes of categories that are not listed
+        return None
     pairs, of_pair = _unique_pairs(asked[numeric], cut_at[numeric])
     low, high = np.array([one.low for one in domains]), np.array([one.high for one in domains])
     whole = np.array([feature.discrete for feature in space.features], dtype=bool)
@@ -187,7 +189,7 @@ def _cut(
             edges.append(domain.listed[:-1] + 0.5)
             reach_low[j], reach_high[j] = domain.low, domain.high
             continue
-        own = edge[pair_feature == j]
+        own = edge[(pair_feature == j) & np.isfinite(pairs[1])]  # nothing lies beyond an infinite threshold
         edges.append(np.unique(own[np.isfinite(own)]))
         if (own == -np.inf).any():  # cut somewhere below what was looked at
             reach_low[j] = domain.low
@@ -239,7 +241,10 @@ def _sets(parts: TreeScores, at: Array, owners: dict[int, _Column], domains: lis
     width = 1 + max(len(domain.listed) for domain in domains if domain.listed is not None)
     rows: dict[bytes, int] = {}
     table: list[Array] = []
-    question = 2 * _unique_pairs(parts.column[at], parts.threshold[at])[1] + parts.missing_left[at]
+    cut = parts.threshold[at]
+    if parts.set_of is not None:  # a column is asked for thresholds or for sets, never for both
+        cut = np.where(parts.set_of[at] >= 0, parts.set_of[at], cut)
+    question = 2 * _unique_pairs(parts.column[at], cut)[1] + parts.missing_left[at]
     for one in np.unique(question).tolist():
         mine = at[question == one]
         own = owners[int(parts.column[mine[0]])]

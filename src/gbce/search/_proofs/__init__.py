@@ -5,7 +5,19 @@ between columns only make that box smaller, so what holds for the box holds for 
 never a guess.
 """
 
+from gbce.search._proofs._optimum import Optimum, prove_cheapest
 from gbce.search._proofs._proof import Proof
 from gbce.search._proofs._prove import prove_unattainable
+from gbce.search._proofs._safe import Ranges, find_safe_ranges
+from gbce.search._proofs._words import say_answer, say_cheapest
 
-__all__ = ["Proof", "prove_unattainable"]
+__all__ = [
+    "Optimum",
+    "Proof",
+    "Ranges",
+    "find_safe_ranges",
+    "prove_cheapest",
+    "prove_unattainable",
+    "say_answer",
+    "say_cheapest",
+]

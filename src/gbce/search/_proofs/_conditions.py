@@ -43,23 +43,25 @@ class Conditions:
         if self.says[number] not in ("above", "below"):
             return None
         score = total if self.says[number] == "above" else -total
-        if self.link == "exp":
-            return float(np.exp(score))
+        if self.link in ("exp", "expm1"):
+            return float(np.exp(score) if self.link == "exp" else np.expm1(score))
+        if self.link == "sign":
+            return 1.0 if score >= 0 else -1.0
         return float(expit(score)) if self.link == "logistic" else float(score)
 
 
-def conditions_of(inside: Inside, target: Target) -> Conditions | None:
-    """Return what every row that reaches the target meets; None where that is not known."""
+def conditions_of(inside: Inside, target: Target, margin: float = 0.0) -> Conditions | None:
+    """Return what every row meets that reaches the target, by a margin of its output; None where that is not known."""
     n_scores = len(inside.parts.base)
     if isinstance(target, Class):
-        return None if inside.classes is None else _for_class(inside, target, n_scores)
+        return None if inside.classes is None else _for_class(inside, target, n_scores, margin)
     if inside.classes is not None or n_scores != 1:
         return None
     try:
         low, high = target.accepted()
     except TypeError:
         return None
-    return _between(low, high, inside.link, np.ones(1))
+    return _between(low + margin, high - margin, inside.link, np.ones(1))
 
 
 def _between(low: float, high: float, link: str, score: Array) -> Conditions | None:
@@ -80,8 +82,15 @@ def _between(low: float, high: float, link: str, score: Array) -> Conditions | N
 
 def _score_of(output: float, link: str, sign: float) -> float | None:
     """Return the score of an output; None where every score is on its right side."""
-    if link == "exp":
-        return (None if sign > 0 else -np.inf) if output <= 0 else float(np.log(output))
+    if link == "sign":
+        if sign * output <= -1:
+            return None
+        return 0.0 if sign * output <= 1 else sign * np.inf
+    if link in ("exp", "expm1"):
+        least = 0.0 if link == "exp" else -1.0
+        if output <= least:
+            return None if sign > 0 else -np.inf
+        return float(np.log(output) if link == "exp" else np.log1p(output))
     if link != "logistic":
         return output
     if output <= 0:
@@ -89,14 +98,15 @@ def _score_of(output: float, link: str, sign: float) -> float | None:
     return (np.inf if sign > 0 else None) if output >= 1 else float(logit(output))
 
 
-def _for_class(inside: Inside, target: Class, n_scores: int) -> Conditions | None:
+def _for_class(inside: Inside, target: Class, n_scores: int, margin: float) -> Conditions | None:
     classes = list(inside.classes or ())
     if target.label not in classes:
         return None
     wanted, chance = classes.index(target.label), target.probability
     pair = isinstance(chance, tuple)
     low, high = chance if isinstance(chance, tuple) else (float(chance), np.inf)
-    decides = not pair and low == _OWN_DECISION
+    decides = not pair and low == _OWN_DECISION and margin == 0
+    low, high = low + margin, high - margin
     if inside.link == "logistic":
         sign = 1.0 if wanted == 1 else -1.0
         if high >= 1:

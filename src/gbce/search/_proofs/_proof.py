@@ -8,7 +8,10 @@ __all__ = ["Proof"]
 
 @dataclass(frozen=True)
 class Proof:
-    """That no row within the bounds reaches the target: of the first model, in its own arithmetic.
+    """What no row within the bounds can do: of the first model, in its own arithmetic.
+
+    That none reaches the target (``explanation.proof``), or that none reaches it at a lower cost than some (the
+    ``proof`` of a decision of ``Nearest(prove=True)``).
 
     Parameters
     ----------
@@ -21,6 +24,13 @@ class Proof:
         above) or at least (below) this. None where no single number says it, as between two classes of many.
     boxes : int
         How many boxes of rows were told apart: 1 where the box of all rows was enough.
+    lower : float, optional
+        What every point that reaches the target costs at least, in the units of the rule's distance; None where the
+        proof is that none reaches it.
+    cost : float, optional
+        What the point costs that the proof is about.
+    least_changes : int
+        How many columns have to be changed at least to reach the target; 0 where that was not looked at.
 
     Examples
     --------
@@ -37,3 +47,13 @@ class Proof:
     sentence: str
     bound: float | None = None
     boxes: int = 1
+    lower: float | None = None
+    cost: float | None = None
+    least_changes: int = 0
+
+    @property
+    def gap(self) -> float:
+        """The share of the cost that a cheaper point could save at most: 0 where none is cheaper."""
+        if self.lower is None or not self.cost:
+            return 0.0
+        return max(0.0, 1.0 - self.lower / self.cost)

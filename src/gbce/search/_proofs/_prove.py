@@ -6,7 +6,7 @@ import numpy as np
 
 from gbce._validation import short
 from gbce.base import Array, Target
-from gbce.predictors import Inside, LinearScores, TreeScores
+from gbce.predictors import MORE_TERMS, Inside, LinearScores, TreeScores, agrees, n_terms, same_output
 from gbce.search._proofs._branching import MOST_BOXES, Outcome, bound_trees
 from gbce.search._proofs._conditions import Conditions, conditions_of
 from gbce.search._proofs._proof import Proof
@@ -14,12 +14,8 @@ from gbce.search._proofs._range import Range, range_of
 from gbce.space import Space
 from gbce.targets import Class
 
-__all__ = ["prove_unattainable"]
+__all__ = ["prove_unattainable", "sum_margin"]
 
-# Of rounding errors: the error of a sum of n numbers is below n * epsilon times the sum of their sizes, whatever their
-# order (Higham, Accuracy and Stability of Numerical Algorithms, 4.2). So many more are for what comes after the sum.
-_MORE_TERMS = 10
-_SAME_OUTPUT = 1e3  # times the rounding error of a sum: outputs that differ by more were read wrongly; by hand
 _MOST_DIGITS = 17  # of a double
 
 
@@ -67,44 +63,60 @@ def prove_unattainable(
     >>> print(prove_unattainable(inside, space, x[0], wish, x[:1], model.predict(x[:1])).sentence)
     Unattainable within these bounds: no row can get above 7.01 (proved from the coefficients).
     """
+    if not agrees(inside, x, outputs, target.label if isinstance(target, Class) else None):
+        return None
+    inside = inside.by_thresholds()
+    parts = inside.parts
     try:
         conditions = conditions_of(inside, target)
         rows = range_of(inside, space, x0)
-        columns = inside.parts.rounded(inside.columns(x))
-        said = inside.outputs(x)
+        columns = parts.rounded(inside.columns(x))
     except Exception:  # a model that does not answer at the ends of what is allowed, in any way of its own
         return None
     if conditions is None or rows is None or not rows.holds(columns):
         return None
-    if isinstance(target, Class):
-        said = said[:, list(inside.classes or ()).index(target.label)]
-    parts = inside.parts
-    n_terms = _MORE_TERMS + (len(parts.roots) if isinstance(parts, TreeScores) else columns.shape[1])
-    same = _SAME_OUTPUT * n_terms * parts.epsilon * max(1.0, float(np.abs(outputs).max()))
-    if said.shape != outputs.shape or not np.all(np.abs(said - outputs) <= same):
-        return None
-    outcome = _bound(parts, rows, conditions, n_terms, most_boxes)
+    outcome = _bound(parts, rows, conditions, n_terms(inside), most_boxes)
     if not outcome.proved:
         return None
     seen = parts.scores(columns) @ conditions.weights.T
-    if (seen > outcome.sums + same).any():  # NaN where a condition has no bound of its own
+    if (seen > outcome.sums + same_output(inside, outputs)).any():  # NaN where a condition has no bound of its own
         return None
     return _proof_of(parts, conditions, outcome, target)
 
 
-def _bound(parts: TreeScores | LinearScores, rows: Range, conditions: Conditions, n_terms: int, most: int) -> Outcome:
-    size = np.abs(conditions.weights)
+def _bound(parts: TreeScores | LinearScores, rows: Range, conditions: Conditions, terms: int, most: int) -> Outcome:
     if isinstance(parts, TreeScores):
-        n_trees = len(parts.roots)
         tree = np.searchsorted(parts.roots, np.arange(len(parts.column)), side="right") - 1
-        largest = np.zeros((n_trees, len(size)))
-        np.maximum.at(largest, tree, np.abs(parts.value) @ size.T)
-        margin = n_terms * parts.epsilon * (largest.sum(axis=0) + size @ np.abs(parts.base))
+        margin = sum_margin(tree, parts.value, parts.base, parts.epsilon, len(parts.roots), conditions.weights)
         return bound_trees(parts, rows, conditions, margin, most)
     sums, sizes = _largest_sums(parts, rows, conditions)
-    sums = sums + n_terms * parts.epsilon * sizes
+    sums = sums + terms * parts.epsilon * sizes
     missed = sums < conditions.least  # false where it is not finite
     return Outcome(bool(missed.any()), np.where(missed, sums, np.nan), 1)
+
+
+def sum_margin(tree: Array, value: Array, base: Array, epsilon: float, n_trees: int, weights: Array) -> Array:
+    """Return what the model's own sum of leaves may differ from another by rounding, for each condition ``(q,)``.
+
+    Parameters
+    ----------
+    tree : int array of shape (N,)
+        Of each leaf, or node.
+    value : array of shape (N, K)
+        Of each leaf.
+    base : array of shape (K,)
+        What is added.
+    epsilon : float
+        Relative rounding error of the model's own sums.
+    n_trees : int
+        How many there are.
+    weights : array of shape (q, K)
+        Of scores in the conditions.
+    """
+    size = np.abs(weights)
+    largest = np.zeros((n_trees, len(size)))
+    np.maximum.at(largest, tree, np.abs(value) @ size.T)
+    return (MORE_TERMS + n_trees) * epsilon * (largest.sum(axis=0) + size @ np.abs(base))
 
 
 def _largest_sums(parts: LinearScores, rows: Range, conditions: Conditions) -> tuple[Array, Array]:

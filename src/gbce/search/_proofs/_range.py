@@ -13,6 +13,8 @@ __all__ = ["Box", "Few", "Range", "range_of"]
 
 # Of a whole-number column, by hand: with more values than these it counts as an interval, which is a larger set.
 _MOST_VALUES = 200
+# Relative, of what a function makes that is not quite rising in its last digits, in double and in single precision.
+_UNEVEN, _UNEVEN_SINGLE = 1e-12, 1e-6
 _VISIBLE = 1e-3  # of a value, by hand: a step that changes whatever depends on it, however that is scaled
 
 
@@ -116,8 +118,18 @@ def range_of(inside: Inside, space: Space, x0: Array) -> Range | None:
             owner[decided] = len(few)
             few.append(one)
             one.hull(np.ones(len(one.values), dtype=bool), box)
+        elif inside.coded.intersection(decided.tolist()):  # codes of categories that are not listed
+            return None
         else:
+            bent = j in inside.bent
+            if bent and not (np.isfinite([values.low, values.high]).all() and np.isfinite(images[:2, decided]).all()):
+                return None  # two values do not tell what such a function does beyond them
             _span(values, images[:, decided], decided, box)
+            if bent:
+                slack = _UNEVEN_SINGLE if inside.parts.single else _UNEVEN
+                widest = slack * np.maximum(1.0, np.abs(images[:2, decided]).max(axis=0))
+                box.low[decided] -= widest
+                box.high[decided] += widest
     return Range(box, tuple(few), owner)
 
 

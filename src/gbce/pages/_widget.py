@@ -1,0 +1,178 @@
+"""The live page: an explorer in a notebook whose models can be asked. Needs the extra ``widget``."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gbce._validation import printable
+from gbce.base import Array
+from gbce.explanation import Explanation, require_explanation, say_value
+from gbce.pages._document import read_assets
+from gbce.pages._explorer import explore
+from gbce.space import Space, plain_value
+
+if TYPE_CHECKING:
+    from gbce.explainer import Explainer
+
+__all__ = ["make_widget"]
+
+
+def make_widget(explainer: "Explainer", explanation: Explanation) -> Any:
+    """Return a widget in which a person asks the models; see :meth:`gbce.Explainer.widget`."""
+    return _widget_class()(explainer, require_explanation(explanation))
+
+
+@cache
+def _widget_class() -> Any:
+    """Return the class of live widgets: it can only be made where anywidget is."""
+    try:
+        anywidget, traitlets = import_module("anywidget"), import_module("traitlets")
+    except ImportError:
+        raise ImportError("explainer.widget needs the extra 'widget': pip install 'gbce[widget]'") from None
+
+    class Widget(anywidget.AnyWidget):  # type: ignore[name-defined]
+        """What a person asks comes in as messages, is put to the models here, and goes back as messages."""
+
+        _esm = read_assets(["common.js", "widget.js"])
+        _css = read_assets(["widget.css"])
+        page = traitlets.Unicode().tag(sync=True)
+        columns = traitlets.List().tag(sync=True)
+        sentence = traitlets.Unicode().tag(sync=True)
+
+        def __init__(self, explainer: "Explainer", explanation: Explanation) -> None:
+            super().__init__()
+            self.asker = Asker(explainer, explanation)
+            self._show()
+            self.on_msg(self._hear)
+
+        @property
+        def explanation(self) -> Explanation:
+            """What the widget shows now: the explanation it was made of, or the last one that was asked for."""
+            return self.asker.explanation
+
+        def _hear(self, _: Any, message: Any, __: Any) -> None:
+            reply = self.asker.answer(message)
+            if self.asker.changed:
+                self._show()
+            self.send(reply)
+
+        def _show(self) -> None:
+            self.columns = self.asker.columns()
+            self.page = str(explore(self.explanation))
+            self.sentence = str(self.explanation.answer or self.explanation.status)
+            self.asker.changed = False
+
+    return Widget
+
+
+class Asker:
+    """Questions as messages, put to an explainer: the widget without its wires.
+
+    A message has ``ask`` and, where it needs them, ``values`` (by column: numbers, positions of levels, moments as
+    texts), ``keep`` (names) and ``between`` (by column its two ends, either of which may be null). ``id`` comes back
+    with the reply, which has ``ok`` and either ``said`` or ``error``, a sentence.
+    """
+
+    def __init__(self, explainer: "Explainer", explanation: Explanation) -> None:
+        self.explainer, self.first, self.explanation = explainer, explanation, explanation
+        self.start, self.changed = explanation, True
+
+    def answer(self, message: Any) -> dict[str, Any]:
+        """Return the reply to a message; what goes wrong is a sentence in it."""
+        ways = {"value": self._assess, "given": self._resample, "explain": self._explain, "reset": self._reset}
+        known = message if isinstance(message, Mapping) else {}
+        number = known.get("id")
+        if known.get("ask") not in ways:
+            return {"id": number, "ok": False, "error": f"ask must be one of {list(ways)}, not {known.get('ask')!r}"}
+        try:
+            return {"id": number, "ok": True, **ways[known["ask"]](known)}
+        except Exception as error:  # whatever a model raises, the person at the widget is told, not the kernel's log
+            return {"id": number, "ok": False, "error": printable(f"{error}")}
+
+    def _assess(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask the models about the row with values that somebody set."""
+        x = _with_values(self.first.space, self.first.x0, message.get("values"))
+        line = self.explainer.assess(self.first, self.first.space.frame(x[None, :])).iloc[0]
+        output, reached = float(line["output"]), bool(line["reached"])
+        said = f"The model then {printable(self.first.target.say(output, reached))}."
+        figures = {str(name): plain_value(value) for name, value in line.items()}
+        return {"said": said, "reached": reached, "figures": figures}
+
+    def _resample(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Explain the row again, with columns that stay or lie in a range."""
+        keep, between = list(message.get("keep") or ()), dict(message.get("between") or {})
+        if not keep and not between:
+            raise ValueError("nothing is held: say of some column that it stays, or give it a range")
+        low, high = ({name: span[k] for name, span in between.items() if span[k] is not None} for k in (0, 1))
+        self._change(self.explainer.given(self.first, keep=keep, at_least=low, at_most=high))
+        return {"said": f"Asked anew given that {' and '.join(self.explanation.conditions)}."}
+
+    def _explain(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Explain another row: this one with values that somebody set."""
+        x = _with_values(self.first.space, self.first.x0, message.get("values"))
+        row, before = self.explainer.space.frame(x[None, :]), self.first
+        self.first = self.explainer.explain(row, before.target, rules=before.rules, seed=before.seed, progress=False)
+        self._change(self.first)
+        return {"said": "This is the edited row."}
+
+    def _reset(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        """Go back to what the widget was made of."""
+        self.first = self.start
+        self._change(self.start)
+        return {"said": "Back to where it began."}
+
+    def _change(self, explanation: Explanation) -> None:
+        self.explanation, self.changed = explanation, True
+
+    def columns(self) -> list[dict[str, Any]]:
+        """Return the columns that somebody may set, as plain data: names and texts, and levels by position."""
+        space, x0 = self.first.space, self.first.x0
+        listed = []
+        for j, feature in enumerate(space.features):
+            if space.is_computed[j]:
+                continue
+            listed.append(
+                {
+                    "name": feature.name,
+                    "shown": printable(feature.name),
+                    "now": say_value(space, j, x0[j]),
+                    "kind": "level" if feature.leveled else "moment" if feature.kind == "datetime" else "number",
+                    "at": None if np.isnan(x0[j]) else float(x0[j]),
+                    "whole": feature.kind == "integer",
+                    "levels": [printable(str(level)) for level in feature.levels or ()],
+                    "fixed": not feature.mutable,
+                }
+            )
+        return listed
+
+
+def _with_values(space: Space, x0: Array, values: Any) -> Array:
+    """Return the row ``(d,)`` with values set, and what follows from them."""
+    x = x0.copy()
+    for name, value in dict(values or {}).items():
+        if name not in space.names:
+            raise ValueError(f"there is no column {name!r}")
+        x[space.names.index(name)] = _encode(space, name, value)
+    return np.asarray(space.completed(x[None, :], x)[0])
+
+
+def _encode(space: Space, name: str, value: Any) -> float:
+    """Return one value as it is encoded: a number, the position of a level, or a moment as a text."""
+    j = space.names.index(name)
+    feature, codec = space.features[j], space.codecs[j]
+    label = getattr(codec, "label", name)
+    if value is None:
+        return float("nan")
+    if feature.kind == "datetime":
+        return float(codec.encode(pd.DataFrame({label: [pd.Timestamp(value)]}), name)[0])
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name!r} takes a number, not {value!r}") from None
+    if feature.leveled and not (number.is_integer() and 0 <= number < len(feature.levels or ())):
+        raise ValueError(f"{name!r} has {len(feature.levels or ())} levels, none at position {value!r}")
+    return number

@@ -1,0 +1,835 @@
+// The explorer of one explanation: what is asked of the page, and what it shows for that.
+
+const payload = readPayload();
+const points = new Points(payload);
+const MOST_COLUMNS = 12; // that are listed before somebody asks for all of them
+const ANY = "any";
+
+// --- what was asked of the page --------------------------------------------------------------------------------
+
+const ownStep = payload.points.etas.indexOf(payload.points.eta);
+const asked = { step: Math.max(ownStep, 0), wanted: 0, most: ANY, conditions: new Map(), efforts: new Map() };
+const bookmarks = [];
+
+// Columns by how much the target moves them beyond what the prior does, those that the answer changes before all.
+const answerPoint = payload.answer ? payload.answer.point : -1;
+const listed = [...points.movable].sort((a, b) => {
+  const inAnswer = (column) => Number(answerPoint >= 0 && column.changed(answerPoint));
+  return inAnswer(b) - inAnswer(a) || Number(a.computed) - Number(b.computed)
+    || (b.change ?? 0) / b.scale - (a.change ?? 0) / a.scale;
+});
+const countable = points.columns.filter((column) => column.free && !column.computed).length;
+const steps = payload.frontier.steps;
+
+function currentState() {
+  return { step: asked.step, conditions: [...asked.conditions], efforts: [...asked.efforts] };
+}
+
+function isAsked() {
+  return asked.conditions.size > 0 || asked.efforts.size > 0 || asked.most !== ANY || asked.wanted > 0;
+}
+
+// --- points in words -------------------------------------------------------------------------------------------
+
+function changesOf(i) {
+  return points.columns.filter((column) => column.changed(i)).map((column) => {
+    const from = column.now === null ? NaN : column.now, to = points.value(i, column);
+    let digits = 6;
+    while (digits < 17 && column.text(from, digits) === column.text(to, digits)) digits++;
+    return { column, from, to, texts: [column.text(from, digits), column.text(to, digits)] };
+  });
+}
+
+function sayChange({ column, from, to, texts }) {
+  let verb = to > from ? "raise" : "lower";
+  if (from !== from || to !== to || column.unordered) verb = "change";
+  else if (column.kind === "datetime") verb = "move";
+  return `${verb} ${column.name} from ${texts[0]} to ${texts[1]}`;
+}
+
+function sayPoint(i) {
+  if (i === answerPoint) return payload.answer.sentence;
+  const parts = changesOf(i).filter((one) => !one.column.computed).map(sayChange);
+  const first = parts.length ? joinWords(parts) : "leave the row as it is";
+  const model = payload.models.length === 1 ? "the model" : payload.models[0];
+  return `${capitalise(first)}: ${model} then ${sayVerdict(i)}.`;
+}
+
+function sayVerdict(i) {
+  const said = payload.said[i];
+  if (said) return said;
+  const output = points.output[i];
+  const reaches = points.reached[i] ? "reaches" : "misses";
+  return `${reaches} the target (${payload.target}${Number.isFinite(output) ? `; its output is ${shortNumber(output)}`
+    : ""})`;
+}
+
+// How often a point holds, where that was measured: [share, sentence] or null.
+function reliabilityOf(i) {
+  const { answer } = payload;
+  if (answer && i === answer.point && answer.reliability) {
+    return [answer.reliability.share, `Under small errors of execution it holds in ${
+      ofHundred(answer.reliability.share)} cases (${numberText(answer.reliability.n)} trials).`];
+  }
+  const decision = payload.decisions.find((one) => one.point === i && one.robustness !== null);
+  if (decision) {
+    return [decision.robustness, `Under small errors of execution it holds in ${ofHundred(decision.robustness)} cases.`];
+  }
+  const step = steps.find((one) => one.point === i);
+  if (step && payload.frontier.of === "measured") {
+    return [step.reliability, `Measured reliability: ${ofHundred(step.reliability)}.`];
+  }
+  if (payload.models.length > 1) {
+    return [points.agreed[i], `${percentText(points.agreed[i])} of the models' weight agrees with it.`];
+  }
+  return null;
+}
+
+function rowOf(i) {
+  return Object.fromEntries(points.columns.map((column) => [column.key, column.plain(points.value(i, column))]));
+}
+
+function describe(i) {
+  const reliability = reliabilityOf(i);
+  return {
+    sentence: sayPoint(i),
+    reaches: points.reached[i] === 1,
+    output: Number.isFinite(points.output[i]) ? points.output[i] : null,
+    cost: points.cost[i],
+    distance: points.distance[i],
+    reliability: reliability ? reliability[0] : null,
+    changes: changesOf(i).map(({ column, from, to }) => ({ column: column.key, now: column.plain(from),
+      then: column.plain(to) })),
+    row: rowOf(i),
+  };
+}
+
+// --- the line of Python that asks the model --------------------------------------------------------------------
+
+function pythonLine() {
+  const options = { keep: [], at_least: {}, at_most: {}, exactly: {} };
+  for (const [column, one] of asked.conditions) {
+    if (one.keep) options.keep.push(column.key);
+    else if (one.missing) options.exactly[column.key] = null;
+    else if (one.level !== undefined) options.exactly[column.key] = column.written[one.level];
+    else {
+      if (one.low !== undefined) options.at_least[column.key] = one.lowText;
+      if (one.high !== undefined) options.at_most[column.key] = one.highText;
+    }
+  }
+  const written = Object.entries(options)
+    .filter(([, value]) => (Array.isArray(value) ? value.length : Object.keys(value).length))
+    .map(([name, value]) => `${name}=${pythonText(value)}`);
+  if (written.length) return `explainer.given(explanation, ${written.join(", ")})`;
+  if (asked.efforts.size) {
+    const scale = Object.fromEntries([...asked.efforts].map(([column, effort]) => [column.key,
+      Number((column.scale / COST_FACTORS[effort]).toPrecision(6))]));
+    return `gbce.Space.infer(data, scale=${pythonText(scale)})`;
+  }
+  if (asked.most !== ANY) return `explainer.decide(explanation, gbce.Nearest(max_changes=${asked.most}))`;
+  if (asked.wanted > 0) return "explainer.frontier(explanation, noise=0.1)";
+  return `explainer.explain(row, target, eta=${generalText(payload.points.etas[asked.step], 4)})`;
+}
+
+// --- which point is suggested ----------------------------------------------------------------------------------
+
+// As Explanation.given chooses its answer: the answer itself if it meets what was asked, else the cheapest known point
+// that reaches the target and does.
+function suggestion() {
+  const conditions = [...asked.conditions], efforts = [...asked.efforts];
+  const wanted = asked.wanted > 0 ? steps[asked.wanted - 1] : null;
+  const fits = (i) => (asked.most === ANY || points.changes[i] <= asked.most) && points.inside(conditions, i);
+  if (wanted && fits(wanted.point) && efforts.length === 0) return { point: wanted.point, from: "frontier" };
+  const holds = (i) => {
+    if (!wanted) return true;
+    const known = reliabilityOf(i);
+    return known !== null && known[0] >= wanted.reliability - 1e-9;
+  };
+  if (answerPoint >= 0 && !efforts.length && !wanted && fits(answerPoint)) return { point: answerPoint, from: "answer" };
+  const found = points.cheapest((i) => points.reached[i] === 1 && fits(i) && holds(i), efforts);
+  return { point: found, from: "known" };
+}
+
+// --- building blocks -------------------------------------------------------------------------------------------
+
+const updates = []; // functions of the new view, in the order of the page
+
+function section(id, title, lead, ...children) {
+  return make("section", { id, "aria-labelledby": `${id}-title` }, make("h2", { id: `${id}-title` }, title),
+    lead ? make("p", { class: "soft lead" }, lead) : null, children);
+}
+
+function copyButtons(name, texts) {
+  return make("div", { class: "buttons no-print" }, ["text", "CSV", "JSON"].map((kind) => make("button", {
+    type: "button", "data-copy": kind, on: { click: () => offerCopy(`${name} as ${kind}`, texts()[kind]) },
+  }, `Copy as ${kind}`)));
+}
+
+function pointTexts(i) {
+  const one = describe(i);
+  const lines = one.changes.map((change) => [change.column, change.now, change.then]);
+  return {
+    text: [one.sentence, ...changesOf(i).map(({ column, texts }) => `${column.name}: ${texts[0]} -> ${texts[1]}`)]
+      .join("\n"),
+    CSV: csvText([["column", "now", "then"], ...lines]),
+    JSON: JSON.stringify(one, null, 1),
+  };
+}
+
+function changeTable(i, caption) {
+  const lines = changesOf(i).map(({ column, texts }) => [
+    column.name + (column.computed ? " (follows from others)" : ""), texts[0], texts[1],
+  ]);
+  if (!lines.length) return make("p", { class: "soft" }, "Nothing changes.");
+  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    makeTable(caption, ["column", "now", "then"], lines, { class: "changes" }));
+}
+
+// --- the answer ------------------------------------------------------------------------------------------------
+
+function answerSection() {
+  const { answer, row } = payload;
+  const facts = [];
+  const said = row.said.map((one) => (payload.models.length > 1 ? `${one.model} ${one.said}` : `the model ${one.said}`));
+  facts.push(["today", `${capitalise(joinWords(said))}.`]);
+  facts.push(["wanted", payload.target]);
+  for (const one of payload.conditions) facts.push(["given that", one]);
+  if (answer) {
+    facts.push(["why this", answer.because]);
+    if (answer.reliability) {
+      const { share, low, high, n } = answer.reliability;
+      facts.push(["how sure", `It was tried ${numberText(n)} times with small errors of execution and held in ${
+        ofHundred(share)} cases (95% interval ${ofHundred(low)} to ${ofHundred(high)}).`]);
+    }
+    if (answer.survival) {
+      facts.push(["other models", `Of ${plural(answer.survival.n, "refitted model")}, ${
+        percentText(answer.survival.share)} agree.`]);
+    }
+  }
+  const node = make("section", { id: "answer", "aria-labelledby": "answer-title" },
+    make("h2", { id: "answer-title" }, "The answer"));
+  if (answer) {
+    node.append(make("p", { class: `sentence${answer.reached ? "" : " missed"}`, id: "sentence" }, answer.sentence));
+    if (!answer.reached) {
+      node.append(make("p", { class: "warning", role: "note" },
+        "This does not reach the target. It is the best that was seen, not a solution."));
+    }
+    node.append(changeTable(answer.point, "what changes"));
+  } else {
+    const known = points.cheapest((i) => points.reached[i] === 1, []);
+    node.append(make("p", { class: "sentence", id: "sentence" }, known >= 0 ? sayPoint(known)
+      : "No point that was looked at reaches the target."));
+    node.append(make("p", { class: "soft" }, "No decision was asked for: this is the cheapest point that was looked at."));
+    if (known >= 0) node.append(changeTable(known, "what changes"));
+  }
+  node.append(make("dl", { class: "facts" }, facts.map(([name, fact]) => [make("dt", {}, name), make("dd", {}, fact)])));
+  if (answer) {
+    const bar = copyButtons("The answer", () => pointTexts(answer.point));
+    bar.append(make("button", { type: "button", id: "bookmark-answer", on: { click: () => bookmark(answer.point) } },
+      "Bookmark"));
+    node.append(bar);
+  }
+  if (payload.notes.length) {
+    node.append(make("details", { class: "notes" }, make("summary", {}, plural(payload.notes.length, "note")),
+      make("ul", {}, payload.notes.map((note) => make("li", {}, note)))));
+  }
+  return node;
+}
+
+// --- on your terms ---------------------------------------------------------------------------------------------
+
+function slider(id, label, help, options, say, onInput) {
+  const output = make("output", { id: `${id}-said`, for: id });
+  const input = make("input", { type: "range", id, min: 0, step: 1, "aria-describedby": `${id}-help`, ...options });
+  const show = () => {
+    const said = say(Number(input.value));
+    setText(output, said);
+    input.setAttribute("aria-valuetext", said);
+  };
+  input.addEventListener("input", () => { onInput(Number(input.value)); show(); refresh(); });
+  const node = make("div", { class: "slider" }, make("label", { for: id }, label), output, input,
+    make("p", { class: "soft small", id: `${id}-help` }, help));
+  return { node, input, show };
+}
+
+const sliders = {};
+
+function sliderBlock() {
+  const { etas, eta } = payload.points;
+  sliders.eta = slider("eta", "How much the target counts",
+    payload.points.fixed
+      ? "This file keeps the draws only, so that this cannot be changed. Save with pool=True to change it."
+      : "To the left, suggestions stay near the row and may miss the target; to the right they insist on it. (This is "
+        + "eta: draws are weighed anew, no model is asked.)",
+    { max: etas.length - 1, value: asked.step, disabled: etas.length < 2 },
+    (step) => {
+      const ratio = etas[step] / eta;
+      const words = etas[step] === eta ? "as asked" : etas[step] === 0 ? "not at all"
+        : ratio < 1 ? `${generalText(1 / ratio, 2)} times less` : `${generalText(ratio, 2)} times more`;
+      return `${words} (eta ${generalText(etas[step], 3)})`;
+    },
+    (step) => { asked.step = step; });
+  const how = { noise: "still works in so many of 100 tries with small errors of execution",
+    models: "so much of the models' weight agrees", measured: "reliability as it was measured" }[payload.frontier.of];
+  sliders.wanted = slider("wanted", "How reliable it has to be",
+    steps.length ? `Moves along what is known: ${how}. More reliable changes are larger ones.`
+      : "Nothing was measured about reliability. explainer.frontier(explanation, noise=0.1) measures it; give the "
+        + "result to to_html(frontier=...).",
+    { max: steps.length, value: 0, disabled: steps.length === 0 },
+    (k) => (k === 0 ? "as the answer has it" : `at least ${ofHundred(steps[k - 1].reliability)}`),
+    (k) => { asked.wanted = k; });
+  const most = Math.min(countable, 20);
+  sliders.most = slider("most", "How many columns may change",
+    "Fewer changes are easier to remember, and often larger.",
+    { min: 1, max: most + 1, value: most + 1, disabled: countable < 1 },
+    (n) => (n > most ? "any number" : plural(n, "column")),
+    (n) => { asked.most = n > most ? ANY : n; });
+  Object.values(sliders).forEach((one) => one.show());
+  return make("div", { class: "sliders" }, Object.values(sliders).map((one) => one.node));
+}
+
+function readNumber(text) {
+  const value = text.trim() === "" ? NaN : Number(text.replaceAll(",", ""));
+  return Number.isFinite(value) ? value : undefined;
+}
+
+// The encoded end of a range that somebody typed: a number, a level's position, a moment's place among those known.
+function readEnd(column, text, side) {
+  if (text.trim() === "") return undefined;
+  if (column.levels) return Number(text);
+  if (!column.moments) return readNumber(text);
+  const { values, texts } = column.moments;
+  if (side === "low") {
+    const k = texts.findIndex((one) => one >= text.trim());
+    return k < 0 ? Infinity : values[k];
+  }
+  let k = texts.length - 1;
+  while (k >= 0 && texts[k] > text.trim()) k--;
+  return k < 0 ? -Infinity : values[k];
+}
+
+function columnControls(column) {
+  const id = `column-${column.position}`;
+  const keep = make("input", { type: "checkbox", id: `${id}-keep` });
+  const effort = make("select", { id: `${id}-effort`, "aria-label": `${column.name}: effort of a change` },
+    Object.keys(EFFORTS).map((name) => make("option", { value: name, selected: name === "usual" }, name)));
+  const ends = {};
+  const read = () => {
+    let condition = null;
+    if (keep.checked) condition = { keep: true };
+    else if (column.unordered) {
+      if (ends.level.value === "missing") condition = { missing: true };
+      else if (ends.level.value !== "") condition = { level: Number(ends.level.value) };
+    } else {
+      const low = readEnd(column, ends.low.value, "low"), high = readEnd(column, ends.high.value, "high");
+      if (low !== undefined || high !== undefined) {
+        const written = (input, value) => (column.levels ? column.written[value] : column.moments ? input.value.trim()
+          : value);
+        condition = { low, high, lowText: low === undefined ? undefined : written(ends.low, low),
+          highText: high === undefined ? undefined : written(ends.high, high) };
+      }
+    }
+    for (const input of Object.values(ends)) input.disabled = keep.checked;
+    if (condition) asked.conditions.set(column, condition);
+    else asked.conditions.delete(column);
+    if (effort.value === "usual") asked.efforts.delete(column);
+    else asked.efforts.set(column, effort.value);
+    line.classList.toggle("asked", condition !== null || effort.value !== "usual");
+    refresh();
+  };
+  const range = [];
+  const option = (code) => make("option", { value: code }, column.levels[code]);
+  if (column.unordered) {
+    ends.level = make("select", { id: `${id}-level`, "aria-label": `${column.name}: has to be` },
+      make("option", { value: "" }, "any value"), column.levels.map((_, code) => option(code)),
+      column.missing ? make("option", { value: "missing" }, "(missing)") : null);
+    range.push(make("label", { for: `${id}-level` }, "has to be "), ends.level);
+  } else {
+    for (const [side, word] of [["low", "from"], ["high", "to"]]) {
+      const attributes = { id: `${id}-${side}`, "aria-label": `${column.name}: ${word}` };
+      if (column.levels) {
+        ends[side] = make("select", attributes, make("option", { value: "" }, "any"), column.levels.map((_, c) => option(c)));
+      } else if (column.moments) {
+        ends[side] = make("input", { ...attributes, type: "text", size: 11, placeholder: "YYYY-MM-DD" });
+      } else {
+        ends[side] = make("input", { ...attributes, type: "number", step: "any", placeholder: "any" });
+      }
+      range.push(make("label", { for: `${id}-${side}` }, word), ends[side]);
+    }
+  }
+  const unit = column.unit ? ` ${column.unit}` : "";
+  const line = make("div", { class: "column", "data-name": column.name.toLowerCase(), role: "group",
+    "aria-label": column.name },
+    make("div", { class: "who" }, make("span", { class: "name" }, column.name),
+      make("span", { class: "soft small" }, ` now ${column.text(column.now)}${unit}`
+        + (column.computed ? "; follows from others" : ""))),
+    make("div", { class: "keep" }, keep, make("label", { for: `${id}-keep` }, " stays",
+      make("span", { class: "only-read" }, ` (${column.name})`))),
+    make("div", { class: "range" }, range),
+    make("div", { class: "effort" }, make("label", { for: `${id}-effort` }, "effort "), effort));
+  for (const input of [keep, effort, ...Object.values(ends)]) {
+    input.addEventListener(input.type === "number" || input.type === "text" ? "input" : "change", read);
+  }
+  const reset = () => {
+    keep.checked = false;
+    effort.value = "usual";
+    for (const input of Object.values(ends)) { input.value = ""; input.disabled = false; }
+    line.classList.remove("asked");
+  };
+  return { line, reset, column };
+}
+
+const controls = [];
+
+function columnBlock() {
+  const box = make("div", { class: "columns" });
+  const add = (column) => {
+    const one = columnControls(column);
+    controls.push(one);
+    box.append(one.line);
+  };
+  listed.slice(0, MOST_COLUMNS).forEach(add);
+  const node = make("div", {});
+  const tools = make("div", { class: "tools no-print" });
+  if (listed.length > MOST_COLUMNS) {
+    const rest = listed.slice(MOST_COLUMNS);
+    const search = make("input", { type: "search", id: "find-column", placeholder: "name of a column" });
+    const more = make("button", { type: "button", id: "all-columns" }, `Show all ${listed.length} columns`);
+    const addRest = () => { rest.splice(0).forEach(add); more.remove(); };
+    more.addEventListener("click", addRest);
+    search.addEventListener("input", () => {
+      if (search.value) addRest();
+      const wanted = search.value.toLowerCase();
+      for (const one of controls) one.line.hidden = !one.line.dataset.name.includes(wanted);
+    });
+    tools.append(make("label", { for: "find-column" }, "Find "), search, more);
+  }
+  const fixed = points.columns.filter((column) => !column.free && !column.computed).map((column) => column.name);
+  node.append(tools, box);
+  if (fixed.length) {
+    const some = fixed.slice(0, MOST_COLUMNS);
+    node.append(make("p", { class: "soft small" }, `These stay as they are in any case: ${joinWords(fixed.length
+      > some.length ? [...some, `${fixed.length - some.length} more`] : some)}.`));
+  }
+  return node;
+}
+
+function resetAll() {
+  asked.step = Math.max(ownStep, 0);
+  asked.wanted = 0;
+  asked.most = ANY;
+  asked.conditions.clear();
+  asked.efforts.clear();
+  sliders.eta.input.value = asked.step;
+  sliders.wanted.input.value = 0;
+  sliders.most.input.value = sliders.most.input.max;
+  Object.values(sliders).forEach((one) => one.show());
+  controls.forEach((one) => one.reset());
+  refresh();
+}
+
+function termsSection() {
+  const sentence = make("p", { class: "sentence", id: "plan-sentence" });
+  const table = make("div", { id: "plan-table" });
+  const about = make("p", { class: "soft", id: "plan-about" });
+  const count = make("p", { id: "effective" });
+  const meter = make("div", { class: "meter", "aria-hidden": "true" }, make("span", { class: "fill" }));
+  const line = make("code", { id: "python-line" });
+  const advice = make("div", { class: "advice", id: "advice", hidden: true }, make("p", { id: "advice-text" }), line,
+    make("div", { class: "buttons no-print" }, make("button", { type: "button", on: {
+      click: () => offerCopy("The line of Python", line.textContent) } }, "Copy this line")));
+  const reset = make("button", { type: "button", id: "reset", on: { click: resetAll } }, "Start over");
+  const keep = make("button", { type: "button", id: "bookmark", class: "main", on: {
+    click: () => { if (view.plan.point >= 0) bookmark(view.plan.point); } } }, "Bookmark");
+  const buttons = copyButtons("The suggestion", () => (view.plan.point >= 0 ? pointTexts(view.plan.point)
+    : { text: "", CSV: "", JSON: "null" }));
+  buttons.prepend(keep);
+  const plan = make("div", { class: "plan-card", id: "plan" }, make("h3", {}, "What that suggests"),
+    make("div", { "aria-live": "polite" }, sentence, about), table, buttons,
+    make("h3", {}, "How many draws still count"), count, meter, advice);
+  let shown = null;
+  updates.push(() => {
+    const { point, from } = view.plan;
+    setText(sentence, point >= 0 ? sayPoint(point)
+      : "No point that was looked at does all of this. The line below asks the model.");
+    sentence.classList.toggle("missed", point < 0 || points.reached[point] !== 1);
+    const reliability = point >= 0 ? reliabilityOf(point) : null;
+    const source = { answer: "This is the answer from above.", frontier: "This is a step of the reliability frontier.",
+      known: "This is the cheapest of the points that were looked at." }[from];
+    setText(about, point >= 0 ? `${source} ${reliability ? reliability[1]
+      : "How often it holds under small errors of execution was not measured."}` : "");
+    if (shown !== point) {
+      table.replaceChildren(...(point >= 0 ? [changeTable(point, "what the suggestion changes")] : []));
+      shown = point;
+    }
+    keep.disabled = point < 0;
+    for (const button of buttons.querySelectorAll("[data-copy]")) button.disabled = point < 0;
+    const { effective, enough, probability } = view.weighed;
+    setText(count, `${numberText(Math.round(effective))} effective draws of ${numberText(payload.points.n_pool)} points`
+      + (asked.conditions.size ? `; ${percentText(probability)} of the draws meet your conditions.` : "."));
+    meter.firstChild.style.width = `${Math.min(100 * effective / Math.max(payload.points.own_ess, 1), 100)}%`;
+    meter.classList.toggle("bad", !enough);
+    advice.hidden = enough && point >= 0;
+    setText(byId("advice-text") ?? advice.firstChild, enough ? "To have the model asked, type this in Python:"
+      : `Fewer than ${ENOUGH_DRAWS} effective draws are too few to be trusted: what rests on them is greyed out below. `
+        + "To have the model asked, type this in Python:");
+    setText(line, pythonLine());
+    document.body.classList.toggle("too-few", !enough);
+  });
+  return section("terms", "On your terms",
+    "Say what you can and cannot change. The page then weighs the draws again and looks for the cheapest known change "
+    + "that fits. Nothing is sent anywhere, and no model is asked.",
+    make("div", { class: "work" }, sliderBlock(), plan, make("div", { class: "asking" },
+      make("div", { class: "heading" }, make("h3", {}, "Column by column"), reset), columnBlock())));
+}
+
+// --- other ways ------------------------------------------------------------------------------------------------
+
+function bookmark(i) {
+  if (!bookmarks.includes(i)) bookmarks.push(i);
+  showBookmarks();
+}
+
+let showBookmarks = () => {};
+
+function comparison(points_, names, caption) {
+  const columns = points.columns.filter((column) => points_.some((i) => column.changed(i)));
+  const lines = columns.map((column) => [column.name, column.text(column.now),
+    ...points_.map((i) => (column.changed(i) ? column.text(points.value(i, column)) : "stays"))]);
+  lines.push(["columns changed", "", ...points_.map((i) => String(points.changes[i]))]);
+  lines.push(["cost (units of scale)", "", ...points_.map((i) => shortNumber(points.cost[i]))]);
+  lines.push(["reaches the target", payload.row.reached ? "yes" : "no", ...points_.map((i) => (points.reached[i] ? "yes"
+    : "no"))]);
+  lines.push(["still works under small errors", "", ...points_.map((i) => {
+    const known = reliabilityOf(i);
+    return known ? percentText(known[0]) : "not measured";
+  })]);
+  return { heads: ["", "now", ...names], lines, caption };
+}
+
+function compareTable({ heads, lines, caption }) {
+  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    makeTable(caption, heads, lines, { class: "compare" }));
+}
+
+function waysSection() {
+  const { listed: ways, other, why } = payload.alternatives;
+  const cards = ways.map((one, k) => make("article", { class: "card" },
+    make("h3", {}, `Way ${k + 1}: ${percentText(one.mass)} of the draws`),
+    make("p", {}, one.sentence),
+    make("p", { class: "soft small" }, `Of the draws that go this way ${percentText(one.success)} reach the target. `
+      + `Cost ${shortNumber(one.cost)} units of scale.`),
+    make("div", { class: "buttons no-print" }, make("button", { type: "button", "data-way": k, on: {
+      click: () => bookmark(one.point) } }, "Bookmark"))));
+  const box = make("div", { id: "bookmarks", "aria-live": "polite" });
+  showBookmarks = () => {
+    const named = bookmarks.map((_, k) => `${String.fromCharCode(65 + k % 26)}`);
+    const table = () => comparison(bookmarks, named, "bookmarks side by side");
+    const drop = make("div", { class: "buttons no-print" }, bookmarks.map((i, k) => make("button", { type: "button",
+      on: { click: () => { bookmarks.splice(bookmarks.indexOf(i), 1); showBookmarks(); } } }, `Remove ${named[k]}`)));
+    const copy = copyButtons("The bookmarks", () => {
+      const { heads, lines } = table();
+      return {
+        text: bookmarks.map((i, k) => `${named[k]}: ${sayPoint(i)}`).join("\n"),
+        CSV: csvText([heads, ...lines]),
+        JSON: JSON.stringify(bookmarks.map(describe), null, 1),
+      };
+    });
+    box.replaceChildren(make("h3", {}, "Bookmarks"), bookmarks.length ? compareTable(table())
+      : make("p", { class: "soft" }, "Bookmark answers, ways and suggestions to compare them here."),
+    ...(bookmarks.length ? [drop, copy] : []));
+  };
+  showBookmarks();
+  const lead = ways.length > 1 ? "The draws fall into ways that differ in what is changed. Each is shown by its cheapest "
+    + "known change." : "";
+  return section("ways", "Other ways, and bookmarks", lead || why || "The draws go one way only.",
+    ways.length ? make("div", { class: "cards" }, cards) : null,
+    ways.length && other > 0.005 ? make("p", { class: "soft small" }, `${percentText(other)} of the draws go other ways.`)
+      : null,
+    ways.length > 1 ? compareTable(comparison(ways.map((one) => one.point), ways.map((_, k) => `way ${k + 1}`),
+      "ways side by side")) : null,
+    box);
+}
+
+// --- rules -----------------------------------------------------------------------------------------------------
+
+function rulesSection() {
+  if (!payload.decisions.length) return null;
+  const lines = payload.decisions.map((one) => [
+    make("span", {}, make("strong", {}, one.rule), make("span", { class: "block soft small" }, one.when)),
+    one.reached ? "yes" : make("span", { class: "bad" }, "no"),
+    one.robustness === null ? "not measured" : percentText(one.robustness),
+    shortNumber(one.distance),
+    String(one.changed),
+    make("button", { type: "button", class: "no-print", "data-rule": one.rule, "aria-label": `Bookmark ${one.rule}`,
+      on: { click: () => bookmark(one.point) } }, "Bookmark"),
+  ]);
+  return section("rules", "Rules that choose one point",
+    "Different wishes lead to different points. Each rule says when to use it.",
+    make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "rules compared" },
+      makeTable("rules compared", ["rule", "reaches the target", "still works under small errors",
+        "distance", "columns changed", "compare"], lines, { class: "rules" })));
+}
+
+// --- what usually changes --------------------------------------------------------------------------------------
+
+function legend(...items) {
+  return make("ul", { class: "legend", "aria-label": "what the marks mean" }, items.map(([mark, text]) => make("li", {},
+    make("span", { class: `mark ${mark}`, "aria-hidden": "true" }), text)));
+}
+
+let ownWeights = null;
+
+function stripDomain(column) {
+  const own = (ownWeights ??= points.weigh({ step: Math.max(ownStep, 0), conditions: [], efforts: [] }));
+  const ends = [...points.read(column, own.weights).ends, column.start];
+  if (own.prior) ends.push(...points.read(column, own.prior).ends);
+  else if (column.prior) ends.push(...column.prior.ends);
+  if (answerPoint >= 0) ends.push(points.value(answerPoint, column));
+  const known = ends.filter(Number.isFinite);
+  if (!known.length) return [0, 1];
+  const low = Math.min(...known), high = Math.max(...known), room = 0.15 * (high - low) || 1;
+  return [low - room, high + room];
+}
+
+function changesSection() {
+  const box = make("div", { class: "strips" });
+  const lines = [];
+  const add = (column) => {
+    const picture = column.unordered ? levelBars(column) : intervalStrip(column, stripDomain(column));
+    const figures = make("p", { class: "soft small figures" });
+    box.append(make("div", { class: "strip-line", "data-column": column.position },
+      make("div", { class: "name" }, column.name, column.unit ? make("span", { class: "soft small" }, ` ${column.unit}`)
+        : null), picture.node, figures));
+    lines.push({ column, picture, figures });
+  };
+  listed.slice(0, MOST_COLUMNS).forEach(add);
+  const update = () => {
+    const chosen = view.plan.point;
+    for (const { column, picture, figures } of lines) {
+      const [after, before] = readBoth(column);
+      const value = chosen >= 0 && column.changed(chosen) ? points.value(chosen, column) : NaN;
+      if (column.unordered) {
+        picture.update(before ? before.shares : column.prior && column.prior.shares, after.shares, value);
+        setText(figures, "");
+      } else {
+        picture.update(before ? before.ends : column.prior && column.prior.ends, after.ends, value);
+        const [low, middle, high] = after.ends;
+        setText(figures, Number.isFinite(middle)
+          ? `now ${column.text(column.now, 4)}; nine in ten draws: ${column.text(low, 4)} to ${column.text(high, 4)
+          }, half below ${column.text(middle, 4)}` : `now ${column.text(column.now, 4)}; no draw tells`);
+        figures.dataset.low = low;
+        figures.dataset.middle = middle;
+        figures.dataset.high = high;
+      }
+    }
+  };
+  updates.push(update);
+  const rest = listed.slice(MOST_COLUMNS);
+  const more = rest.length ? make("button", { type: "button", class: "no-print", id: "all-strips", on: { click: (event) => {
+    rest.splice(0).forEach(add);
+    event.target.remove();
+    update();
+  } } }, `Show all ${listed.length} columns`) : null;
+  return section("changes", "Where the columns end up",
+    "Many changes would do. Each line shows where they lie: strong where the draws are, pale where they would be if the "
+    + "target did not matter. Where both are alike, the model does not care about the column.",
+    legend(["row", "now"], ["draws", "nine in ten draws"], ["median", "the middle one"], ["prior", "without the target"],
+      ["plan", "the suggestion"]), make("div", { class: "needs-draws" }, box), more);
+}
+
+function importanceSection() {
+  const shown = listed.slice(0, MOST_COLUMNS);
+  const bars = shown.map((column) => ({ column, bar: changeBar(column) }));
+  const figures = make("dl", { class: "facts", id: "figures" });
+  updates.push(() => {
+    const read = bars.map(({ column }) => readBoth(column).map((one) => (one ? one.change : NaN)));
+    const most = Math.max(...read.flat().map((value, k) => value / bars[Math.floor(k / 2)].column.scale)
+      .filter(Number.isFinite), 1e-12);
+    bars.forEach(({ bar }, k) => bar.update(read[k][0], read[k][1], most));
+    const one = view.figures;
+    const facts = [
+      ["success", "reach the target", percentText(one.success), one.success],
+      ["distance", "mean distance from the row", shortNumber(one.distance), one.distance],
+      ["changes", "columns changed on average", shortNumber(one.changes), one.changes],
+      ["loss", "mean loss", shortNumber(one.loss), one.loss],
+      ["tail", `loss that ${percentText(1 - payload.points.alpha)} of draws stay below`, shortNumber(one.tail), one.tail],
+    ];
+    if (payload.disagreement) facts.push(["differ", "models disagree about", percentText(one.differ), one.differ]);
+    if (!figures.children.length) {
+      figures.append(...facts.flatMap(([name, what]) => [make("dt", {}, what), make("dd", { "data-figure": name })]));
+    }
+    facts.forEach(([, , text, value], k) => {
+      setText(figures.children[2 * k + 1], text);
+      figures.children[2 * k + 1].dataset.value = value;
+    });
+  });
+  return section("importance", "Which columns matter",
+    "How far each column moves on average, in its own unit; bars are in units of each column's scale. The tick is how "
+    + "far it would move if the target did not matter.",
+    make("div", { class: "needs-draws" }, make("ul", { class: "levels wide", id: "importance-bars" },
+      bars.map(({ bar }) => bar.node)), make("h3", {}, "The draws as a whole"), figures));
+}
+
+function cloudSection() {
+  if (listed.length < 2) return null;
+  const detail = make("div", { id: "cloud-detail", "aria-live": "polite", class: "soft" },
+    "Point at a dot, or focus the picture and press the arrow keys, to see the row behind it.");
+  const tell = (i) => {
+    if (i < 0) return;
+    detail.replaceChildren(make("p", {}, sayPoint(i)), make("p", { class: "small" }, `Loss ${
+      numberText(points.loss[i], 3)}, cost ${shortNumber(points.cost[i])} units of scale.`),
+    make("div", { class: "buttons no-print" }, make("button", { type: "button", id: "bookmark-point", on: {
+      click: () => bookmark(i) } }, "Bookmark this row")));
+  };
+  let stale = false, inSight = true;
+  const freshen = () => { if (stale) update(); };
+  const picture = cloud(points, tell, freshen);
+  const choose = (id, label, start) => {
+    const select = make("select", { id, on: { change: () => update() } }, listed.map((column, k) => make("option",
+      { value: k, selected: k === start }, shorten(column.name, 60))));
+    return { select, node: make("span", { class: "choice" }, make("label", { for: id }, label), select) };
+  };
+  const first = choose("pair-x", "across ", 0), second = choose("pair-y", "upwards ", 1);
+  const update = () => {
+    stale = false;
+    picture.update(listed[first.select.value], listed[second.select.value], view.weighed.weights, view.plan.point);
+  };
+  // out of sight it waits: hundreds of dots take longer to move than all else together
+  new IntersectionObserver(([seen]) => { inSight = seen.isIntersecting; if (inSight) freshen(); },
+    { rootMargin: "200px" }).observe(picture.node);
+  window.addEventListener("beforeprint", freshen);
+  updates.push(() => { stale = true; if (inSight) update(); });
+  return section("pairs", "Two columns at once", "Each dot is one draw: full if it reaches the target, hollow if not.",
+    make("div", { class: "tools" }, first.node, second.node),
+    legend(["hit", "reaches the target"], ["miss", "misses it"], ["rowmark", "now"], ["plan", "the suggestion"]),
+    make("div", { class: "needs-draws" }, picture.node),
+    make("p", { class: "only-read", id: "cloud-help" }, "Arrow keys step through the points."), detail);
+}
+
+function tradeSection() {
+  const parts = [];
+  const etaBox = make("div", { class: "two" });
+  const curves = [
+    ["success_probability", "share of draws that reach the target, by eta", "share that reaches the target", true, "success"],
+    ["expected_distance", "mean distance from the row, by eta", "mean distance from the row", false, "distance"],
+  ].map(([name, title, axis, percent, own]) => [etaCurve(payload.path, name, title, axis, percent), own])
+    .filter(([curve]) => curve);
+  for (const [curve] of curves) etaBox.append(curve.node);
+  if (curves.length) {
+    parts.push(make("h3", {}, "The more the target counts, the farther the draws go"), etaBox);
+    updates.push(() => curves.forEach(([curve, own]) => curve.update(payload.points.etas[asked.step],
+      asked.conditions.size || asked.efforts.size ? NaN : view.figures[own])));
+  }
+  if (steps.length) {
+    const nameOf = (i) => joinWords([...(i === answerPoint ? ["the answer"] : []), ...payload.decisions
+      .filter((one) => one.point === i).map((one) => one.rule)]);
+    const onFront = new Set(steps.map((one) => one.point));
+    const tried = payload.frontier.of === "noise" ? [...new Set([answerPoint, ...payload.decisions.map((one) => one.point)])]
+      : [];
+    const others = tried.filter((i) => i >= 0 && !onFront.has(i) && reliabilityOf(i)).map((i) => ({ label: nameOf(i),
+      distance: points.distance[i], reliability: reliabilityOf(i)[0] }));
+    const picture = frontierPicture(steps.map((one) => ({ ...one, label: nameOf(one.point) })), others, (k) => {
+      sliders.wanted.input.value = k + 1;
+      asked.wanted = k + 1;
+      sliders.wanted.show();
+      refresh();
+    });
+    const what = { noise: "Tried under small errors of execution: the answer and the rules above. Of these, the cheapest "
+      + "for each reliability.", models: "The cheapest known change for each share of the models that agrees.",
+    measured: "The cheapest change for each reliability, as it was measured." }[payload.frontier.of];
+    parts.push(make("h3", {}, "What reliability costs"), make("p", { class: "soft" }, what), picture.node);
+    parts.push(make("details", {}, make("summary", {}, "The same as a table"), make("div", { class: "scroll",
+      tabindex: 0, role: "region", "aria-label": "what reliability costs, as a table" }, makeTable("what reliability costs", ["reliability",
+      "distance", "suggestion"], steps.map((one) => [percentText(one.reliability), shortNumber(one.distance),
+      sayPoint(one.point)]), { id: "frontier-table" }))));
+    updates.push(() => picture.update(asked.wanted - 1));
+  }
+  return parts.length ? section("trade", "What it costs to be surer", "", parts) : null;
+}
+
+function disagreementSection() {
+  const found = payload.disagreement;
+  if (!found) return null;
+  const pairs = found.pairs.slice(0, MOST_COLUMNS).map((one) => [one.models.join(" and "), percentText(one.differ)]);
+  const where = found.where.slice(0, 6).map((one) => [one.column, shortNumber(one.difference)]);
+  return section("disagreement", "Where the models disagree", `${capitalise(found.sentence)}.`,
+    make("div", { class: "two" },
+      make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "pairs of models" },
+        makeTable("pairs of models: draws about which they disagree", ["models", "disagree about"], pairs)),
+      where.length ? make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "where they disagree" },
+        makeTable("draws they disagree about, against the others", ["column", "difference, in units of scale"], where))
+        : null));
+}
+
+// --- how it was made -------------------------------------------------------------------------------------------
+
+function receiptSection() {
+  const { receipt } = payload;
+  const say = (value) => (value === null ? "none" : Array.isArray(value) ? value.join(", ") || "none"
+    : typeof value === "object" ? Object.entries(value).map(([name, one]) => `${name} ${one}`).join(", ") : String(value));
+  const words = { row: "hash of the row (SHA-256)", answer: "hash of the answer", columns: "hash of the columns",
+    model_rows: "rows shown to models", n_perturb: "perturbed copies", identities: "identities of models" };
+  return section("receipt", "Receipt", "With these settings, this seed and these versions the same comes out again. "
+    + "Hashes tell whether it was the same row.",
+  make("dl", { class: "facts small", id: "receipt-list" }, Object.entries(receipt).map(([name, value]) => [
+    make("dt", {}, words[name] ?? name.replaceAll("_", " ")), make("dd", {}, say(value))])),
+  make("div", { class: "buttons no-print" }, make("button", { type: "button", id: "copy-receipt", on: {
+    click: () => offerCopy("The receipt as JSON", JSON.stringify(receipt, null, 1)) } }, "Copy the receipt")));
+}
+
+function qualitySection() {
+  const { quality, points: given } = payload;
+  const thinned = given.n_pool < given.n_evaluated
+    ? ` The page has ${numberText(given.n_pool)} of ${numberText(given.n_evaluated)} evaluated points.` : "";
+  return make("section", { id: "quality", class: "small", "aria-labelledby": "quality-title" },
+    make("h2", { id: "quality-title" }, "How well it was sampled"),
+    make("p", { class: quality.good ? "soft" : "bad" }, `${capitalise(quality.note)}.${thinned}`),
+    make("dl", { class: "facts" }, quality.figures.map(([name, value]) => [make("dt", {}, name),
+      make("dd", {}, shortNumber(value))])));
+}
+
+function warningBanner() {
+  if (payload.quality.good) return null;
+  return make("div", { class: "banner", role: "alert", id: "warning" }, make("strong", {}, "Read with care. "),
+    `The draws are ${payload.quality.note}.`);
+}
+
+// --- the page --------------------------------------------------------------------------------------------------
+
+const view = { weighed: null, plan: null, figures: null, read: new Map(), before: new Map(), terms: "" };
+
+// What the draws and the prior say of a column; the prior's part stays while only eta changes.
+function readBoth(column) {
+  const { weights, prior } = view.weighed;
+  if (!view.read.has(column)) view.read.set(column, points.read(column, weights));
+  if (prior && !view.before.has(column)) view.before.set(column, points.read(column, prior));
+  return [view.read.get(column), prior ? view.before.get(column) : null];
+}
+
+function refresh() {
+  const terms = JSON.stringify([...asked.conditions, ...asked.efforts].map(([column, one]) => [column.position, one]));
+  if (terms !== view.terms) view.before.clear();
+  view.terms = terms;
+  view.read.clear();
+  view.weighed = points.weigh(currentState());
+  view.plan = suggestion();
+  view.figures = points.figures(view.weighed.weights);
+  for (const update of updates) update();
+}
+
+byId("top").append(make("div", { class: "masthead" }, make("h1", {}, payload.title),
+  make("div", { class: "buttons no-print" }, make("button", { type: "button", class: "quiet", on: {
+    click: () => window.print() } }, "Print"), themeButton())));
+const sections = [
+  warningBanner(), answerSection(), termsSection(), waysSection(), rulesSection(), changesSection(), importanceSection(),
+  cloudSection(), tradeSection(), disagreementSection(), receiptSection(), qualitySection(), copyDialog(),
+].filter(Boolean);
+byId("page").replaceChildren(...sections);
+byId("top").append(make("nav", { class: "no-print", "aria-label": "on this page" }, make("ul", { class: "contents" },
+  sections.filter((one) => one.tagName === "SECTION").map((one) => make("li", {}, make("a", { href: `#${one.id}` },
+    one.querySelector("h2").textContent))))));
+byId("foot").append(make("p", { class: "soft small" }, `Made by gbce ${payload.receipt.versions.gbce}. One file: no `
+  + "server, no network, nothing leaves your browser."));
+refresh();
+document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,196 @@
+"""The leaves around one row, laid out for speed: what every single move of a feature would make of weighted scores.
+
+It is :class:`gbce.trees.Position` for one row and one wish: features that stay are gone, leaves that the row cannot
+enter cheaply enough are gone, and the slots of all features lie in one array.
+"""
+
+import numpy as np
+
+from gbce.base import Array
+from gbce.search._cell_offers import CellOffers
+from gbce.trees import CellTrees
+
+__all__ = ["CellLines", "Entries", "enter_leaves"]
+
+
+class CellLines:
+    """A point among leaves, given by its slots; it begins at the row.
+
+    Parameters
+    ----------
+    trees : CellTrees
+        The ensemble.
+    offers : CellOffers
+        Slots of the features that can move.
+    weights : array of shape (q, K)
+        Of the scores in each sum that is kept.
+    kept : int array of shape (n,)
+        Leaves that count.
+    """
+
+    def __init__(self, trees: CellTrees, offers: CellOffers, weights: Array, kept: Array) -> None:
+        self._starts, self._n_slots = offers.starts, int(offers.starts[-1])
+        self._value = trees.value[kept] @ weights.T
+        self._base = weights @ trees.base
+        of_set = {int(j): s for s, j in enumerate(trees.set_features)}
+        listed = np.array([int(j) in of_set for j in offers.moving], dtype=bool)
+        self._row = np.cumsum(~listed) - 1  # of an ordered feature among those
+        self._ordered = np.flatnonzero(~listed)
+        own = offers.moving[self._ordered]
+        first = trees.first[np.ix_(kept, own)] + offers.starts[self._ordered]
+        last = trees.last[np.ix_(kept, own)] + offers.starts[self._ordered]
+        # by leaf for gathering, by feature for moving
+        self._low, self._high = first.astype(np.int32), np.maximum(first, last + 1).astype(np.int32)
+        self._lows, self._highs = np.ascontiguousarray(self._low.T), np.ascontiguousarray(self._high.T)
+        self._sets = {
+            i: (trees.set_of[kept, of_set[int(j)]], trees.allowed[of_set[int(j)]])
+            for i, j in enumerate(offers.moving)
+            if int(j) in of_set
+        }
+        last_slot = offers.starts[1:] - 1
+        may_miss = np.isfinite(offers.price[last_slot]) | ~offers.paid if len(last_slot) else np.zeros(0, dtype=bool)
+        self._gaps = {
+            int(i): np.ascontiguousarray(trees.missing[kept, offers.moving[i]])
+            for i in np.flatnonzero(may_miss & ~listed)
+        }
+        self._outside = np.zeros((len(offers.moving), len(kept)), dtype=bool)
+        self._count: Array = np.zeros(len(kept), dtype=np.uint8 if len(offers.moving) < 255 else np.int32)
+        self.slots = offers.here.copy()
+        for i, slot in enumerate(self.slots.tolist()):
+            self._outside[i] = ~self._holds(i, slot)
+        self._count += self._outside.sum(axis=0).astype(self._count.dtype)
+
+    def _holds(self, i: int, slot: int) -> Array:
+        """Return which leaves hold a slot of a feature ``(n,)``."""
+        if i in self._sets:
+            member, allowed = self._sets[i]
+            return np.asarray(allowed[:, slot - self._starts[i]][member])
+        if i in self._gaps and slot == self._starts[i + 1] - 1:
+            return self._gaps[i]
+        row = self._row[i]
+        return np.asarray((self._lows[row] <= slot) & (slot < self._highs[row]))
+
+    def move(self, i: int, slot: int) -> None:
+        """Move one feature to a slot."""
+        if self.slots[i] == slot:
+            return
+        outside = ~self._holds(i, slot)
+        self._count += outside  # unsigned: what is added comes first
+        self._count -= self._outside[i]
+        self._outside[i] = outside
+        self.slots[i] = slot
+
+    def go(self, slots: Array) -> None:
+        """Move to slots ``(m,)``."""
+        for i in np.flatnonzero(slots != self.slots).tolist():
+            self.move(i, int(slots[i]))
+
+    def sums(self) -> Array:
+        """Return weighted sums of the scores ``(q,)`` here."""
+        return np.asarray(self._base + self._value[self._count == 0].sum(axis=0))
+
+    def steps(self) -> Array:
+        """Return weighted sums ``(N, q)`` where one feature alone moves to each slot."""
+        near = np.flatnonzero(self._count <= 1)
+        inside = self._count[near] == 0
+        here, one = near[inside], near[~inside]
+        beside = self._outside[:, one].argmax(axis=0)
+        q, m = self._value.shape[1], len(self._ordered)
+        in_order = np.isin(beside, self._ordered) if self._sets else np.ones(len(one), dtype=bool)
+        mine, row = one[in_order], self._row[beside[in_order]]
+        low = np.concatenate([self._low[here].ravel(), self._low[mine, row]])
+        high = np.concatenate([self._high[here].ravel(), self._high[mine, row]])
+        sums = np.empty((self._n_slots, q))
+        for k in range(q):
+            weight = np.concatenate([np.repeat(self._value[here, k], m), self._value[mine, k]])
+            rise = np.bincount(low, weight, self._n_slots + 1) - np.bincount(high, weight, self._n_slots + 1)
+            np.cumsum(rise[:-1], out=sums[:, k])
+        for i, gap in self._gaps.items():
+            own = np.concatenate([here, one[beside == i]])
+            sums[self._starts[i + 1] - 1] = self._value[own[gap[own]]].sum(axis=0)
+        for i, (member, allowed) in self._sets.items():
+            own = np.concatenate([here, one[beside == i]])
+            for k in range(q):
+                by_set = np.bincount(member[own], self._value[own, k], len(allowed))
+                sums[self._starts[i] : self._starts[i + 1], k] = by_set @ allowed
+        return np.asarray(sums + self._base)
+
+
+class Entries:
+    """Leaves that a row can enter, by number ``(n,)``: at what price at least, and with how many changes.
+
+    Parameters
+    ----------
+    leaf : int array of shape (n,)
+        Which leaves.
+    price : array of shape (n,)
+        What entering costs at least.
+    changes : int array of shape (n,)
+        Features that must move.
+    """
+
+    def __init__(self, leaf: Array, price: Array, changes: Array) -> None:
+        self.leaf, self.price, self.changes = leaf, price, changes
+
+    def within(self, price: float, changes: int) -> "Entries":
+        """Return those that cost at most so much and need no more changes."""
+        kept = (self.price <= price) & (self.changes <= changes)
+        return Entries(self.leaf[kept], self.price[kept], self.changes[kept])
+
+
+def enter_leaves(
+    trees: CellTrees, offers: CellOffers, most: float = np.inf, most_changes: int | None = None
+) -> Entries:
+    """Return the leaves that a row can enter at a price of at most ``most``.
+
+    Whatever costs less lies in such leaves only, so that others need not be looked at.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from gbce import Space
+    >>> from gbce.predictors import look_inside
+    >>> from gbce.search._cell_offers import offer_cells, price_units
+    >>> from gbce.trees import read_cells
+    >>> x, space = np.array([[0.0], [1.0], [2.0], [3.0]]), Space.real(1)
+    >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 3.0, 4.0, 9.0])
+    >>> trees = read_cells(look_inside(model, space), space, x)
+    >>> offers = offer_cells(trees, space, x[0], price_units(space, x[0]))
+    >>> enter_leaves(trees, offers, most=2.0).price
+    array([0. , 0.5, 1.5])
+    """
+    leaf = np.arange(len(trees.value))
+    staying = np.setdiff1d(trees.used, offers.moving)
+    for j in staying.tolist():
+        leaf = leaf[trees.holds(j, int(offers.cells[j]))[leaf]]
+    price, changes = np.zeros(len(leaf)), np.zeros(len(leaf), dtype=np.int32)
+    limit = len(offers.moving) if most_changes is None else most_changes
+    of_set = {int(j): s for s, j in enumerate(trees.set_features)}
+    for i in np.flatnonzero(offers.paid).tolist():
+        j, own = int(offers.moving[i]), slice(offers.starts[i], offers.starts[i + 1])
+        here, offered = int(offers.here[i] - offers.starts[i]), offers.price[own]
+        if j in of_set:
+            allowed = trees.allowed[of_set[j]]
+            member = trees.set_of[leaf, of_set[j]]
+            least = np.where(allowed, offered, np.inf).min(axis=1)[member]
+            moves = ~allowed[:, here][member]
+        else:
+            first, last, gap = trees.first[leaf, j], trees.last[leaf, j], trees.missing[leaf, j]
+            if here == len(offered) - 1:  # of a row without a value every other is a change
+                least, moves = np.where(gap, 0.0, offered[:-1].min(initial=np.inf)), ~gap
+            else:
+                # what lies between the row and a cell costs no more than it, but for cells that hold no value
+                bound = offered[:-1].copy()
+                bound[here:] = np.minimum.accumulate(bound[here:][::-1])[::-1]
+                bound[: here + 1] = np.minimum.accumulate(bound[: here + 1])
+                bound[here] = 0.0
+                nearest = np.minimum(np.clip(here, first, np.maximum(first, last)), len(bound) - 1)
+                least = np.where(first <= last, bound[nearest], np.inf)
+                least = np.where(gap, np.minimum(least, offered[-1]), least)
+                moves = (first > here) | (last < here)
+        price += least
+        changes += moves
+        kept = np.isfinite(price) & (price <= most) & (changes <= limit)
+        if not kept.all():
+            leaf, price, changes = leaf[kept], price[kept], changes[kept]
+    return Entries(leaf, price, changes)

@@ -1,0 +1,367 @@
+"""The cheapest points that reach a target under a tree ensemble, found on its cells: no model is asked.
+
+Around any point the leaves say what every single move of a feature would come to. Moves are made by what they gain for
+their price, at several exchange rates of the two; changes that are not needed are given back; training rows and other
+points that reach are starts as well; in the end one change is drawn back while another makes up for it. Leaves that
+cost more to enter than the best point are left out on the way, which is exact and makes large forests small.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gbce.base import Array
+from gbce.search._cell_lines import CellLines, Entries, enter_leaves
+from gbce.search._cell_offers import CellOffers
+from gbce.search._cell_wish import CellWish
+from gbce.search._nearest import NearestSites
+from gbce.trees import CellTrees
+
+__all__ = ["find_nearest_cells"]
+
+# Chosen by hand, on breast cancer, diabetes and California housing: they trade time for cost.
+_POWERS = (1.5, 2.5, 1.0)  # of the share of what is missing that a move gains, which is then divided by its price
+_POWERS_FEW = (1.0, 2.5, 6.0)  # where the number of changes is limited, which favours moves that gain much
+_STARTS = 5  # cheap points that reach, which are gone towards
+_TOWARDS = 1.5  # the power for that, and for coming to fewer changes
+_ROOM = 1.3  # times the price of the best: so far is gone on the way to another point
+_MOST_MOVES = 100  # of one way
+_MOST_DRAWN = 8  # slots to which one change is drawn back while another makes up for it
+_EXCHANGE_ROUNDS = 10
+_REMOVED = 3  # changes, one at a time, that are taken away to come to fewer
+_CHECKED = 48  # moves that are checked against rules between features, the best of them
+_ALIKE = 1.02  # times the least price for a number of changes: points that stand by where the model denies that one
+_LEAST_SAVING = 1e-9  # of a price: less is rounding
+_NOISE = 0.1  # of the rounding error of sums: what is gained less is none
+_TINY = 1e-12  # of what is missing, and of a price of nothing
+
+
+def find_nearest_cells(
+    trees: CellTrees,
+    offers: CellOffers,
+    wish: CellWish,
+    starts: Array | None = None,
+    *,
+    power: int = 1,
+    most_changes: int | None = None,
+    path: int = 0,
+) -> NearestSites:
+    """Find cheap points that reach a target, by the leaves of a tree ensemble.
+
+    Parameters
+    ----------
+    trees : CellTrees
+        The ensemble.
+    offers : CellOffers
+        What its cells offer around the row, and at what price.
+    wish : CellWish
+        What is wanted of its scores.
+    starts : array of shape (s, d), optional
+        Encoded points that may reach, such as training rows. Of those that do, the cheap ones are begun at.
+    power : {1, 2}
+        Root of the sum of prices that is the cost.
+    most_changes : int, optional
+        Largest number of changed features.
+    path : int
+        Up to this number of changes, each has a point of its own if it is dearer with fewer.
+
+    Returns
+    -------
+    NearestSites
+        Points that reach by these sums, which differ from the model's own in rounding: the cheapest first. Empty where
+        none was found, which does not mean that there is none.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from gbce import Space
+    >>> from gbce.predictors import look_inside
+    >>> from gbce.search import offer_cells, price_units
+    >>> from gbce.trees import read_cells
+    >>> space, x = Space.real(2), np.random.default_rng(0).normal(size=(80, 2))
+    >>> model = RandomForestRegressor(10, random_state=0).fit(x, x[:, 0] + 3 * x[:, 1])
+    >>> trees = read_cells(look_inside(model, space), space, x)
+    >>> offers = offer_cells(trees, space, np.zeros(2), price_units(space, np.zeros(2)))
+    >>> found = find_nearest_cells(trees, offers, CellWish(np.ones((1, 1)), np.array([2.0])))
+    >>> bool(model.predict(found.x[:1])[0] >= 2 - 1e-9), found.changes[:1].tolist()
+    (True, [1])
+    """
+    search = _Search(trees, offers, wish)
+    if len(offers.moving):
+        search.run(_place(trees, offers, starts), most_changes, path)
+    return search.sites(power)
+
+
+def _place(trees: CellTrees, offers: CellOffers, starts: Array | None) -> Array:
+    """Return the slots ``(n, m)`` of points that can be had, the cheapest first."""
+    if starts is None or len(starts) == 0:
+        return np.zeros((0, len(offers.moving)), dtype=int)
+    slots = np.unique(offers.slots_of(trees.cells(starts)), axis=0)
+    cost = offers.cost(slots)
+    slots, cost = slots[np.isfinite(cost)], cost[np.isfinite(cost)]
+    return slots[np.argsort(cost, kind="stable")]
+
+
+class _Search:
+    """One search, with what it found: the cheapest point for every number of changes, and some beside it."""
+
+    def __init__(self, trees: CellTrees, offers: CellOffers, wish: CellWish) -> None:
+        self.trees, self.offers, self.wish = trees, offers, wish
+        self.ruled = bool(offers.space.constraints) or not offers.paid.all()
+        self.noise = _NOISE * wish.rounding(trees)
+        self.most = len(offers.moving)  # changes that are allowed
+        self.limit = np.inf  # price up to which the lines are complete
+        self.seen: dict[bytes, tuple[Array, float]] = {}  # what is missing, by the slots
+        self.least: dict[int, tuple[float, Array]] = {}  # by the number of changes
+        self.beside: dict[bytes, tuple[float, Array]] = {}  # by what changes
+
+    def run(self, starts: Array, most_changes: int | None, path: int) -> None:
+        """Search with as many changes as are allowed, then with fewer."""
+        m = len(self.offers.moving)
+        self.most = m if most_changes is None else min(most_changes, m)
+        starts = self._keep_reaching(starts)
+        for start in starts:
+            self._note(start)
+        first = _ROOM * self._best()
+        entries = enter_leaves(self.trees, self.offers, first, self.most)
+        self._lay(entries, first)
+        if self.ruled:  # a way from the row may be closed where moves have to be made together
+            self._give_back(starts[:_STARTS])
+        for power in _POWERS if self.most == m else (*_POWERS, *_POWERS_FEW[1:]):
+            self._go_from_row(power)
+            if _ROOM * self._best() < self.limit:
+                self._lay(entries, _ROOM * self._best())
+        for start in starts[:_STARTS]:
+            self._go_from_row(_TOWARDS, start)
+        if self._best() < np.inf:
+            self._lay(entries, self._best())
+            self._exchange()
+        fewest = min(((price, n) for n, (price, _) in self.least.items()), default=(np.inf, 0))[1]
+        if min(fewest - 1, path) > 0:
+            few = enter_leaves(self.trees, self.offers, most_changes=min(fewest - 1, path))
+            for k in range(min(fewest - 1, path), 0, -1):
+                self._search_fewer(k, few, starts)
+
+    def _search_fewer(self, k: int, entries: Entries, starts: Array) -> None:
+        """Search with at most ``k`` changes: from the row, and from the best point with more."""
+        self.most = k
+        self._lay(entries, _ROOM * self._best())
+        for power in _POWERS_FEW:
+            self._go_from_row(power)
+        more = min((n for n in self.least if n > k), default=None)
+        if more == k + 1:
+            self._take_away(self.least[more][1])
+        if self._best() < np.inf:
+            self._exchange()
+
+    # --- what is known ------------------------------------------------------------------------------------------
+
+    def _best(self) -> float:
+        """Return the least price with the changes that are allowed."""
+        return min((price for n, (price, _) in self.least.items() if n <= self.most), default=np.inf)
+
+    def _best_slots(self) -> Array:
+        """Return the slots ``(m,)`` of the cheapest point with the changes that are allowed."""
+        least = self._best()
+        return next(slots for n, (price, slots) in self.least.items() if n <= self.most and price == least)
+
+    def _changed(self, slots: Array) -> Array:
+        """Return which features of slots ``(..., m)`` differ from the row's by themselves."""
+        return np.asarray((slots != self.offers.here) & self.offers.paid)
+
+    def _own(self) -> Array:
+        """Return what each feature costs here ``(m,)``."""
+        return np.where(self.offers.paid, self.offers.price[self.lines.slots], 0.0)
+
+    def _keep_reaching(self, slots: Array) -> Array:
+        """Return those of slots ``(n, m)`` that reach and can be had."""
+        slots, good = self._settle(slots)
+        slots = slots[good]
+        return slots[self._reach(slots)]
+
+    def _settle(self, slots: Array) -> tuple[Array, Array]:
+        """Return slots ``(n, m)`` with what follows from others, and which of them keep the rules ``(n,)``."""
+        if not self.ruled or len(slots) == 0:
+            return slots, np.ones(len(slots), dtype=bool)
+        x, follows = self.offers.points(slots), ~self.offers.paid
+        good = self.offers.space.admissible(x, self.offers.x0)
+        if follows.any():
+            slots = np.where(follows, self.offers.slots_of(self.trees.cells(x)), slots)
+        return slots, good
+
+    def _reach(self, slots: Array) -> Array:
+        """Return which of slots ``(n, m)`` reach ``(n,)``."""
+        if len(slots) == 0:
+            return np.zeros(0, dtype=bool)
+        cells = np.tile(self.offers.cells, (len(slots), 1))
+        cells[:, self.offers.moving] = slots - self.offers.starts[:-1]
+        return self.wish.missing(self.trees.scores(cells) @ self.wish.weights.T) <= 0
+
+    def _note(self, slots: Array) -> None:
+        """Remember slots ``(m,)`` that reach, where they are cheap for their number of changes."""
+        changed = self._changed(slots)
+        n, price = int(changed.sum()), float(self.offers.cost(slots))
+        if n > self.most or n == 0:
+            return
+        if n not in self.least or price < self.least[n][0]:
+            self.least[n] = (price, slots.copy())
+        elif price > _ALIKE * self.least[n][0]:
+            return
+        key = changed.tobytes()
+        if key not in self.beside or price < self.beside[key][0]:
+            self.beside[key] = (price, slots.copy())
+
+    def sites(self, power: int) -> NearestSites:
+        """Return what was found, the cheapest first."""
+        found = {slots.tobytes(): slots for _, slots in (*self.least.values(), *self.beside.values())}
+        slots = np.array(list(found.values()), dtype=int).reshape(-1, len(self.offers.moving))
+        cost, changes = self.offers.cost(slots) ** (1.0 / power), self._changed(slots).sum(axis=1)
+        order = np.lexsort((changes, cost))
+        return NearestSites(self.offers.points(slots[order]), cost[order], changes[order])
+
+    # --- looking around -----------------------------------------------------------------------------------------
+
+    def _lay(self, entries: Entries, limit: float) -> None:
+        """Lay out the leaves that can be entered for a price; what costs more is not known then."""
+        kept = entries.within(limit, self.most)
+        self.lines = CellLines(self.trees, self.offers, self.wish.weights, kept.leaf)
+        self.limit = limit
+        self.seen = {}
+
+    def _look(self) -> tuple[Array, float]:
+        """Return what is missing where each feature alone moves to each slot ``(N,)``, and here; note what reaches."""
+        key = self.lines.slots.tobytes()
+        if key not in self.seen:
+            missing = self.wish.missing(self.lines.steps())
+            self.seen[key] = missing, float(self.wish.missing(self.lines.sums()[None, :])[0])
+            own = self._own()
+            price = own.sum() - own[self.offers.feature] + self.offers.price
+            can = (missing <= 0) & (price <= self.limit) & self._allowed()
+            slots = self._pick(np.where(can, -price, -np.inf), reaching=True) if can.any() else None
+            if slots is not None:
+                self._note(slots)
+        return self.seen[key]
+
+    def _allowed(self) -> Array:
+        """Return which slots keep within the number of changes ``(N,)``."""
+        offers = self.offers
+        changed = self._changed(self.lines.slots)
+        if changed.sum() < self.most:
+            return np.ones(len(offers.price), dtype=bool)
+        back = np.zeros(len(offers.price), dtype=bool)
+        back[offers.here] = True
+        return changed[offers.feature] | back if changed.sum() == self.most else back
+
+    def _pick(self, worth: Array, *, reaching: bool = False) -> Array | None:
+        """Return the slots ``(m,)`` after the move that is worth most and keeps the rules; None if there is none."""
+        offers, here = self.offers, self.lines.slots
+        if not self.ruled:
+            best = int(worth.argmax())
+            slots = here.copy()
+            slots[offers.feature[best]] = best
+            return slots if worth[best] > -np.inf else None
+        top = np.argpartition(-worth, min(_CHECKED, len(worth)) - 1)[:_CHECKED]
+        top = top[np.argsort(-worth[top], kind="stable")]
+        top = top[worth[top] > -np.inf]
+        moved = np.tile(here, (len(top), 1))
+        moved[np.arange(len(top)), offers.feature[top]] = top
+        moved, good = self._settle(moved)
+        if reaching and good.any() and not offers.paid.all():  # what follows from the move has moved, too
+            good[good] = self._reach(moved[good])
+        return moved[int(good.argmax())] if good.any() else None
+
+    # --- ways ---------------------------------------------------------------------------------------------------
+
+    def _go_from_row(self, power: float, towards: Array | None = None) -> None:
+        """Go from the row until the target is reached, and give back what is not needed."""
+        offers, within = self.offers, None
+        if towards is not None:
+            low, high = np.minimum(offers.here, towards), np.maximum(offers.here, towards)
+            slot = np.arange(len(offers.price))
+            within = (low[offers.feature] <= slot) & (slot <= high[offers.feature])
+        self.lines.go(offers.here)
+        if self._advance(power, within):
+            self._go_back()
+
+    def _advance(self, power: float, within: Array | None = None) -> bool:
+        """Move by gain for the price until the target is reached; return whether it is."""
+        offers = self.offers
+        for _ in range(_MOST_MOVES):
+            missing, left = self._look()
+            own = self._own()
+            if own.sum() >= min(self.limit, _ROOM * self._best()):
+                return False
+            if left <= 0:
+                return True
+            gain, price = (left - missing) / left, offers.price - own[offers.feature]
+            can = (left - missing > max(_TINY * left, self.noise)) & np.isfinite(price) & self._allowed()
+            if within is not None:
+                can &= within
+            worth = np.where(can, np.maximum(gain, 0.0) ** power / np.maximum(price, _LEAST_SAVING), -np.inf)
+            slots = self._pick(worth)
+            if slots is None:
+                return False
+            self.lines.go(slots)
+        return False
+
+    def _go_back(self) -> None:
+        """Draw changes back from a point that reaches, the largest saving first, as long as it reaches."""
+        offers = self.offers
+        for _ in range(_MOST_MOVES):
+            missing, left = self._look()
+            own = self._own()
+            if left > 0:  # what follows from others may spoil a move
+                return
+            self._note(self.lines.slots)
+            saved = own[offers.feature] - offers.price
+            can = (missing <= 0) & (saved > _LEAST_SAVING * max(float(own.sum()), _TINY))
+            slots = self._pick(np.where(can, saved, -np.inf), reaching=True)
+            if slots is None:
+                return
+            self.lines.go(slots)
+
+    def _give_back(self, starts: Sequence[Array] | Array) -> None:
+        """Give changes back from points that reach and whose price is known."""
+        for start in starts:
+            if self.offers.cost(start) <= self.limit:
+                self.lines.go(start)
+                self._go_back()
+
+    def _exchange(self) -> None:
+        """Draw one change of the best point back while another move makes up for it, as long as that saves."""
+        for _ in range(_EXCHANGE_ROUNDS):
+            before, best = self._best(), self._best_slots()
+            for i in np.flatnonzero(self._changed(best)).tolist():
+                for slot in self._nearer(i, int(best[i])):
+                    moved = best.copy()
+                    moved[i] = slot
+                    self.lines.go(self._settle(moved[None, :])[0][0])
+                    self._look()
+            if self._best() >= before * (1.0 - _LEAST_SAVING):
+                return
+            self.lines.go(self._best_slots())
+            self._go_back()
+
+    def _nearer(self, i: int, slot: int) -> list[int]:
+        """Return slots of a feature that are cheaper than one, at most a few, the row's own first."""
+        own = np.arange(self.offers.starts[i], self.offers.starts[i + 1])
+        own = own[self.offers.price[own] < self.offers.price[slot]]
+        own = own[np.argsort(self.offers.price[own], kind="stable")]
+        if len(own) > _MOST_DRAWN:
+            own = own[np.linspace(0, len(own) - 1, _MOST_DRAWN).astype(int)]
+        return [int(one) for one in own]
+
+    def _take_away(self, slots: Array) -> None:
+        """Take single changes of a point away and let the others make up for it."""
+        if self.offers.cost(slots) > self.limit:
+            return
+        self.lines.go(slots)
+        missing, _ = self._look()
+        changed = np.flatnonzero(self._changed(slots))
+        order = np.argsort(missing[self.offers.here[changed]], kind="stable")[:_REMOVED]
+        for i in changed[order].tolist():
+            fewer = slots.copy()
+            fewer[i] = self.offers.here[i]
+            self.lines.go(self._settle(fewer[None, :])[0][0])
+            if self._advance(_TOWARDS):
+                self._go_back()

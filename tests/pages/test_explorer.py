@@ -1,0 +1,396 @@
+"""The explorer in a browser: every control, and its numbers against Python's."""
+
+import ast
+import csv
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gbce._numerics import weighted_quantile
+from gbce.metrics import costs
+from gbce.pages import receipt_of
+from gbce.pages._payload import explorer_payload
+from gbce.pages._receipt import row_hash
+from support.browser import opened, slide
+
+THREE_DIGITS = 1e-3  # relative: what the page must agree with Python to
+
+
+def figures(page):
+    found = page.locator("#figures dd").evaluate_all("all => all.map((one) => [one.dataset.figure, one.dataset.value])")
+    return {name: float(value) for name, value in found}
+
+
+def effective(page):
+    return float(page.locator("#effective").inner_text().split(" ")[0].replace(",", ""))
+
+
+def strip(page, explanation, name):
+    """Return the ends and the middle of the range that the page shows of a column."""
+    j = explanation.space.names.index(name)
+    found = page.locator(f".strip-line[data-column='{j}'] .figures").evaluate("one => ({ ...one.dataset })")
+    return [float(found[end]) for end in ("low", "middle", "high")]
+
+
+def plan(page):
+    """Return the suggestion as the page copies it."""
+    page.locator("#plan [data-copy=JSON]").click()
+    text = page.locator("#copy-text").input_value()
+    page.locator("#copy button").click()
+    return json.loads(text)
+
+
+def weighed(explanation, weights=None):
+    """Return the figures of a pool under weights, as the page has them."""
+    draws = explanation.draws
+    weights = draws.pool_weights if weights is None else weights
+    loss = draws.pool.loss[:, 0]
+    return {
+        "success": float(weights @ draws.pool.reached[:, 0]),
+        "distance": float(weights @ explanation.space.distance(draws.pool.x, explanation.x0)),
+        "loss": float(weights @ loss),
+        "tail": weighted_quantile(loss, weights, 1 - explanation.evaluation.alpha),
+    }
+
+
+def assert_same(shown, wanted):
+    for name, value in wanted.items():
+        assert shown[name] == pytest.approx(value, rel=THREE_DIGITS, abs=1e-6), name
+
+
+def assert_same_ranges(page, explanation, names):
+    draws = explanation.draws
+    for name in names:
+        column = draws.pool.x[:, explanation.space.names.index(name)]
+        wanted = [weighted_quantile(column, draws.pool_weights, q) for q in (0.05, 0.5, 0.95)]
+        assert strip(page, explanation, name) == pytest.approx(wanted, rel=THREE_DIGITS)
+
+
+def show_all(page):
+    """List every column, not only the first dozen."""
+    for name in ("all-columns", "all-strips"):
+        if page.locator(f"#{name}").count():
+            page.locator(f"#{name}").click()
+
+
+def sound(page):
+    assert page.complaints == []
+    assert len(page.requests) == 1
+
+
+# --- what the page opens with ------------------------------------------------------------------------------------
+
+
+def test_it_opens_with_the_answer_and_asks_for_nothing_but_itself(browser, loan, loan_file):
+    with opened(browser, loan_file) as page:
+        assert page.locator("#sentence").inner_text() == str(loan.answer)
+        cells = page.locator("#answer table.changes tbody tr").all_inner_texts()
+        assert len(cells) == len(loan.answer.changes)
+        assert_same(figures(page), weighed(loan))
+        assert effective(page) == pytest.approx(loan.draws.ess, abs=0.5)
+        assert page.locator("#warning").count() == 0
+        sound(page)
+
+
+def test_rules_say_when_to_use_them_and_the_receipt_is_that_of_the_row(browser, loan, loan_row, loan_file):
+    with opened(browser, loan_file) as page:
+        rules = page.locator("table.rules tbody tr").all_text_contents()
+        assert len(rules) == len(loan.counterfactuals)
+        assert all("Use it" in line for line in rules)
+        page.locator("#copy-receipt").click()
+        receipt = json.loads(page.locator("#copy-text").input_value())
+        sound(page)
+    assert receipt == receipt_of(loan)
+    assert receipt["row"] == row_hash(loan_row)
+
+
+# --- sliders -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", ["loan", "models"])
+def test_eta_weighs_the_draws_as_at_does(browser, request, which):
+    explanation, path = request.getfixturevalue(which), request.getfixturevalue(f"{which}_file")
+    etas = explorer_payload(explanation)["points"]["etas"]
+    own = etas.index(explanation.eta)
+    with opened(browser, path) as page:
+        show_all(page)
+        for step in (own - 12, own + 4):
+            slide(page, "eta", step)
+            there = explanation.at(etas[step])
+            assert_same(figures(page), weighed(there))
+            line = explanation.path([etas[step]]).iloc[0]
+            assert figures(page)["success"] == pytest.approx(line["success_probability"], rel=THREE_DIGITS)
+            assert effective(page) == pytest.approx(there.draws.ess, abs=0.51)
+            assert_same_ranges(page, there, ["income", "amount", "since"] if which == "loan" else ["c0", "c1"])
+            # what at() reports rests on draws picked from the same weights, and differs by that picking only
+            picked, se = there.distribution[["success_probability", "success_probability_se"]]
+            assert abs(figures(page)["success"] - picked) < 5 * se
+        sound(page)
+
+
+def test_an_eta_that_the_draws_cannot_carry_is_greyed_out(browser, wide, tmp_path):
+    explanation = wide(3, 200)
+    etas = explorer_payload(explanation)["points"]["etas"]
+    with pytest.raises(ValueError, match="cannot carry"):
+        explanation.at(etas[-1])
+    with opened(browser, explanation.to_html(tmp_path / "page.html")) as page:
+        assert "too-few" not in (page.locator("body").get_attribute("class") or "")
+        slide(page, "eta", len(etas) - 1)
+        assert "too-few" in page.locator("body").get_attribute("class")
+        assert page.locator("#advice").is_visible()
+        slide(page, "eta", 0)
+        law = explanation.draws.prior_weights
+        assert_same(figures(page), weighed(explanation, law))
+        sound(page)
+
+
+def test_reliability_moves_along_the_frontier_of_the_models(browser, models, models_file):
+    frontier = models.frontier()
+    assert len(frontier) > 1
+    with opened(browser, models_file) as page:
+        for k in range(len(frontier)):
+            slide(page, "wanted", k + 1)
+            chosen = plan(page)
+            assert chosen["distance"] == pytest.approx(frontier["distance"].iloc[k], rel=THREE_DIGITS)
+            row = frontier.iloc[k][list(chosen["row"])].astype(float)
+            assert list(chosen["row"].values()) == pytest.approx(row.tolist(), rel=THREE_DIGITS)
+        assert page.locator("circle.step.chosen").count() == 1
+        page.locator("circle.step").first.focus()
+        page.keyboard.press("Enter")
+        assert page.locator("#wanted").input_value() == "1"
+        sound(page)
+
+
+def test_a_measured_frontier_takes_the_sliders_place(models):
+    measured = models.frontier()
+    measured["output"] = 0.7
+    payload = explorer_payload(models, measured)
+    assert payload["frontier"]["of"] == "measured"
+    assert [one["reliability"] for one in payload["frontier"]["steps"]] == pytest.approx(measured.index.tolist())
+    with pytest.raises(TypeError, match="frontier must be the table"):
+        models.to_html(frontier=pd.DataFrame({"a": [1]}))
+
+
+def test_one_model_has_the_frontier_of_what_was_tried_under_noise(loan):
+    steps = explorer_payload(loan)["frontier"]["steps"]
+    tried = {*loan.pointwise["robustness"].round(12), round(loan.answer.reliability.share, 12)}
+    assert steps
+    assert {round(one["reliability"], 12) for one in steps} <= tried
+    assert sorted(one["distance"] for one in steps) == [one["distance"] for one in steps]
+
+
+def known_points(explanation):
+    """Return every point that the page may suggest, and which of them reach the target."""
+    known, decided = explanation.draws.known, [*explanation.decisions, explanation.answer.decision]
+    x = np.vstack([known.x, *(one.x for one in decided)])
+    return x, np.concatenate([known.reached[:, 0], [one.reached[0] for one in decided]])
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_fewer_changes_are_the_answer_or_the_cheapest_known_ones(browser, loan, loan_file, most):
+    x, reached = known_points(loan)
+    few = loan.space.changed(x, loan.x0)[:, loan.free].sum(axis=1) <= most
+    cheapest = costs(loan.space, x, loan.x0, "l1")[reached & few].min(initial=np.inf)
+    with opened(browser, loan_file) as page:
+        slide(page, "most", most)
+        said = page.locator("#plan-sentence").inner_text()
+        if not np.isfinite(cheapest):
+            assert "No point" in said
+            assert f"max_changes={most}" in page.locator("#python-line").inner_text()
+            return
+        chosen = plan(page)
+        sound(page)
+    assert chosen["reaches"]
+    assert len(chosen["changes"]) <= most
+    wanted = loan.answer.cost if loan.answer.n_changes <= most else cheapest
+    assert chosen["cost"] == pytest.approx(wanted, rel=THREE_DIGITS)
+
+
+# --- columns -----------------------------------------------------------------------------------------------------
+
+
+def position(explanation, name):
+    return explanation.space.names.index(name)
+
+
+CONDITIONS = {
+    "a kept number": ({"keep": ["income"]}, lambda p, j: p.locator(f"#column-{j('income')}-keep").check()),
+    "a range": (
+        {"at_least": {"paid_share": 0.05}, "at_most": {"paid_share": 0.5}},
+        lambda p, j: (
+            p.locator(f"#column-{j('paid_share')}-low").fill("0.05"),
+            p.locator(f"#column-{j('paid_share')}-high").fill("0.5"),
+        ),
+    ),
+    "a level": (
+        {"exactly": {"owner": 1}},
+        lambda p, j: p.locator(f"#column-{j('owner')}-level").select_option(label="1"),
+    ),
+    "a moment": (
+        {"at_least": {"since": "2023-10-23"}},
+        lambda p, j: p.locator(f"#column-{j('since')}-low").fill("2023-10-23"),
+    ),
+    "two at once": (
+        {"keep": ["owner"], "at_most": {"paid_share": 0.5}},
+        lambda p, j: (
+            p.locator(f"#column-{j('owner')}-keep").check(),
+            p.locator(f"#column-{j('paid_share')}-high").fill("0.5"),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_conditions_weigh_the_draws_as_given_does(browser, loan, loan_file, name):
+    asked, do = CONDITIONS[name]
+    there = loan.given(**asked)
+    with opened(browser, loan_file) as page:
+        show_all(page)
+        do(page, lambda column: position(loan, column))
+        assert_same(figures(page), weighed(there))
+        assert effective(page) == pytest.approx(there.draws.ess, abs=0.51)
+        assert_same_ranges(page, there, ["amount", "balance", "since"])
+        row = there.answer.row.iloc[0]
+        chosen = plan(page)["row"]
+        for column in ("income", "paid_share", "debt_ratio", "amount"):
+            assert chosen[column] == pytest.approx(float(row[column]), rel=1e-6)
+        assert chosen["job"] == row["job"]
+        assert page.locator("#advice").is_hidden()
+        page.locator("#reset").click()
+        assert_same(figures(page), weighed(loan))
+        sound(page)
+
+
+def test_too_few_draws_are_said_with_the_line_that_asks_the_model(browser, loan, loan_file):
+    asked = {"at_least": {"income": 7000}, "keep": ["owner"], "exactly": {"job": "clerk"}}
+    with pytest.raises(ValueError, match="To ask the models again, type") as error:
+        loan.given(**asked)
+    with opened(browser, loan_file) as page:
+        show_all(page)
+        page.locator(f"#column-{position(loan, 'income')}-low").fill("7000")
+        page.locator(f"#column-{position(loan, 'owner')}-keep").check()
+        page.locator(f"#column-{position(loan, 'job')}-level").select_option(label="'clerk'")
+        assert page.locator("#advice").is_visible()
+        assert "too-few" in page.locator("body").get_attribute("class")
+        line = page.locator("#python-line").inner_text()
+        sound(page)
+    assert options_of(line) == asked
+    assert options_of(str(error.value)) == asked
+
+
+def options_of(text):
+    """Return the options of the call of ``explainer.given`` that a text ends with."""
+    call = ast.parse(text[text.index("explainer.given") :].strip(), mode="eval").body
+    return {one.arg: ast.literal_eval(one.value) for one in call.keywords}
+
+
+def test_effort_tilts_the_weights_and_the_cost_by_the_size_of_the_change(browser, loan, loan_file):
+    j = position(loan, "paid_share")
+    x, reached = known_points(loan)
+    sizes = [loan.space.change(rows, loan.x0)[:, j] / loan.space.scale[j] for rows in (loan.draws.pool.x, x)]
+    plain = costs(loan.space, x, loan.x0, "l1")
+    with opened(browser, loan_file) as page:
+        show_all(page)
+        for effort, tilt, factor in (("harder", 1.0, 2.0), ("easier", -0.5, 0.5), ("much harder", 3.0, 4.0)):
+            page.locator(f"#column-{j}-effort").select_option(effort)
+            weights = loan.draws.pool_weights * np.exp(-tilt * sizes[0])
+            assert_same(figures(page), weighed(loan, weights / weights.sum()))
+            cost = np.where(reached, plain + (factor - 1.0) * sizes[1], np.inf)
+            row = loan.space.frame(x[[cost.argmin()]]).iloc[0]
+            assert plan(page)["row"]["paid_share"] == pytest.approx(float(row["paid_share"]), rel=THREE_DIGITS)
+        sound(page)
+
+
+def test_columns_are_found_by_name_and_all_can_be_shown(browser, loan, loan_file):
+    with opened(browser, loan_file) as page:
+        listed = len(loan.free)
+        assert page.locator(".column").count() == 12
+        page.locator("#find-column").fill("late")
+        assert page.locator(".column:visible").count() == 1
+        page.locator("#find-column").fill("")
+        assert page.locator(".column:visible").count() == listed
+        page.locator("#all-strips").click()
+        assert page.locator(".strip-line").count() == listed
+        assert "country" in page.locator("#terms").inner_text()
+        sound(page)
+
+
+# --- other ways, bookmarks, copies, points -----------------------------------------------------------------------
+
+
+def test_bookmarks_stand_side_by_side_and_are_copied(browser, loan, loan_file):
+    ways = loan.alternatives(4)
+    with opened(browser, loan_file) as page:
+        assert page.locator("article.card").count() == len(ways)
+        assert ways.sentences[0] in page.locator("article.card").first.text_content()
+        page.locator("#bookmark-answer").click()
+        page.locator("[data-way='0']").click()
+        page.locator("[data-rule]").first.click()
+        page.locator("#bookmark").click()  # the answer again: it is there already
+        payload = explorer_payload(loan)
+        first = [payload["answer"], payload["alternatives"]["listed"][0], payload["decisions"][0]]
+        letters = ["A", "B", "C"][: len({one["point"] for one in first})]  # a point stands there once
+        assert page.locator("#bookmarks thead th").all_text_contents() == ["", "now", *letters]
+        texts = {}
+        for kind in ("text", "CSV", "JSON"):
+            page.locator(f"#bookmarks [data-copy={kind}]").click()
+            texts[kind] = page.locator("#copy-text").input_value()
+            page.locator("#copy button").click()
+        page.get_by_role("button", name=f"Remove {letters[-1]}").click()
+        assert page.locator("#bookmarks thead th").all_text_contents() == ["", "now", *letters[:-1]]
+        sound(page)
+    assert texts["text"].startswith(f"A: {loan.answer}")
+    assert next(csv.reader(io.StringIO(texts["CSV"]))) == ["", "now", *letters]
+    kept = json.loads(texts["JSON"])
+    answer = loan.answer.to_dict()
+    assert {name: kept[0]["row"][name] for name in ("income", "job", "amount")} == {
+        name: answer["row"][name] for name in ("income", "job", "amount")
+    }
+
+
+def test_the_row_behind_a_point_is_told_by_mouse_and_by_keys(browser, loan, loan_file):
+    with opened(browser, loan_file) as page:
+        page.locator("#pair-x").select_option(label="income")
+        page.locator("#pair-y").select_option(label="job")
+        page.locator(".cloud").focus()
+        told = []
+        for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+            page.keyboard.press(key)
+            told.append(page.locator("#cloud-detail p").first.inner_text())
+        assert told[0] == told[2]
+        assert told[0] != told[1]
+        dot = page.locator(".cloud circle.hit").nth(5).bounding_box()
+        page.mouse.move(dot["x"] + dot["width"] / 2, dot["y"] + dot["height"] / 2)
+        assert "reaches the target" in page.locator("#cloud-detail").inner_text()
+        page.locator("#bookmark-point").click()
+        assert page.locator("#bookmarks table").count() == 1
+        sound(page)
+
+
+def test_models_that_disagree_have_a_section_and_a_live_figure(browser, models, models_file):
+    with opened(browser, models_file) as page:
+        said = page.locator("#disagreement .lead").text_content()
+        assert said.lower().rstrip(".") == str(models.disagreement()).lower().rstrip(".")
+        verdicts = models.draws.pool.reached
+        differ = verdicts.any(axis=1) & ~verdicts.all(axis=1)
+        assert_same(figures(page), {"differ": float(models.draws.pool_weights @ differ)})
+        sound(page)
+
+
+def test_colours_follow_the_system_and_the_button(browser, loan_file):
+    shade = "getComputedStyle(document.body).backgroundColor"
+    with opened(browser, loan_file, color_scheme="dark") as page:
+        dark = page.evaluate(shade)
+        page.locator("#theme").click()
+        light = page.evaluate(shade)
+        sound(page)
+    with opened(browser, loan_file, color_scheme="light") as page:
+        assert page.evaluate(shade) == light
+        page.locator("#theme").click()
+        assert page.evaluate(shade) == dark
+        page.emulate_media(media="print")
+        assert page.evaluate(shade) == light
+        assert page.locator("button:visible").count() == 0

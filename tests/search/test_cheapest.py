@@ -1,0 +1,159 @@
+"""Proofs of optimality against brute force over all cells: bounds hold, and they are met."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import (
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+import gbce
+from gbce.metrics import costs
+from gbce.predictors import look_inside
+from gbce.search import prove_cheapest
+from gbce.trees import read_cells
+
+SMALL = {"n_estimators": 3, "max_depth": 3, "random_state": 0}
+NUMBERS = {
+    "forest": lambda: RandomForestRegressor(**SMALL),
+    "extra trees": lambda: ExtraTreesRegressor(**SMALL),
+    "boosting": lambda: GradientBoostingRegressor(learning_rate=0.5, **SMALL),
+    "histograms": lambda: HistGradientBoostingRegressor(max_iter=3, max_depth=3, min_samples_leaf=5, learning_rate=0.5),
+}
+CLASSES = {
+    "voting": lambda: RandomForestClassifier(**SMALL),
+    "boosted": lambda: GradientBoostingClassifier(learning_rate=0.5, **SMALL),
+    "histogram classes": lambda: HistGradientBoostingClassifier(max_iter=4, max_depth=3, min_samples_leaf=5),
+}
+GAPS = ("forest", "histograms", "voting", "histogram classes")
+ENOUGH = 10**9  # leaves: every search here ends by itself
+N_ROWS = 8  # of each model, with as many spaces
+
+
+def make_table(rng, gaps, classes):
+    n = 120
+    frame = pd.DataFrame(
+        {"a": rng.normal(size=n).round(2), "k": rng.integers(0, 6, n), "c": rng.choice(["x", "y", "z"], n)}
+    )
+    if gaps:
+        frame.loc[rng.uniform(size=n) < 0.2, "a"] = np.nan
+    y = frame["a"].fillna(1.5) + 0.4 * frame["k"] + (frame["c"] == "y") * (frame["k"] > 2) + rng.normal(0, 0.3, n)
+    return frame, y if not classes else pd.cut(y, [-np.inf, 0.5, 1.5, np.inf], labels=["bad", "fair", "good"]).astype(
+        str
+    )
+
+
+def make_space(rng, frame, gaps):
+    way = rng.choice(["any", "increase", "decrease"])
+    return gbce.Space.infer(
+        frame,
+        immutable=["c"] if rng.uniform() < 0.2 else [],
+        increase=["a"] if way == "increase" else [],
+        decrease=["k"] if way == "decrease" else [],
+        bounds={
+            "k": (0, 5),
+            "a": (float(frame["a"].min()), float(frame["a"].max())) if rng.uniform() < 0.5 else (None, None),
+        },
+        missing={"a": str(rng.choice(["keep", "leave", "any"]))} if gaps else None,
+    )
+
+
+def all_points(trees, space, x0):
+    """Every combination of values that could be the nearest of a cell: more than enough of them."""
+    low, high = space.limits(x0)
+    lists = []
+    for j, feature in enumerate(space.features):
+        values = [x0[j]]
+        if not np.isnan(low[j]) and feature.discrete:
+            values = [x0[j], *np.arange(low[j], high[j] + 1)]
+        elif not np.isnan(low[j]):
+            edges = trees.edges[j]
+            values = np.array([x0[j], *edges, *np.nextafter(edges, np.inf), low[j], high[j]])
+            with np.errstate(invalid="ignore"):
+                values = values[((values >= low[j]) & (values <= high[j]) & np.isfinite(values)) | np.isnan(values)]
+        if space.may_become_missing[j]:
+            values = [*values, np.nan]
+        lists.append(np.unique(values))
+    return np.array(list(product(*lists)))
+
+
+def price_of(space, x, x0, distance):
+    return space.changed(x, x0).sum(axis=1).astype(float) if distance == "changes" else costs(space, x, x0, distance)
+
+
+def answer_from(trees, everything, reached):
+    """Return what the model said about the cells of a point, from what it said about all of them."""
+    said = {cells.tobytes(): bool(one) for cells, one in zip(trees.cells(everything), reached, strict=True)}
+    return lambda x: np.array([said[cells.tobytes()] for cells in trees.cells(x)])
+
+
+def wishes_for(rng, outputs, now, classes):
+    """Targets, each with a test of outputs and whether conditions on scores say it all, ties included."""
+    if classes is None:
+        low, high = np.sort(rng.choice(np.unique(outputs), 2)) + np.array([-1e-6, 1e-6])
+        found = [
+            (gbce.AtLeast(low), lambda o: o >= low, True),
+            (gbce.AtMost(high), lambda o: o <= high, True),
+            (gbce.Range(low, high), lambda o: (o >= low) & (o <= high), True),
+        ]
+        return [one for one in found if not one[1](now)[0]]
+    order = list(classes)
+    found = []
+    for k, label in enumerate(order):
+        level = float(rng.choice(np.unique(outputs[:, k]))) - 1e-6
+        found.append((gbce.Class(label), lambda o, k=k: o.argmax(axis=1) == k, False))
+        if 0.05 < level < 0.95 and abs(level - 0.5) > 1e-3:
+            found.append((gbce.Class(label, probability=level), lambda o, k=k, level=level: o[:, k] >= level, False))
+    return [one for one in found if not one[1](now)[0]]
+
+
+@pytest.mark.parametrize("name", [*NUMBERS, *CLASSES])
+def test_nothing_is_cheaper_than_what_is_proved_and_something_is_as_cheap(name):
+    rng = np.random.default_rng(sum(map(ord, name)))
+    is_class, gaps = name in CLASSES, name in GAPS
+    frame, y = make_table(rng, gaps, is_class)
+    make = (NUMBERS | CLASSES)[name]
+    model = make_pipeline(make_column_transformer((OneHotEncoder(), ["c"]), remainder="passthrough"), make())
+    model.fit(frame, y)
+    ask = model.predict_proba if is_class else model.predict
+    asked = 0
+    for _ in range(N_ROWS):
+        space = make_space(rng, frame, gaps)
+        x0 = space.encode_row(frame.iloc[int(rng.integers(len(frame)))])
+        trees = read_cells(look_inside(model, space), space, space.encode(frame))
+        everything = all_points(trees, space, x0)
+        outputs, now = ask(space.decode(everything)), ask(space.decode(x0[None, :]))
+        classes = [str(one) for one in model.classes_] if is_class else None
+        for wish, test, exact in [*wishes_for(rng, outputs, now, classes), *wishes_for(rng, outputs, now, classes)]:
+            good = everything[test(outputs)]
+            if len(good) == 0:
+                continue
+            changes = space.changed(good, x0).sum(axis=1)
+            target = wish.resolve(1.0) if wish.needs_spread else wish
+            for distance, most in product(["l1", "l2", "changes"], [None, 1]):
+                some = good if most is None else good[changes <= most]
+                if len(some) == 0 or (distance == "l2" and np.isnan(x0).any()):
+                    continue
+                prices = price_of(space, some, x0, distance)
+                accepts = answer_from(trees, everything, test(outputs))
+                found = prove_cheapest(
+                    trees, space, x0, target, some[int(rng.integers(len(some)))], accepts,
+                    distance=distance, most_changes=most, most_work=ENOUGH,
+                )  # fmt: skip
+                asked += 1
+                assert found.lower == pytest.approx(prices.min(), rel=1e-7)
+                assert price_of(space, found.x[None, :], x0, distance)[0] == pytest.approx(prices.min(), rel=1e-7)
+                assert found.least_changes <= changes.min()
+                assert not exact or found.least_changes == min(3, changes.min())
+    assert asked >= 75, asked

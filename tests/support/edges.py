@@ -1,0 +1,41 @@
+"""Whether what was read of a model says what the model says, at the edges of splits above all."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import gbce
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # last: it has a file named coverage
+from _edges import at_edges
+
+from gbce.predictors import agrees, as_predictor, look_inside
+
+__all__ = ["at_edges", "check", "compare"]
+
+
+def check(model, rows, space=None, encoded=None):
+    """Assert that what is read of a model says what the model says of rows, and decides as it does; return it."""
+    space = gbce.Space.infer(rows) if space is None else space
+    inside = look_inside(model, space)
+    assert inside is not None
+    x = space.encode(rows) if encoded is None else encoded
+    compare(inside, as_predictor(model, space), x)
+    return inside
+
+
+def compare(inside, predictor, x):
+    """Assert that what was read and a predictor say and decide the same of encoded rows."""
+    said = predictor(x)
+    read = inside.outputs(x)
+    assert agrees(inside, x, said.values), np.abs(read - said.values).max()
+    by_thresholds = inside.by_thresholds()
+    assert agrees(by_thresholds, x, said.values)
+    if said.classes is None:
+        return
+    # where a model adds up in single precision and the first two are as good as equal the last bit decides
+    top = np.sort(said.values, axis=1)
+    clear = (top[:, -1] - top[:, -2] > 10 * inside.parts.epsilon) | (inside.parts.epsilon < 1e-12)
+    assert clear.mean() > 0.999
+    np.testing.assert_array_equal(read.argmax(axis=1)[clear], said.decided[clear])
