@@ -106,7 +106,8 @@ def problem(table: str, kind: str, n: int) -> Problem:
         make = RandomForestClassifier if classes else RandomForestRegressor
         model = make(100, max_depth=None if kind == "forest" else 6, random_state=0, n_jobs=1)
     model.fit(train, y_train)
-    said = model.predict(test)
+    said = np.asarray(model.predict(test))
+    target: gbce.Class | gbce.AtMost | gbce.AtLeast
     if classes:
         target, sign, edge, open_rows = gbce.Class(1), 0.0, 0.5, test[said != 1]
     else:
@@ -149,11 +150,12 @@ def cost(x: Array, x0: Array, units: Array, per_change: float) -> float:
 def space_of(data: Array, units: Array) -> gbce.Space:
     """Return columns without bounds, whole numbers where all are, in the units that are priced."""
     whole = (data == np.round(data)).all(axis=0)
-    kinds = np.where(whole, "integer", "real")
-    return gbce.Space([
-        gbce.Feature(f"x{j}", kind=str(kind), scale=float(unit))
-        for j, (kind, unit) in enumerate(zip(kinds, units, strict=True))
-    ])  # fmt: skip
+    return gbce.Space(
+        tuple(
+            gbce.Feature(f"x{j}", kind="integer" if is_whole else "real", scale=float(unit))
+            for j, (is_whole, unit) in enumerate(zip(whole, units, strict=True))
+        )
+    )
 
 
 class Cells:
