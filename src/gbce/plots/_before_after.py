@@ -33,9 +33,9 @@ def plot_before_after(
     """Draw what has to change, column by column, from the value now to the value then, and what the model says.
 
     Every line has a scale of its own. A band shows a range beside the new value: where the answer is known to work
-    still, if ``safe`` says so; else the middle 90% of the draws that reach the target and change these columns
-    the same way, whatever else they change, which is no promise for one column by itself. Without enough
-    such draws there is no band.
+    still, if ``safe`` or the answer's own proof (``explanation.answer.safe``) says so; else the middle 90% of the draws
+    that reach the target and change these columns the same way, whatever else they change, which is no promise for one
+    column by itself. Without enough such draws there is no band.
 
     Parameters
     ----------
@@ -69,6 +69,8 @@ def plot_before_after(
     ['the model says', 'x1']
     """
     decision = _choose_decision(explanation, rule)
+    if safe is None and rule is None and explanation.answer is not None and explanation.answer.safe is not None:
+        safe = explanation.answer.safe.table
     columns, n_left = _choose_columns(explanation, decision.x, max_features)
     ax = new_axes(ax, 8.2, _ROOM + _LINE * (len(columns) + 1))
     draw_tracks(ax, explanation, decision, columns, safe=safe)
