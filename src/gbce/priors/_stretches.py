@@ -16,7 +16,7 @@ from gbce.priors._laws import LAPLACE, NORMAL, Law
 __all__ = ["KNOWN_LAWS", "Stretches", "draw_within", "measure"]
 
 KNOWN_LAWS = (NORMAL, LAPLACE)  # laws whose stretches have closed forms
-_LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)  # of the normal density
+_LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)  # by definition of the normal density
 # Width times slope of a stretch up to which the density is a polynomial for five Gauss-Legendre nodes, to rounding: the
 # rule is exact up to degree nine, and 0.1**10 / 10! is below 1e-16. Differences of tails lose digits there.
 _NARROW = 0.1

@@ -246,7 +246,7 @@ class _Search:
 
     def _note_next(self, missing: Array) -> None:
         """Note the cheapest point that one move from here reaches, if there is one."""
-        to = self._allow(np.flatnonzero(missing <= 0))
+        to = self._allow(np.flatnonzero((missing <= 0) & np.isfinite(self.offers.price)))
         if len(to) == 0:
             return
         own = self._own()
