@@ -17,6 +17,7 @@ from gbce.base import Array
 __all__ = [
     "ANSWERING",
     "DECIDING",
+    "DOUBTING",
     "ENOUGH_ESS",
     "HUGE",
     "JUDGING",
@@ -185,12 +186,13 @@ def first_of_least(values: Array, *tie_breakers: Array) -> int:
     return int(np.lexsort((*reversed(tie_breakers), values))[0])
 
 
-SAMPLING, DECIDING, JUDGING, REWEIGHTING, ANSWERING = (
+SAMPLING, DECIDING, JUDGING, REWEIGHTING, ANSWERING, DOUBTING = (
     0,
     1,
     2,
     3,
     4,
+    5,
 )  # purposes of streams; a seed means other bits if they change
 
 

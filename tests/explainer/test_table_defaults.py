@@ -141,7 +141,7 @@ def test_the_explanation_says_once_what_was_assumed():
     explanation = explainer.explain(BOOK.iloc[0], gbce.AtLeast(3.0), rules=[], seed=0)
     notes = [note for note in explanation.notes if note.startswith("Assumed: ")]
     assert len(notes) == 1
-    assert "About three columns change under the prior" in notes[0]
+    assert "about three columns change under the prior" in notes[0]
     for option in ("prior=", "bounds=", "scale="):
         assert notes[0].count(option) == 1
     assert notes[0].count(". ") == 2

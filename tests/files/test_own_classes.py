@@ -79,7 +79,8 @@ def test_an_own_rule_is_shown_everywhere_and_chooses_again(explainer, rule):
     # Mean would have to ask about its point
     assert elsewhere.pointwise.index.tolist() == ([] if rule.asks_model else labels[:-1])
     for ax in (explanation.plot.posterior(), explanation.plot.changes()):
-        assert any(text.get_text() == rule.label for text in ax.get_legend().get_texts())
+        texts = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert any(text.startswith(type(rule).__name__) for text in texts), texts  # long ones end in dots
 
 
 @pytest.mark.parametrize("rule", ASKING.values(), ids=ASKING)

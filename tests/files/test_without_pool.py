@@ -98,7 +98,7 @@ def test_the_picture_of_changes_is_that_of_before(made, name, mass, tmp_path):
     whole = made(name)
     again = slim(whole, tmp_path)
     bars = [[bar.get_bbox().bounds for bar in one.plot.changes(mass=mass).patches] for one in (whole, again)]
-    assert len(bars[0]) == 4
+    assert len(bars[0]) == 6  # of three columns, each with its prior
     np.testing.assert_allclose(bars[1], bars[0], rtol=1e-12, atol=1e-12)
 
 

@@ -175,7 +175,9 @@ def test_picture_of_a_frontier(explainer, explanation):
 
     ax = explanation.plot.frontier()
     assert "share of models" in ax.get_ylabel()
-    assert {"draw", "frontier", "MAP", "Mean"} == {text.get_text() for text in ax.get_legend().get_texts()}
+    assert {"draw", "frontier", "MAP", "Mean", "the answer"} == {
+        text.get_text() for text in ax.get_legend().get_texts()
+    }
     noisy = explanation.plot.frontier(explainer.frontier(explanation, noise=0.2))
     assert "probability" in noisy.get_ylabel()
     table = explainer.frontier(explanation, models=MODELS[1:], unseen=MODELS[0])

@@ -89,6 +89,7 @@ def group_costs(
             wilson(np.array(share), n, float(ndtri(0.5 + mass / 2))) if n else (np.array(np.nan), np.array(np.nan))
         )
         mean, bottom, top = _bootstrap(cost[found, None], mass, n_bootstrap, np.random.default_rng(seed))
+        bottom = np.maximum(bottom, 0.0)  # widened, but no cost is negative
         lines[group] = {
             "rows": int(inside.sum()),
             "failed": int((inside & (status == Status.FAILED).to_numpy()).sum()),
@@ -150,6 +151,7 @@ def group_changes(
         found = (labels == group).to_numpy() & counted
         rng = np.random.default_rng(seed)
         mean, low, high = _bootstrap(change[found], mass, n_bootstrap, rng)
+        low = np.maximum(low, 0.0)  # widened, but no size is negative
         n, before = max(int(found.sum()), 1), prior[found].sum(axis=0)
         part = {"change": mean, "low": low, "high": high, "se_mc": np.sqrt(np.square(error[found]).sum(axis=0)) / n}
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -88,6 +88,7 @@ def explain_many(
             # set up once, here: what is read off the data is not read again by every process
             ready, target = explainer.prepare(target, allowance.whole)
             explainer.ask_about_data(ready, allowance.whole)
+            explainer.read_models(ready, allowance.whole)
             n_calls, n_rows = _count_asked(ready)
             calls, rows_asked = calls + n_calls, rows_asked + n_rows
         members = list(zip(range(len(x)), labels, x, seeds, strict=True))

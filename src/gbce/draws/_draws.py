@@ -15,7 +15,7 @@ from gbce.draws._exact import ExactFigures
 from gbce.draws._info import SamplerInfo
 from gbce.draws._points import Points
 from gbce.draws._pool_record import PoolRecord
-from gbce.posterior import Mixture
+from gbce.posterior import GibbsPosterior, Mixture
 from gbce.priors import LocatedPrior
 from gbce.space import Space
 
@@ -37,6 +37,10 @@ class Covering(Protocol):
 
     def unexplained(self, points: Points, mixture: Mixture) -> Array:
         """Whether known points ``(n,)`` show mass that the pool has missed."""
+        ...
+
+    def misses_around(self, posterior: GibbsPosterior, rng: np.random.Generator, z: Array) -> bool:
+        """Whether such mass may lie around a latent point ``(m,)``, by what the models say of points near it."""
         ...
 
 

@@ -416,7 +416,7 @@ class Explainer:
         >>> from sklearn.tree import DecisionTreeRegressor
         >>> x = np.arange(40.0)[:, None]
         >>> explainer = gbce.Explainer(DecisionTreeRegressor(max_depth=3).fit(x, x[:, 0]), x)
-        >>> explanation = explainer.explain([3.0], gbce.AtLeast(20), rules=["map"], seed=0)
+        >>> explanation = explainer.explain([3.0], gbce.AtLeast(20), rules=["MAP"], seed=0)
         >>> explainer.safe_box(explanation).features
         ('x1',)
         """
@@ -539,6 +539,12 @@ class Explainer:
         """Ask models about some rows of the data, once per explainer: those that meet a target show where to search."""
         if self._searches:
             self._reference.ask_known(predictors, budget)
+
+    def read_models(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
+        """Read models as tree ensembles, where they are and it will be wanted, before other processes go on."""
+        if not budget.limited and (self.policy is not None or self.sums_if_few):
+            for reader, predictor in zip(self._readers, predictors, strict=True):
+                reader.read(predictor)
 
     def rows_to_prepare(self, target: Target) -> int:
         """Return how many model rows :meth:`prepare` and :meth:`ask_about_data` take, if nothing was asked before."""

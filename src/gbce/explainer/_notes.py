@@ -1,12 +1,15 @@
 """The outcome in words: whether the target is attained, and whether the mode is really the mode."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
+from gbce._numerics import DOUBTING, stream
 from gbce._validation import short
 from gbce.base import Query
+from gbce.budget import BudgetSpentError
 from gbce.decisions import Decision
 from gbce.draws import Draws, Points
 from gbce.eta import Calibration
@@ -59,6 +62,10 @@ def doubt_draws(query: Query, posterior: GibbsPosterior, draws: Draws, decisions
     # a decision at a bound, or in the middle of a stretch of the axis, is another point of the latent space
     same = np.isclose(placed.x, x, rtol=_SAME_PLACE, atol=0.0, equal_nan=True).all(axis=1)
     beyond = np.flatnonzero(same & cover.unexplained(points, query.mixture))
+    if len(beyond):  # a needle is no reason to doubt
+        with suppress(BudgetSpentError):
+            rng = stream(query.seed, DOUBTING)
+            beyond = np.array([i for i in beyond if cover.misses_around(posterior, rng, z[i])], dtype=int)
     if len(beyond) == 0:
         return draws
     doubt = f"{decisions[beyond[0]].label} has a density that the draws do not explain"

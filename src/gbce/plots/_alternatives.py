@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_alternatives"]
 
 # Looks, chosen by hand.
-_WIDTH, _LINE, _ROOM, _LEGEND = 7.2, 0.55, 0.45, 0.3  # inches: of a panel, between lines, for title and legend
+_WIDTH, _LINE, _ROOM, _LEGEND = 8.2, 0.55, 0.45, 0.3  # inches: of a panel, between lines, for title and legend
 
 
 def plot_alternatives(

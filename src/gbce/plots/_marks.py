@@ -107,10 +107,11 @@ def nudge(ax: "Axes", base: "Transform", shift: Array) -> "Transform":
     return base + ScaledTranslation(float(inches[0]), float(inches[1]), figure.dpi_scale_trans)
 
 
-def dodge(ax: "Axes", places: Array, size: float) -> Array:
+def dodge(ax: "Axes", places: Array, size: float, pinned: Sequence[int] = (), along: int = 0) -> Array:
     """Return how far to set marks ``(k, 2)`` apart, in points, so that none covers another.
 
-    Marks that lie apart stay where they are; those that share a place go to both sides of it.
+    Marks that lie apart stay where they are; those that share a place go to both sides of it, those that are pinned not.
+    They go along the first axis, or the second.
     """
     places = np.asarray(places, dtype=float).reshape(-1, 2)
     shifts = np.zeros_like(places)
@@ -123,7 +124,7 @@ def dodge(ax: "Axes", places: Array, size: float) -> Array:
     start[known] = ax.transData.transform(places[known]) * _POINTS_PER_INCH / dpi / _LAYOUT_ROOM
     need = _APART * np.sqrt(size)
     at = start.copy()
-    at[:, 0] += 1e-3 * np.arange(len(at))  # those at one place need a direction
+    at[:, along] += 1e-3 * np.arange(len(at))  # those at one place need a direction
     for _ in range(_DODGE_ROUNDS):
         gap = at[:, None, :] - at[None, :, :]
         far = np.hypot(gap[..., 0], gap[..., 1])
@@ -132,7 +133,9 @@ def dodge(ax: "Axes", places: Array, size: float) -> Array:
         if not close.any():
             break
         way = gap / np.maximum(far, 1e-9)[..., None]
-        at = at + np.where(close[..., None], 0.5 * (need * 1.02 - far)[..., None] * way, 0.0).sum(axis=1)
+        push = np.where(close[..., None], 0.5 * (need * 1.02 - far)[..., None] * way, 0.0).sum(axis=1)
+        push[list(pinned)] = 0.0
+        at = at + push
     return at - start
 
 

@@ -10,7 +10,7 @@ from gbce.explanation import Explanation
 from gbce.metrics import most_moved
 from gbce.plots._features import FeatureAxis, feature_axis
 from gbce.plots._marks import dodge, entries_in_order, mark_answer, mark_decisions, nudge
-from gbce.plots._style import DRAWS, MISSED, ROW, finish_axes, new_axes, put_legend_outside, wish_text
+from gbce.plots._style import DRAWS, EDGE, MISSED, ROW, finish_axes, new_axes, put_legend_outside, wish_text
 from gbce.plots._surface import draw_surface
 
 if TYPE_CHECKING:
@@ -93,7 +93,15 @@ def plot_posterior(
     labels: list[str] = []
     if explainer is not None:
         handles, labels = draw_surface(ax, explanation, explainer, axes, (i, j), resolution, max_model_rows)
-    shifts = dodge(ax, np.vstack([places, row]), _SIZE)
+    shifts = dodge(
+        ax, np.vstack([places, row]), _SIZE, pinned=[len(places)], along=int(axes[1].jitter and not axes[0].jitter)
+    )
+    for place, shift in zip(
+        places, shifts, strict=False
+    ):  # on axes of numbers a mark beside its place says where that is
+        if np.hypot(*shift) > 0.5 * np.sqrt(_SIZE):
+            line = {"arrowstyle": "-", "color": EDGE, "linewidth": 0.7}
+            ax.annotate("", tuple(place), tuple(shift), textcoords="offset points", arrowprops=line, zorder=4)
     at = nudge(ax, ax.transData, shifts[-1])
     ax.scatter(row[0], row[1], s=110, color=ROW, marker="+", linewidths=2, label="row", zorder=4, transform=at)
     mark_decisions(ax, decisions, [tuple(place) for place in places[: len(decisions)]], size=_SIZE, shifts=shifts)

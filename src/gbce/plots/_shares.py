@@ -72,7 +72,7 @@ def plot_shares(
     ax.set_yticks(y, labels)
     ax.get_yticklabels()[kept.index(now)].set_fontweight("bold")
     ax.set_ylim(len(shown) - 0.5, -0.5)
-    ax.set_xlim(0.0, max(1.12 * float(shown.to_numpy().max()), 0.05))
+    ax.set_xlim(0.0, max((1.12 + 0.04 * len(taken)) * float(shown.to_numpy().max()), 0.05))
     places = np.column_stack([[shown["posterior"].iloc[kept.index(k)] for k in taken], [kept.index(k) for k in taken]])
     places = places.reshape(-1, 2).astype(float)
     shifts = dodge(ax, places, _SIZE)

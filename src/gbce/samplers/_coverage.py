@@ -22,6 +22,10 @@ _OUTWEIGHS = 0.05
 _WIDTHS, _COPIES = np.array([0.5, 0.1, 0.02]), 24  # latent deviations of points drawn around one point, and how many
 _MISSED, _DOUBT, _FEWEST_EFFECTIVE = 0.05, 1.5, 3.0
 _MOST_LOG_RATIO = 50.0  # of masses: beyond it, only overflow matters
+# Where a point lies in its well is looked at along each coordinate at these distances, both ways; in between the height
+# is taken to change evenly, so that a well that is narrower than the first counts as half as wide as that.
+_ALONG = 0.01 * 1.8 ** np.arange(11)
+_IN_BOX = 600  # draws that tell how full the box is; by hand: a few hundredths of a usual explanation
 _RELEVANT = 0.01  # of all mass: less around a known point is nothing to worry about; chosen by hand
 
 
@@ -64,6 +68,37 @@ class Coverage:
         """
         most = log_target(mixture, points) - 0.5 * np.square(points.z).sum(axis=1)
         return self.is_relevant(most, mixture) & self.outweighed(points, mixture)
+
+    def misses_around(self, posterior: GibbsPosterior, rng: np.random.Generator, z: Array) -> bool:
+        """Whether mass that the pool has missed may lie around a latent point ``(m,)`` that it does not explain.
+
+        A needle, such as a corner cell of a forest that a search for the nearest finds, is high and holds next to
+        nothing. How far a well goes is looked at along each coordinate; draws from the box of that shape tell how much
+        of it lies where a single draw would outweigh the pool. The mean and three errors of it must be little.
+        """
+        m, along = len(z), np.concatenate([-_ALONG[::-1], [0.0], _ALONG])
+        there = np.tile(z, (m, len(along), 1))
+        there[np.arange(m), :, np.arange(m)] += along
+        height = _height(posterior.mixture, Points.evaluate(posterior, there.reshape(-1, m))).reshape(m, len(along))
+        here = height[0, len(_ALONG)]
+        if not np.isfinite(here):
+            return False
+        ratio = np.exp(np.minimum(height - here, _MOST_LOG_RATIO))
+        mass = 0.5 * (ratio[:, 1:] + ratio[:, :-1]) * np.diff(along)
+        share = mass / mass.sum(axis=1, keepdims=True)
+        which = np.array([rng.choice(len(along) - 1, size=_IN_BOX, p=one) for one in share]).T
+        drawn = z + along[which] + rng.random((_IN_BOX, m)) * np.diff(along)[which]
+        points = Points.evaluate(posterior, drawn)
+        log_density = np.log(share[np.arange(m), which] / np.diff(along)[which]).sum(axis=1)
+        log_share = _height(posterior.mixture, points) - log_density - 0.5 * m * np.log(2.0 * np.pi)
+        log_share = np.minimum(log_share - self.log_mass(posterior.mixture), _MOST_LOG_RATIO)
+        missed = np.where(self.outweighed(points, posterior.mixture), np.exp(log_share), 0.0)
+        return bool(missed.mean() + 3.0 * missed.std() / np.sqrt(_IN_BOX) > _RELEVANT)
+
+
+def _height(mixture: Mixture, points: Points) -> Array:
+    """Return the log of the posterior's density ``(n,)`` in the latent space, up to constants."""
+    return np.asarray(log_target(mixture, points) - 0.5 * np.square(points.z).sum(axis=1))
 
 
 def mass_around(posterior: GibbsPosterior, rng: np.random.Generator, z: Array) -> Array:

@@ -54,8 +54,9 @@ class CellReader:
         self.note = ""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what was read, which another process reads again."""
-        empty = {"_inside": None, "_looked": False, "_trees": None, "_read": False, "_checked": False, "note": ""}
+        """Leave out what was read, which another process reads again; what was seen of it holds there, too."""
+        denied = self._checked and self._trees is None
+        empty = {"_inside": None, "_looked": False, "_trees": None, "_read": denied}
         return {**vars(self), **empty}
 
     @property

@@ -5,7 +5,7 @@ const MOST_BARS = 6; // levels of a category that are drawn; the others are coun
 const MOST_DOTS = 400; // points of a cloud
 // On a narrow screen pictures have fewer units, so that their texts are not smaller.
 const NARROW = window.innerWidth < 640;
-const CLOUD = { width: NARROW ? 360 : 640, height: NARROW ? 340 : 420, left: 64, right: 16, top: 12, bottom: 46 };
+const CLOUD = { width: NARROW ? 360 : 640, height: NARROW ? 340 : 420, left: 92, right: 16, top: 12, bottom: 46 };
 const CURVE = { width: NARROW ? 360 : 480, height: 250, left: 52, right: 16, top: 14, bottom: 44 };
 
 // Where a number may end up: the prior's range pale, the draws' range strong, a dot in the middle, a line at the row.
@@ -36,7 +36,7 @@ function intervalStrip(column, domain) {
     if (Number.isFinite(column.start)) setAttributes(row, { x1: at(column.start), x2: at(column.start) });
     plan.setAttribute("visibility", Number.isFinite(chosen) ? "visible" : "hidden");
     if (Number.isFinite(chosen)) plan.setAttribute("transform", `translate(${at(chosen)},${middle})`);
-    const said = known ? `${column.text(after[0], 4)} to ${column.text(after[2], 4)}, half of them below ${
+    const said = known ? `${column.text(after[0], 4)} to ${column.text(after[2], 4)}, the middle one ${
       column.text(after[1], 4)}` : "not known";
     const usual = before && Number.isFinite(before[0]) ? `; without the target ${column.text(before[0], 4)} to ${
       column.text(before[2], 4)}` : "";
@@ -93,11 +93,12 @@ function changeBar(column) {
   bar.append(fillOf, tick);
   const share = make("span", { class: "share" });
   const node = make("li", {}, make("span", { class: "name", title: column.name }, shorten(column.name, 48)), bar, share);
+  const unit = column.kind === "datetime" ? " days" : column.levels && !column.unordered ? " levels" : column.unit ? ` ${column.unit}` : "";
   const update = (after, before, most) => {
     fillOf.style.width = `${100 * Math.min(after / column.scale / most, 1) || 0}%`;
     tick.hidden = !(before >= 0);
     tick.style.left = `${100 * Math.min(before / column.scale / most, 1) || 0}%`;
-    const what = column.unordered ? `changes in ${percentText(after)} of draws` : `${shortNumber(after)} on average`;
+    const what = column.unordered ? `changes in ${percentText(after)} of draws` : `${shortNumber(after)}${unit} on average`;
     const usual = column.unordered ? percentText(before) : shortNumber(before);
     setText(share, Number.isFinite(after) ? `${what} (without the target ${usual})` : "not known");
   };
@@ -205,7 +206,7 @@ function frontierPicture(steps, others, choose) {
   }
   placeLabels(marks, [...steps, ...others].map((one) => [x(one.distance), y(one.reliability), one.label]), size);
   const dots = steps.map((one, k) => {
-    const said = `${percentText(one.reliability)} reliable at distance ${shortNumber(one.distance)}: choose it`;
+    const said = `${holdsText(one.reliability)} reliable at distance ${shortNumber(one.distance)}: choose it`;
     const dot = draw("circle", { cx: x(one.distance), cy: y(one.reliability), r: 7, class: "step", tabindex: 0,
       role: "button", "aria-label": said, on: {
         click: () => choose(k),
@@ -271,8 +272,10 @@ function cloud(points, tell, freshen) {
       return { scale, ticks: codes.filter((code) => code % every === 0), text: (v) => shorten(column.levels[v], 12) };
     }
     if (column.moments) {
-      const { values } = column.moments;
-      const some = [0, 0.5, 1].map((q) => values[Math.round(q * (values.length - 1))]);
+      const values = column.moments.values.filter((one) => one >= domain[0] && one <= domain[1]);
+      if (!values.length) return { scale, ticks: [], text: String };
+      const near = (q) => domain[0] + q * (domain[1] - domain[0]);
+      const some = [...new Set([0, 0.25, 0.5, 0.75, 1].map((q) => values.reduce((a, b) => (Math.abs(b - near(q)) < Math.abs(a - near(q)) ? b : a))))];
       return { scale, ticks: some, text: (v) => column.text(v).slice(0, 10) };
     }
     return { scale, ticks: ticksOf(...scale.domain, 5), text: tickText };

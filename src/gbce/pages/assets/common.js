@@ -74,6 +74,11 @@ function ofHundred(share) {
   return `${Math.floor(100 * share + 1e-9)} of 100`;
 }
 
+// The same as a percentage: what holds in 98.5% of cases is not said to hold in 99%.
+function holdsText(share) {
+  return Number.isFinite(share) ? `${Math.floor(100 * share + 1e-9)}%` : "not known";
+}
+
 function plural(n, word, more = `${word}s`) {
   return `${numberText(n)} ${n === 1 ? word : more}`;
 }

@@ -128,7 +128,7 @@ function pythonLine() {
   }
   if (asked.most !== ANY) return `explainer.decide(explanation, gbce.Nearest(max_changes=${asked.most}))`;
   if (asked.wanted > 0) return "explainer.frontier(explanation, noise=0.1)";
-  return `explainer.explain(row, target, eta=${generalText(payload.points.etas[asked.step], 4)})`;
+  return `gbce.Explainer(model, data, eta=${generalText(payload.points.etas[asked.step], 4)}).explain(row, target)`;
 }
 
 // --- which point is suggested ----------------------------------------------------------------------------------
@@ -259,13 +259,13 @@ function sliderBlock() {
   sliders.eta = slider("eta", "How much the target counts",
     payload.points.fixed
       ? "This file keeps the draws only, so that this cannot be changed. Save with pool=True to change it."
-      : "To the left, suggestions stay near the row and may miss the target; to the right they insist on it. (This is "
-        + "eta: draws are weighed anew, no model is asked.)",
+      : "Changes the pictures below, not the suggestion: to the left they show changes that stay near the row and may "
+        + "miss the target, to the right those that reach it. (This is eta: draws are weighed anew, no model is asked.)",
     { max: etas.length - 1, value: asked.step, disabled: etas.length < 2 },
     (step) => {
       const ratio = etas[step] / eta;
       const words = etas[step] === eta ? "as asked" : etas[step] === 0 ? "not at all"
-        : ratio < 1 ? `${generalText(1 / ratio, 2)} times less` : `${generalText(ratio, 2)} times more`;
+        : ratio < 1 ? `${numberText(Number((1 / ratio).toPrecision(2)))} times less` : `${numberText(Number(ratio.toPrecision(2)))} times more`;
       return `${words} (eta ${generalText(etas[step], 3)})`;
     },
     (step) => { asked.step = step; });
@@ -299,6 +299,7 @@ function readEnd(column, text, side) {
   if (column.levels) return Number(text);
   if (!column.moments) return readNumber(text);
   const { values, texts } = column.moments;
+  if (!/^\d{4}(-\d\d(-\d\d.*)?)?$/.test(text.trim())) return undefined; // texts are compared: other ways to write a date are not
   if (side === "low") {
     const k = texts.findIndex((one) => one >= text.trim());
     return k < 0 ? Infinity : values[k];
@@ -322,6 +323,12 @@ function columnControls(column) {
       else if (ends.level.value !== "") condition = { level: Number(ends.level.value) };
     } else {
       const low = readEnd(column, ends.low.value, "low"), high = readEnd(column, ends.high.value, "high");
+      const empty = low !== undefined && high !== undefined && Number.isFinite(low) && Number.isFinite(high) && low > high;
+      for (const [input, value] of [[ends.low, low], [ends.high, high]]) {
+        const unread = value === undefined && input.value.trim() !== "";
+        input.setAttribute("aria-invalid", String(unread || empty));
+        input.title = unread ? "not read: write YYYY-MM-DD" : empty ? "from is above to: nothing lies between" : "";
+      }
       if (low !== undefined || high !== undefined) {
         const written = (input, value) => (column.levels ? column.written[value] : column.moments ? input.value.trim()
           : value);
@@ -502,7 +509,7 @@ function comparison(points_, names, caption) {
     : "no"))]);
   lines.push(["still works under small errors", "", ...points_.map((i) => {
     const known = reliabilityOf(i);
-    return known ? percentText(known[0]) : "not measured";
+    return known ? holdsText(known[0]) : "not measured";
   })]);
   return { heads: ["", "now", ...names], lines, caption };
 }
@@ -528,10 +535,14 @@ function waysSection() {
     const drop = make("div", { class: "buttons no-print" }, bookmarks.map((i, k) => make("button", { type: "button",
       on: { click: () => { bookmarks.splice(bookmarks.indexOf(i), 1); showBookmarks(); } } }, `Remove ${named[k]}`)));
     const copy = copyButtons("The bookmarks", () => {
-      const { heads, lines } = table();
+      const changed = points.columns.filter((column) => bookmarks.some((i) => column.changed(i)));
+      const known = bookmarks.map(describe);
+      const lines = [["", "now", ...named], ...changed.map((column) => [column.key,
+        column.plain(column.now === null ? NaN : column.now), ...bookmarks.map((i) => column.plain(points.value(i, column)))]),
+      ...["cost", "reaches", "output", "reliability"].map((name) => [name, "", ...known.map((one) => one[name])])];
       return {
         text: bookmarks.map((i, k) => `${named[k]}: ${sayPoint(i)}`).join("\n"),
-        CSV: csvText([heads, ...lines]),
+        CSV: csvText(lines),
         JSON: JSON.stringify(bookmarks.map(describe), null, 1),
       };
     });
@@ -558,7 +569,7 @@ function rulesSection() {
   const lines = payload.decisions.map((one) => [
     make("span", {}, make("strong", {}, one.rule), make("span", { class: "block soft small" }, one.when)),
     one.reached ? "yes" : make("span", { class: "bad" }, "no"),
-    one.robustness === null ? "not measured" : percentText(one.robustness),
+    one.robustness === null ? "not measured" : holdsText(one.robustness),
     shortNumber(one.distance),
     String(one.changed),
     make("button", { type: "button", class: "no-print", "data-rule": one.rule, "aria-label": `Bookmark ${one.rule}`,
@@ -617,7 +628,7 @@ function changesSection() {
         const [low, middle, high] = after.ends;
         setText(figures, Number.isFinite(middle)
           ? `now ${column.text(column.now, 4)}; nine in ten draws: ${column.text(low, 4)} to ${column.text(high, 4)
-          }, half below ${column.text(middle, 4)}` : `now ${column.text(column.now, 4)}; no draw tells`);
+          }, the middle one ${column.text(middle, 4)}` : `now ${column.text(column.now, 4)}; no draw tells`);
         figures.dataset.low = low;
         figures.dataset.middle = middle;
         figures.dataset.high = high;
@@ -741,7 +752,7 @@ function tradeSection() {
     parts.push(make("h3", {}, "What reliability costs"), make("p", { class: "soft" }, what), picture.node);
     parts.push(make("details", {}, make("summary", {}, "The same as a table"), make("div", { class: "scroll",
       tabindex: 0, role: "region", "aria-label": "what reliability costs, as a table" }, makeTable("what reliability costs", ["reliability",
-      "distance", "suggestion"], steps.map((one) => [percentText(one.reliability), shortNumber(one.distance),
+      "distance", "suggestion"], steps.map((one) => [holdsText(one.reliability), shortNumber(one.distance),
       sayPoint(one.point)]), { id: "frontier-table" }))));
     updates.push(() => picture.update(asked.wanted - 1));
   }

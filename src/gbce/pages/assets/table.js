@@ -241,8 +241,8 @@ function makeChanges() {
   return make(
     "section", { id: "changes", "aria-labelledby": "changes-title" },
     make("h2", { id: "changes-title" }, "What changes"),
-    make("p", { class: "soft" }, "In how many of the rows shown each column is changed, and how far: every dot (or slice of "
-      + "a hill) is rows, to the right where the column is raised, in units of the column's scale. Press a column to "
+    make("p", { class: "soft" }, "In how many of the rows shown each column is changed, and how far: every dot is a "
+      + "row (of many rows, a hill), the line their median; to the right where the column is raised, in units of the column's scale. Press a column to "
       + "see its rows only."),
     make("p", { class: "no-print" }, make("label", { for: "rule" }, "Decision "), choice),
     make("ol", { id: "moves", class: "moves" }),
