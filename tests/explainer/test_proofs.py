@@ -108,3 +108,23 @@ def test_a_damaged_proof_is_refused(tmp_path, wrong):
 
     with pytest.raises(gbce.FileError, match="damaged"):
         gbce.load(rewrite(path, change))
+
+
+def test_a_safe_box_keeps_to_what_a_follow_up_question_holds_on_to():
+    x = np.column_stack([np.random.default_rng(1).normal(size=200), np.arange(200) % 9])
+    frame = pd.DataFrame(x, columns=["a", "b"]).astype({"b": int})
+    model = RandomForestRegressor(10, max_depth=4, random_state=0).fit(frame, frame["a"] + frame["b"] / 2)
+    explainer = gbce.Explainer(model, frame)
+    explanation = explainer.explain(frame.iloc[3], gbce.AtLeast(3.5), rules=["Nearest"], seed=0)
+    free = explanation.answer.safe
+    assert free is not None
+    for most in (4, 6):
+        given = explainer.given(explanation, at_most={"b": most}).answer
+        if given.safe is not None and "b" in given.safe.table.index:
+            assert given.safe.table.loc["b", "high"] <= most
+
+
+def test_labels_of_a_models_own_classes_read_like_others():
+    labels = np.array(["no", "yes"])
+    assert gbce.Class(labels[1]).describe() == "class 'yes'"
+    assert gbce.Class(np.array([1, 2])[1]).describe() == "class 2"

@@ -194,6 +194,28 @@ def test_a_known_point_that_draws_do_not_explain_is_seen():
     far = Points.evaluate(posterior, np.array([[2.0, 4.0]]))  # a draw there would outweigh all, but none occurs
     assert cover.outweighed(far, posterior.mixture).all()
     assert not cover.unexplained(far, posterior.mixture).any()
+    assert cover.misses_around(posterior, np.random.default_rng(1), np.array([2.0, 0.0]))
+
+
+@pytest.mark.parametrize(("width", "missed"), [(0.001, False), (0.02, True), (0.5, True)])
+def test_a_needle_is_no_missed_mass_and_a_well_is(width, missed):
+    """Candidates of the prior, which say that all is flat, beside a place denser by e to the eight: 0.04%, 17% and more."""
+    place = np.array([1.7, 0.3])
+
+    def loss(x):
+        return np.where((np.abs(x - place) < width).all(axis=1), 0.0, 8.0)
+
+    posterior = posterior_of(loss, np.zeros(2), as_loss(), 1.0)
+    z = np.random.default_rng(0).normal(size=(2_000, 2))
+    flat = Points.evaluate(posterior, z[(np.abs(z - place) >= width).any(axis=1)])
+
+    def log_density(points):
+        return np.full(len(points), np.log(len(flat)))
+
+    cover = Coverage(flat, log_density, -log_density(flat))
+    bottom = Points.evaluate(posterior, place[None, :])
+    assert cover.unexplained(bottom, posterior.mixture).all()
+    assert cover.misses_around(posterior, np.random.default_rng(1), place) == missed
 
 
 def test_a_doubt_is_the_first_reason_for_care():

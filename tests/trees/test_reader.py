@@ -37,7 +37,7 @@ def test_a_model_is_checked_once_on_the_data_and_at_edges():
     trees = reader.read(ask)
     assert trees is reader.read(ask)
     assert reader.note == ""
-    assert ask.sizes == []  # it was seen to be right, and is not checked again
+    assert len(ask.sizes) == 1
     assert ask.sizes[0] > len(DATA)
 
 
@@ -46,7 +46,7 @@ def test_what_differs_is_dropped_with_a_note():
     reader, ask = CellReader(model, SPACE, DATA), Asked(model, shift=1e-6)
     assert reader.read(ask) is None
     assert reader.read(ask) is None
-    assert ask.sizes == []  # it was seen to be right, and is not checked again
+    assert len(ask.sizes) == 1
     assert "RandomForestRegressor differs" in reader.note
 
 
@@ -100,3 +100,16 @@ def test_a_forest_whose_predict_was_replaced_is_asked_like_any_other_model():
     explainer = gbce.Explainer(model, DATA, space=SPACE, sampler=gbce.SMC(400, 100))
     predictors, target = explainer.prepare(gbce.AtLeast(2.0, scale=1), Budget())
     assert explainer._posterior(DATA[0], predictors, target, Budget()).read_trees() is None
+
+
+def test_a_model_that_was_fitted_anew_is_read_anew():
+    model = forest()
+    reader = CellReader(model, SPACE, DATA)
+    first = reader.read(Asked(model))
+    assert reader.read(Asked(model)) is first
+    model.fit(DATA, -DATA[:, 0])
+    ask = Asked(model)
+    again = reader.read(ask)
+    assert again is not first
+    assert len(ask.sizes) == 1
+    np.testing.assert_allclose(again.outputs(again.cells(DATA)), model.predict(DATA))

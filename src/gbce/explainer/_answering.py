@@ -15,6 +15,7 @@ from gbce.explanation import Answer, SafeBox, Share, changed_columns, cheapest_k
 from gbce.metrics import costs, evaluate_under_noise, offsets
 from gbce.posterior import GibbsPosterior
 from gbce.search import Proof, find_safe_ranges, say_answer
+from gbce.space import Condition
 
 __all__ = ["apply_policy", "best_seen", "judge_answer", "proof_of", "safe_box_of"]
 
@@ -111,7 +112,15 @@ def safe_box_of(query: Query, posterior: GibbsPosterior, x: Array, which: Array 
     found = None if trees is None else find_safe_ranges(trees, space, query.x0, x, query.target, which)
     if found is None:
         return None
-    return SafeBox(space, tuple(space.names[j] for j in found.features), found.low, found.high)
+    low, high = found.low.copy(), found.high.copy()
+    names = [space.names[j] for j in found.features]
+    given = [one for one in (*query.conditions, *space.constraints) if isinstance(one, Condition)]
+    for one in given:  # what a follow-up question holds on to
+        for i in [i for i, name in enumerate(names) if name == one.name]:
+            low[i] = low[i] if one.low is None else max(low[i], one.low)
+            high[i] = high[i] if one.high is None else min(high[i], one.high)
+    wide = np.flatnonzero(high > low)
+    return SafeBox(space, tuple(names[i] for i in wide), low[wide], high[wide]) if len(wide) else None
 
 
 def proof_of(answer: Answer, decisions: Sequence[Decision], unattainable: Proof | None) -> str:

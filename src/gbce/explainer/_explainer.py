@@ -427,6 +427,10 @@ class Explainer:
         if not found:
             labels = [one.label for one in explanation.decisions]
             raise ValueError(f"safe_box: there is no decision {label!r}; the labels are {labels}, and 'answer'")
+        if isinstance(features, str):
+            features = [features]
+        if features is not None and len(set(features)) < len(features):
+            raise ValueError(f"safe_box: a column is named twice in {list(features)}")
         unknown = sorted(set(features or ()) - set(self.space.names))
         if unknown:
             raise ValueError(f"safe_box: there are no columns {unknown}; the features are {list(self.space.names)}")

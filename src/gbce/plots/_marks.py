@@ -110,8 +110,8 @@ def nudge(ax: "Axes", base: "Transform", shift: Array) -> "Transform":
 def dodge(ax: "Axes", places: Array, size: float, pinned: Sequence[int] = (), along: int = 0) -> Array:
     """Return how far to set marks ``(k, 2)`` apart, in points, so that none covers another.
 
-    Marks that lie apart stay where they are; those that share a place go to both sides of it, those that are pinned not.
-    They go along the first axis, or the second.
+    Marks that lie apart stay where they are, and so do those that are pinned; others that share a place go to both
+    sides of it, along the first axis or the second.
     """
     places = np.asarray(places, dtype=float).reshape(-1, 2)
     shifts = np.zeros_like(places)

@@ -43,6 +43,8 @@ def as_matrix(rows: Any, codes: Mapping[int, Array] | None = None) -> Array:
         rows = rows.toarray()
     if not isinstance(rows, pd.DataFrame):
         array = np.asarray(rows)
+        if array.dtype == object and not any(isinstance(one, str | bytes) for one in array.flat):
+            return array.astype(float)  # numbers beside booleans, as a ColumnTransformer passes them through
         if array.dtype.kind not in "fiub":
             raise TypeError("text is no number")
         return array.astype(float)

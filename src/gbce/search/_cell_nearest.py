@@ -217,7 +217,7 @@ class _Search:
     def sites(self, power: int) -> NearestSites:
         """Return what was found, the cheapest first."""
         found = {slots.tobytes(): slots for _, slots in (*self.least.values(), *self.beside.values())}
-        slots = np.array(list(found.values()), dtype=int).reshape(-1, len(self.offers.moving))
+        slots = np.array(list(found.values()), dtype=int).reshape(len(found), len(self.offers.moving))
         cost, changes = self.offers.cost(slots) ** (1.0 / power), self._changed(slots).sum(axis=1)
         order = np.lexsort((changes, cost))
         return NearestSites(self.offers.points(slots[order]), cost[order], changes[order])

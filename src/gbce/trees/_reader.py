@@ -10,6 +10,7 @@ from gbce.budget import Budget
 from gbce.predictors import Inside, TreeScores, look_inside, same_output
 from gbce.space import Space
 from gbce.trees._cells import CellTrees
+from gbce.trees._freshness import Snapshot
 from gbce.trees._read import read_cells
 
 __all__ = ["CellReader"]
@@ -51,18 +52,21 @@ class CellReader:
         self._looked = False
         self._trees: CellTrees | None = None
         self._read = self._checked = False
+        self._snapshot: Snapshot | None = None
         self.note = ""
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what was read, which another process reads again; what was seen of it holds there, too."""
         denied = self._checked and self._trees is None
-        empty = {"_inside": None, "_looked": False, "_trees": None, "_read": denied}
+        empty = {"_inside": None, "_looked": False, "_trees": None, "_read": denied, "_snapshot": None}
         return {**vars(self), **empty}
 
     @property
     def inside(self) -> Inside | None:
-        """What the model is made of, looked up once and not checked."""
+        """What the model is made of, looked up once for every fit and not checked."""
+        self._forget_if_refitted()
         if not self._looked:
+            self._snapshot = Snapshot(self._model)
             self._inside, self._looked = look_inside(self._model, self._space), True
         return self._inside
 
@@ -84,6 +88,7 @@ class CellReader:
         budget : Budget, optional
             With a limit, few rows are asked about; under a deadline, no large ensemble is read.
         """
+        self._forget_if_refitted()
         if not self._read:
             if budget is not None and budget.deadline is not None and self._size() > _HASTY_NUMBERS:
                 return None
@@ -105,6 +110,12 @@ class CellReader:
                 "asked like any other model."
             )
         return self._trees
+
+    def _forget_if_refitted(self) -> None:
+        """Forget what was read of a model that was fitted anew in place: nothing of it holds any more."""
+        if self._snapshot is not None and not self._snapshot.holds:
+            self._inside, self._looked, self._trees, self._read, self._checked = None, False, None, False, False
+            self._snapshot, self.note = None, ""
 
     def _size(self) -> int:
         parts = None if self.inside is None else self.inside.parts
