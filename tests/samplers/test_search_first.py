@@ -199,7 +199,7 @@ def test_a_known_point_that_draws_do_not_explain_is_seen():
 
 @pytest.mark.parametrize(("width", "missed"), [(0.001, False), (0.02, True), (0.5, True)])
 def test_a_needle_is_no_missed_mass_and_a_well_is(width, missed):
-    """Candidates of the prior, which say that all is flat, beside a place denser by e to the eight: 0.04%, 17% and more."""
+    """Candidates of the prior, where all is flat, beside a place denser by e to the eight: 0.04%, 17% and more."""
     place = np.array([1.7, 0.3])
 
     def loss(x):
