@@ -56,7 +56,7 @@ class Class(Target):
     probability: float | tuple[float, float] = field(default=_OWN_DECISION, kw_only=True)
 
     def __post_init__(self) -> None:
-        if isinstance(self.label, np.generic):  # one of a model's own array of classes
+        if isinstance(self.label, (np.str_, np.number, np.bool_)):  # one of a model's own array of classes
             object.__setattr__(self, "label", self.label.item())
         require_writable([self.label], "Class: the label")
         if isinstance(self.probability, (tuple, list, np.ndarray)):

@@ -463,8 +463,13 @@ function termsSection() {
     const reliability = point >= 0 ? reliabilityOf(point) : null;
     const source = { answer: "This is the answer from above.", frontier: "This is a step of the reliability frontier.",
       known: "This is the cheapest of the points that were looked at." }[from];
+    // what holds less often than the answer, or nobody knows how often, must not look like it
+    const held = payload.answer && payload.answer.reliability ? payload.answer.reliability.share : null;
+    const weaker = point >= 0 && from !== "answer" && held !== null && (!reliability || reliability[0] < held - 0.01);
+    about.classList.toggle("missed", weaker);
     setText(about, point >= 0 ? `${source} ${reliability ? reliability[1]
-      : "How often it holds under small errors of execution was not measured."}` : "");
+      : "How often it holds under small errors of execution was not measured."}${
+      weaker && reliability ? " That is less often than the answer does." : ""}` : "");
     if (shown !== point) {
       table.replaceChildren(...(point >= 0 ? [changeTable(point, "what the suggestion changes")] : []));
       shown = point;
