@@ -1,4 +1,6 @@
-"""Draw the explorer of the demo's patient as a browser shows it: ``docs/img/explorer-{light,dark,narrow}.png``.
+"""Draw pages as a browser shows them: ``docs/img/explorer-{light,dark,narrow}.png`` and ``docs/img/table-page.png``.
+
+The explorer is that of the demo's patient, the table page has twenty patients of the same data.
 
 ``python docs/draw_pages.py`` needs playwright (extra ``test``) and a Chromium.
 """
@@ -8,8 +10,13 @@ import tempfile
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import numpy as np
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
+from sklearn.datasets import load_diabetes
+from sklearn.ensemble import RandomForestRegressor
+
+import gbce
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "tests")]
@@ -29,6 +36,7 @@ class Picture(NamedTuple):
     top: str | None
 
 
+N_PATIENTS = 20
 PICTURES = (
     Picture("light", "light", 1080, 1200, None),
     Picture("dark", "dark", 1080, 900, "changes"),
@@ -50,11 +58,29 @@ def main() -> None:
             page.goto(f"file://{file}")
             if top is not None:
                 page.locator(f"#{top}").evaluate("one => one.scrollIntoView()")
-            picture = ROOT / "docs" / "img" / f"explorer-{name}.png"
-            page.screenshot(path=picture)
-            Image.open(picture).convert("RGB").quantize(COLOURS).save(picture, optimize=True)
-            print(f"saved {picture.relative_to(ROOT)}, {picture.stat().st_size / 1e3:.0f} KB")
+            _keep(page, ROOT / "docs" / "img" / f"explorer-{name}.png")
+        table = explain_patients(N_PATIENTS).to_html(Path(folder) / "patients.html")
+        page = browser.new_page(viewport={"width": 1080, "height": 1150}, color_scheme="light")
+        page.goto(f"file://{table}")
+        _keep(page, ROOT / "docs" / "img" / "table-page.png")
         browser.close()
+
+
+def explain_patients(n: int) -> gbce.ExplanationTable:
+    """Explain rows of the diabetes data whose predicted progression is high."""
+    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    model = RandomForestRegressor(100, min_samples_leaf=5, random_state=0).fit(X, y)
+    space = gbce.Space.infer(X, immutable=["age", "sex"])
+    rows = X[model.predict(X) > np.quantile(y, 0.6)].head(n)
+    wish = gbce.AtMost(float(np.median(y)))
+    return gbce.Explainer(model, X, space=space).explain_many(rows, wish, seed=0, progress=False)
+
+
+def _keep(page: Page, picture: Path) -> None:
+    """Save what a page shows, small."""
+    page.screenshot(path=picture)
+    Image.open(picture).convert("RGB").quantize(COLOURS).save(picture, optimize=True)
+    print(f"saved {picture.relative_to(ROOT)}, {picture.stat().st_size / 1e3:.0f} KB")
 
 
 if __name__ == "__main__":
