@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from lightgbm import LGBMRegressor
-from sklearn.compose import make_column_transformer
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -274,3 +274,18 @@ def test_lines_say_what_positions_say_and_leaves_cost_what_entering_them_costs()
         held = np.flatnonzero(np.isin(entries.leaf, np.flatnonzero(inside)))
         assert len(held) == trees.n_trees
         assert (entries.price[held] <= offers.cost(at) + 1e-12).all()
+
+
+def test_a_log_of_the_outcome_is_searched_on_its_own_scale():
+    """What is wanted of exp(score) - 1 is another number of the score: a wrong link would miss the boundary."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(300, 2))
+    inner = RandomForestRegressor(15, max_depth=5, random_state=0)
+    model = TransformedTargetRegressor(inner, func=np.log1p, inverse_func=np.expm1).fit(x, np.exp(x.sum(axis=1)))
+    space = gbce.Space.infer(x)
+    trees = read_cells(look_inside(model, space), space, x)
+    said = model.predict(x)
+    wish = wish_for(trees, gbce.AtLeast(float(np.median(said)), scale=1, tolerance=0))
+    sums = trees.scores(trees.cells(x)) @ wish.weights.T
+    clear = np.abs(said - np.median(said)) > 1e-9
+    np.testing.assert_array_equal((wish.missing(sums) <= 0)[clear], (said >= np.median(said))[clear])

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -132,13 +131,10 @@ def offer_cells(trees: CellTrees, space: Space, x0: Array, price: Price) -> Cell
     starts = np.concatenate([[0], np.cumsum(trees.n_cells[moving] + 1)]).astype(int)
     here = starts[:-1] + cells[moving]
     value, cost = np.full(starts[-1], np.nan), np.full(starts[-1], np.inf)
-    rounded = dict(space.low_precision)
     for i, j in enumerate(moving.tolist()):
         own = slice(starts[i], starts[i + 1])
         if not space.is_computed[j]:
             offered = nearest_values(trees, space, x0, j)
-            if j in rounded:
-                offered = _keep_digits(trees, space, x0, j, offered, rounded[j])
             can = ~np.isnan(offered)
             can[-1] = space.may_become_missing[j]
             value[own] = offered
@@ -147,18 +143,3 @@ def offer_cells(trees: CellTrees, space: Space, x0: Array, price: Price) -> Cell
     feature = np.repeat(np.arange(len(moving)), np.diff(starts))
     paid = ~space.is_computed[moving] if len(moving) else np.zeros(0, dtype=bool)
     return CellOffers(space, x0, moving, paid, starts, feature, value, cost, here, cells)
-
-
-def _keep_digits(trees: CellTrees, space: Space, x0: Array, j: int, values: Array, kind: np.dtype[Any]) -> Array:
-    """Return values that a column of fewer digits can hold, in the same cells; NaN where there is none."""
-    low, high = (end[j] for end in space.limits(x0))
-    cell = np.arange(len(values))
-    found = np.full(len(values), np.nan)
-    with np.errstate(over="ignore", invalid="ignore"):
-        near = values.astype(kind)
-        tried = [np.nextafter(near, kind.type(end)) for end in (-np.inf, np.inf)]
-    for one in (*tried, near):  # the last that fits is taken
-        wide = one.astype(float)
-        fits = (np.searchsorted(trees.edges[j], wide, side="left") == cell) & (wide >= low) & (wide <= high)
-        found = np.where(fits & ~np.isnan(wide), wide, found)
-    return np.where(values == x0[j], x0[j], found)

@@ -4,16 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import logit
 
 from gbce.base import Array, Target
+from gbce.predictors import MORE_TERMS
+from gbce.search._proofs._conditions import score_of
+from gbce.search._proofs._prove import sum_margin
 from gbce.targets import Class
 from gbce.trees import CellTrees
 
 __all__ = ["CellWish", "wish_for"]
 
 _OWN_DECISION = 0.5  # of a Class: the model's own decision counts
-_MORE_TERMS = 10  # for what comes after a sum, as in proofs
 _LEAST_ROUNDING = 1e-12  # of the size of the scores: running sums over thousands of cells round more than the model's
 
 
@@ -47,11 +48,9 @@ class CellWish:
 
     def rounding(self, trees: CellTrees) -> float:
         """Return by how much sums may differ from the model's own, whose terms are added in another order."""
-        size = np.abs(trees.value) @ np.abs(self.weights).T
-        first = np.flatnonzero(np.r_[True, np.diff(trees.tree) > 0])
-        largest = np.maximum.reduceat(size, first, axis=0).sum(axis=0).max() if len(size) else 0.0
-        largest += float(np.abs(self.weights @ trees.base).max(initial=0.0))
-        return float(largest * max((trees.n_trees + _MORE_TERMS) * trees.epsilon, _LEAST_ROUNDING))
+        epsilon = max(trees.epsilon, _LEAST_ROUNDING / (MORE_TERMS + trees.n_trees))
+        margin = sum_margin(trees.tree, trees.value, trees.base, epsilon, trees.n_trees, self.weights)
+        return float(margin.max(initial=0.0))
 
 
 def wish_for(trees: CellTrees, target: Target, margin: float = 0.0) -> CellWish | None:
@@ -113,19 +112,9 @@ def _between(low: float, high: float, link: str, score: Array) -> CellWish | Non
     """Return the wish for an output of one score that lies between two numbers."""
     rows, least = [], []
     for sign, end in ((1.0, low), (-1.0, high)):
-        place = _score_of(end, link)
-        if sign * place == -np.inf:  # every score is on its right side
+        place = score_of(end, link, sign) if np.isfinite(end) else None
+        if place is None:  # every score is on its right side
             continue
         rows.append(sign * score)
         least.append(sign * place)
     return CellWish(np.array(rows), np.array(least)) if rows and np.isfinite(least).all() else None
-
-
-def _score_of(output: float, link: str) -> float:
-    """Return the score of an output, infinite where no score has it."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if link == "exp":
-            return float(np.log(max(output, 0.0)))
-        if link == "logistic":
-            return float(logit(np.clip(output, 0.0, 1.0)))
-    return float(output)

@@ -1,5 +1,7 @@
 """What a feature can be within each of its cells."""
 
+from typing import Any
+
 import numpy as np
 
 from gbce.base import Array
@@ -26,8 +28,9 @@ def nearest_values(trees: CellTrees, space: Space, x0: Array, j: int) -> Array:
     Returns
     -------
     array of shape (n_cells + 1,)
-        As encoded. NaN for cells that the row cannot get to. The last, the missing cell, is NaN always: whether a
-        value may be missing is said by ``space.may_become_missing`` and by the row.
+        As encoded, with as many digits as the column has. NaN for cells that the row cannot get to. The last, the
+        missing cell, is NaN always: whether a value may be missing is said by ``space.may_become_missing`` and by the
+        row.
 
     Examples
     --------
@@ -58,4 +61,19 @@ def nearest_values(trees: CellTrees, space: Space, x0: Array, j: int) -> Array:
         now = float(np.clip(0.0 if centre is None else centre, low, high))
         now = float(np.round(now)) if space.features[j].discrete else now
     found[:-1] = np.where(bottom <= top, np.clip(now, bottom, np.maximum(bottom, top)), np.nan)
-    return found
+    kind = dict(space.low_precision).get(j)
+    return found if kind is None else _keep_digits(edges, found, float(x0[j]), low, high, kind)
+
+
+def _keep_digits(edges: Array, values: Array, now: float, low: float, high: float, kind: np.dtype[Any]) -> Array:
+    """Return values that a column of fewer digits can hold, in the same cells; NaN where there is none."""
+    cell = np.arange(len(values))
+    found = np.full(len(values), np.nan)
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = values.astype(kind)
+        tried = [np.nextafter(near, kind.type(end)) for end in (-np.inf, np.inf)]
+    for one in (*tried, near):  # the last that fits is taken
+        wide = one.astype(float)
+        fits = (np.searchsorted(edges, wide, side="left") == cell) & (wide >= low) & (wide <= high)
+        found = np.where(fits & ~np.isnan(wide), wide, found)
+    return np.where(values == now, now, found)

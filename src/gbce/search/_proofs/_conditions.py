@@ -9,7 +9,7 @@ from gbce.base import Array, Target
 from gbce.predictors import Inside
 from gbce.targets import Class
 
-__all__ = ["Conditions", "conditions_of"]
+__all__ = ["Conditions", "conditions_of", "score_of"]
 
 _OWN_DECISION = 0.5  # of a Class: the model's own decision counts
 # Relative, of a wanted output: a target compares differences of rounded numbers, and links are rounded, too.
@@ -71,7 +71,7 @@ def _between(low: float, high: float, link: str, score: Array) -> Conditions | N
     for sign, end, word in ends:
         if not np.isfinite(end):
             continue
-        score_end = _score_of(end - sign * _ROUNDING * abs(end), link, sign)
+        score_end = score_of(end - sign * _ROUNDING * abs(end), link, sign)
         if score_end is None:
             continue
         rows.append(sign * score)
@@ -80,8 +80,11 @@ def _between(low: float, high: float, link: str, score: Array) -> Conditions | N
     return Conditions(np.array(rows), np.array(least), link, tuple(says)) if rows else None
 
 
-def _score_of(output: float, link: str, sign: float) -> float | None:
-    """Return the score of an output; None where every score is on its right side."""
+def score_of(output: float, link: str, sign: float) -> float | None:
+    """Return the score of an output, infinite where no score has it; None where every score is on its right side.
+
+    ``sign`` is 1 where outputs of at least this are wanted, -1 where outputs of at most this are.
+    """
     if link == "sign":
         if sign * output <= -1:
             return None

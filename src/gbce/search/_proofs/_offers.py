@@ -88,7 +88,6 @@ def _free(trees: CellTrees, own: Array, j: int) -> Offer | None:
 
 def _priced(trees: CellTrees, space: Space, x0: Array, j: int, distance: str) -> Offer | None:
     values = nearest_values(trees, space, x0, j)
-    values = _representable(trees, space, x0, j, values)
     cells = np.flatnonzero(~np.isnan(values))
     gap = bool(np.isnan(x0[j]) or space.may_become_missing[j])
     if np.isnan(x0[j]) and len(cells) and distance == "l2":  # the price then hangs on more than the cell
@@ -111,22 +110,3 @@ def _priced(trees: CellTrees, space: Space, x0: Array, j: int, distance: str) ->
     if len(own) == 0 or len(at) == 0 or price[at[0]] != 0:
         return None
     return Offer(j, cells, values[cells], price, changed, int(at[0]), gap and len(cells) > 1)
-
-
-def _representable(trees: CellTrees, space: Space, x0: Array, j: int, values: Array) -> Array:
-    """Return values as a column of few digits has them, within their cells; NaN for a cell that has none."""
-    kind = dict(space.low_precision).get(j)
-    if kind is None:
-        return values
-    cells = np.arange(len(values))
-    away = np.where(values > x0[j], np.inf, -np.inf)
-    with np.errstate(over="ignore", invalid="ignore"):
-        near = values.astype(kind)
-        further = np.nextafter(near, away.astype(kind)).astype(float)
-    found = np.full(len(values), np.nan)
-    low, high = (float(end[j]) for end in space.limits(x0))
-    for tried in (further, near.astype(float)):
-        with np.errstate(invalid="ignore"):
-            fits = (np.searchsorted(trees.edges[j], tried, side="left") == cells) & (tried >= low) & (tried <= high)
-        found = np.where(fits & ~np.isnan(values), tried, found)
-    return np.where(values == x0[j], values, found)
