@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _answer_judge import WIDENED, Columns
-from _peers import CannotRunError, dice, require
-from _real_tables import Case
 
 import gbce
+from benchmarks._answer_judge import WIDENED, Columns
+from benchmarks._peers import CannotRunError, dice, require
+from benchmarks._real_tables import Case
 
 __all__ = ["METHODS", "PEERS", "Answers", "Given"]
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
-from _answer_methods import PEERS
-from _answer_sheet import markdown
+
+from benchmarks._answer_methods import PEERS
+from benchmarks._answer_sheet import markdown
 
 __all__ = ["per_group", "summary"]
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _real_tables import Case
-from _wheels import adult, apartments, bank, bikes, california, german_credit, give_me_some_credit, staff
 from lightgbm import LGBMClassifier, LGBMRegressor
 from sklearn.base import BaseEstimator
 from sklearn.compose import make_column_selector, make_column_transformer
@@ -24,6 +22,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import gbce
+from benchmarks._real_tables import Case
+from benchmarks._wheels import adult, apartments, bank, bikes, california, german_credit, give_me_some_credit, staff
 
 __all__ = ["MODELS", "TABLES", "Table", "case_of", "rows_of"]
 

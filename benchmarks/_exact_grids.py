@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from _exact import Array, Case, Truth, Wish, from_points
 from scipy.special import logsumexp
 
 import gbce
+from benchmarks._exact import Array, Case, Truth, Wish, from_points
 
 Model = Callable[[Array], Array]
 

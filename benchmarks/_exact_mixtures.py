@@ -6,9 +6,10 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
-from _exact import ALPHA, Array, Truth, Wish, quantile, root
 from scipy.special import logsumexp, ndtr
 from scipy.stats import ncx2
+
+from benchmarks._exact import ALPHA, Array, Truth, Wish, quantile, root
 
 _REACH, _STEPS = 16.0, 200_001  # of the grid along one direction, in deviations of the prior
 _ROOT_TWO_OVER_PI = np.sqrt(2.0 / np.pi)

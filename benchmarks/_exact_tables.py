@@ -5,13 +5,13 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from _exact import Array, Case, Wish
-from _exact_trees import Law, laplace, normal, spiked, trees_truth, truncated
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 import gbce
+from benchmarks._exact import Array, Case, Wish
+from benchmarks._exact_trees import Law, laplace, normal, spiked, trees_truth, truncated
 
 TableName = Literal["diabetes", "breast cancer", "wine", "houses"]
 _WORST_RADIUS, _ALCOHOL = 20, 0

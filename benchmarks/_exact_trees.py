@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from _exact import Array, Truth, Wish, root
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp
+
+from benchmarks._exact import Array, Truth, Wish, root
 
 _LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _real_tables import Case
+
+from benchmarks._real_tables import Case
 
 __all__ = ["PEERS", "CannotRunError", "require"]
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _peers import CannotRunError, require
+
+from benchmarks._peers import CannotRunError, require
 
 __all__ = ["PLAIN_PEERS", "Answers"]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _wheels import adult, bikes, california, german_credit
 from lightgbm import LGBMRegressor
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.datasets import load_breast_cancer, load_diabetes
@@ -18,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import gbce
+from benchmarks._wheels import adult, bikes, california, german_credit
 
 __all__ = ["TABLES", "Case"]
 

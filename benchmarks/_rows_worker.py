@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _real_tables import TABLES, Case
 from lightgbm import LGBMRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 
 import gbce
+from benchmarks._real_tables import TABLES, Case
 
 __all__ = ["CASES", "PRIORS"]
 
@@ -76,7 +76,7 @@ class Answered:
     """A peer on the same rows."""
 
     def __init__(self, case: Case, peer: str, n: int) -> None:
-        from _peers import PEERS
+        from benchmarks._peers import PEERS
 
         self._rows, self._answer = case.rows(n), PEERS[peer](case)
 

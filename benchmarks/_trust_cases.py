@@ -6,13 +6,24 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from _exact import Array, Build, Case, Wish, at_least, value
-from _exact_grids import grid_truth, levels, table_case, whole
-from _exact_mixtures import Bumps, LinearModels, Ridge
-from _exact_tables import Table, TableName, boosted, far_row, forest, spread, table, tree, tree_case, wish_for
-from _exact_trees import Boxes, from_boxes, normal
 
 import gbce
+from benchmarks._exact import Array, Build, Case, Wish, at_least, value
+from benchmarks._exact_grids import grid_truth, levels, table_case, whole
+from benchmarks._exact_mixtures import Bumps, LinearModels, Ridge
+from benchmarks._exact_tables import (
+    Table,
+    TableName,
+    boosted,
+    far_row,
+    forest,
+    spread,
+    table,
+    tree,
+    tree_case,
+    wish_for,
+)
+from benchmarks._exact_trees import Boxes, from_boxes, normal
 
 _APART = 7.0  # widths between bumps: then what one adds next to another is too little to matter
 _FAR = [(-6.5, 6.5), (-6.5, 6.5)]  # beyond it, less than 1e-6 of any posterior here is left

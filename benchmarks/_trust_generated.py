@@ -6,13 +6,13 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from _exact import Array, Build, Case, Wish, value
-from _exact_grids import levels, table_case, whole
-from _exact_mixtures import Bumps, LinearModels, Ridge
-from _exact_tables import Table, TableName, far_row, forest, table, tree, tree_case, wish_for
-from _trust_cases import bumps
 
 import gbce
+from benchmarks._exact import Array, Build, Case, Wish, value
+from benchmarks._exact_grids import levels, table_case, whole
+from benchmarks._exact_mixtures import Bumps, LinearModels, Ridge
+from benchmarks._exact_tables import Table, TableName, far_row, forest, table, tree, tree_case, wish_for
+from benchmarks._trust_cases import bumps
 
 _SEED = 1731
 _LOG_EVIDENCE = (-40.0, -0.3)  # neither hopeless nor trivial

@@ -8,11 +8,11 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from _exact import Build, Case, Truth
-from _trust_cases import hand
-from _trust_generated import generated
 
 import gbce
+from benchmarks._exact import Build, Case, Truth
+from benchmarks._trust_cases import hand
+from benchmarks._trust_generated import generated
 
 FALSE, COVERED = 5.0, 1.96
 # What an error counts as at least: where nothing is random, values agree up to rounding. That of thresholds, which the

@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from _answer_judge import Columns, judge
-from _answer_methods import METHODS, PEERS, Answers, Given
-from _answer_report import per_group, summary
-from _answer_sheet import Sheet
-from _answer_tables import MODELS, TABLES, Table, case_of, rows_of
-from _peers import CannotRunError
-from _real_tables import Case
-from _wheels import MissingWheelError
+
+from benchmarks._answer_judge import Columns, judge
+from benchmarks._answer_methods import METHODS, PEERS, Answers, Given
+from benchmarks._answer_report import per_group, summary
+from benchmarks._answer_sheet import Sheet
+from benchmarks._answer_tables import MODELS, TABLES, Table, case_of, rows_of
+from benchmarks._peers import CannotRunError
+from benchmarks._real_tables import Case
+from benchmarks._wheels import MissingWheelError
 
 USUAL = [name for name in METHODS if name != "treecf exact"]
 PATIENCE = 60.0  # seconds of one core for a row

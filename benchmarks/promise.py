@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _answer_sheet import Sheet, markdown
-from _answer_tables import MODELS, TABLES, Table, rows_of
-from _real_tables import Case
-from _wheels import MissingWheelError
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 import gbce
+from benchmarks._answer_sheet import Sheet, markdown
+from benchmarks._answer_tables import MODELS, TABLES, Table, rows_of
+from benchmarks._real_tables import Case
+from benchmarks._wheels import MissingWheelError
 
 GROUPS = [
     ("breast cancer", "forest"),

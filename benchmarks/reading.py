@@ -3,7 +3,7 @@
 Each model is asked about random rows and about as many rows with columns at the very edges of its splits (the threshold
 and the numbers next to it, in double and single precision), with missing values where it takes them. Counted are class
 decisions that differ, and the largest difference of an output, absolute or relative where outputs are above one.
-CatBoost takes part where it is installed. Run as ``python benchmarks/reading.py``.
+CatBoost takes part where it is installed. Run as ``python -m benchmarks.reading``.
 """
 
 import argparse
@@ -18,7 +18,6 @@ import lightgbm
 import numpy as np
 import pandas as pd
 import xgboost
-from _edges import at_edges
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
@@ -32,6 +31,7 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier
 
 import gbce
+from benchmarks._edges import at_edges
 from gbce.predictors import TreeScores, as_predictor, look_inside
 from gbce.trees import read_cells
 

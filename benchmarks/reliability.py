@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _peers import CannotRunError
-from _plain_peers import PLAIN_PEERS
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import train_test_split
 
 import gbce
+from benchmarks._peers import CannotRunError
+from benchmarks._plain_peers import PLAIN_PEERS
 
 N_UNSEEN, N_OWN = 20, 12
 NOISE = 0.02  # of each range, either way

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from _rows_worker import CASES, PRIORS
+from benchmarks._rows_worker import CASES, PRIORS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
@@ -44,11 +44,12 @@ class Worker:
     def __init__(self, case: str, what: str, n: int, source: Path) -> None:
         paths = [str(source / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, str(Path(__file__).with_name("_rows_worker.py")), case, what, str(n)]
+        command = [sys.executable, "-m", "benchmarks._rows_worker", case, what, str(n)]
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115, closed with the process
         self._process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
-        )
+            command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
+            text=True,
+        )  # fmt: skip
         self.n_rows = int(self._line())
 
     def measure(self, label: str, i: int) -> dict[str, float]:

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _peers import PEERS, CannotRunError
-from _real_tables import TABLES, Case
-from _wheels import MissingWheelError
 from joblib import Parallel, delayed
 
 import gbce
+from benchmarks._peers import PEERS, CannotRunError
+from benchmarks._real_tables import TABLES, Case
+from benchmarks._wheels import MissingWheelError
 from gbce.metrics import Neighbours
 
 SETTINGS: dict[str, Any] = {

@@ -20,15 +20,15 @@ os.environ.setdefault("RAYON_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
-from _answer_sheet import markdown
-from _peers import CannotRunError, require
-from _wheels import MissingWheelError, adult, california, german_credit
 from lightgbm import LGBMClassifier, LGBMRegressor
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import train_test_split
 
 import gbce
+from benchmarks._answer_sheet import markdown
+from benchmarks._peers import CannotRunError, require
+from benchmarks._wheels import MissingWheelError, adult, california, german_credit
 from gbce.base import Array
 from gbce.predictors import as_predictor, look_inside
 from gbce.search import CellWish, find_nearest_cells, offer_cells, wish_for

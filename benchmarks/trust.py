@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _trust_generated import generated
-from _trust_runs import FALSE, case_of, cases, run
 from joblib import Parallel, delayed
 
 import gbce
+from benchmarks._trust_generated import generated
+from benchmarks._trust_runs import FALSE, case_of, cases, run
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 MARKS = "<!-- trust -->\n", "<!-- /trust -->"

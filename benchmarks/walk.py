@@ -1,6 +1,6 @@
 """The way of one row: which rooms call which, in a small run.
 
-``python benchmarks/walk.py`` explains one row of three columns and prints how many functions and files took part, each
+``python -m benchmarks.walk`` explains one row of three columns and prints how many functions and files took part, each
 pair of rooms of which one calls the other, and the calls that go up, from a room to one that comes after it. A function
 that was made for the call and handed in (a model, a judge of points, a task) is no call from one room to another; what
 it calls counts for the room that it is written in.

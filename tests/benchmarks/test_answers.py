@@ -1,23 +1,16 @@
 """benchmarks/answers.py and benchmarks/promise.py: what they measure, on a table made up here, without peers."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import gbce
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # last: it has a file named coverage
-
-import answers
-import promise
-from _answer_judge import Columns, judge
-from _answer_methods import METHODS
-from _answer_report import per_group, summary
-from _answer_sheet import Sheet
-from _answer_tables import Table, case_of, rows_of
+from benchmarks import answers, promise
+from benchmarks._answer_judge import Columns, judge
+from benchmarks._answer_methods import METHODS
+from benchmarks._answer_report import per_group, summary
+from benchmarks._answer_sheet import Sheet
+from benchmarks._answer_tables import Table, case_of, rows_of
 
 GBCE = ["gbce", "gbce by ranges"]
 

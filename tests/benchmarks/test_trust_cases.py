@@ -1,8 +1,5 @@
 """The exact answers of benchmarks/trust.py against other ways to compute them, and how it judges a run."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,20 +9,16 @@ from scipy.stats import laplace as laplace_law
 from scipy.stats import multivariate_normal, norm, truncnorm
 
 import gbce
+from benchmarks import _trust_runs, trust
+from benchmarks._exact import value
+from benchmarks._exact_grids import combined
+from benchmarks._exact_mixtures import Bumps, LinearModels, Ridge
+from benchmarks._exact_tables import table, tree, trees_of
+from benchmarks._exact_trees import boxes_of, laplace, normal, spiked, truncated
+from benchmarks._trust_cases import hand
+from benchmarks._trust_generated import generated
 from gbce.base import Outputs
 from support.exact import linear
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # last: it has a file named coverage
-
-import _trust_runs
-import trust
-from _exact import value
-from _exact_grids import combined
-from _exact_mixtures import Bumps, LinearModels, Ridge
-from _exact_tables import table, tree, trees_of
-from _exact_trees import boxes_of, laplace, normal, spiked, truncated
-from _trust_cases import hand
-from _trust_generated import generated
 
 LOW = np.array([-np.inf, -1.0, 0.5, 5.0, -7.0, -0.3, -np.inf])
 HIGH = np.array([1.0, np.inf, 0.6, np.inf, -6.5, 2.0, np.inf])

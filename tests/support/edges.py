@@ -1,15 +1,9 @@
 """Whether what was read of a model says what the model says, at the edges of splits above all."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 
 import gbce
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # last: it has a file named coverage
-from _edges import at_edges
-
+from benchmarks._edges import at_edges
 from gbce.predictors import agrees, as_predictor, look_inside
 
 __all__ = ["at_edges", "check", "compare"]
