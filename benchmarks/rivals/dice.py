@@ -1,11 +1,11 @@
 """DiCE by its own package, told ranges, directions and what may vary.
 
 R. K. Mothilal, A. Sharma and C. Tan, "Explaining Machine Learning Classifiers through Diverse Counterfactual
-Explanations", FAT* 2020; package ``dice-ml``. Its two ways that ask nothing but predictions run here: random search, and
-the genetic one. It is asked for one answer. It knows no missing cells and no conditions between columns; columns that
-follow from others are computed for it. Its draws come from the two global generators, which are seeded for each row and
-put back. Random draws of the genetic one go on until they find a valid point, one row at a time, so it is stopped after a
-number of calls, which the package does not do.
+Explanations", FAT* 2020; package ``dice-ml``. Its two ways that ask nothing but predictions run here: random search,
+and the genetic one. It is asked for one answer. It knows no missing cells and no conditions between columns; columns
+that follow from others are computed for it. Its draws come from the two global generators, which are seeded for each
+row and put back. Random draws of the genetic one go on until they find a valid point, one row at a time, so it is
+stopped after a number of calls, which the package does not do.
 """
 
 import contextlib

@@ -9,9 +9,9 @@ Filled in here: the models are the one that is explained and refits of its learn
 squared distance to what is wanted in standard deviations of the outcome, or minus the log probability of the class;
 the distance is l1 in ranges, and its bound the median distance to training rows that the model grants the wish;
 categories are half-unit indicators of which the largest counts; the first generation is the row, training rows within
-the bound, and points at random; crossover and mutation are pymoo's own. The publication leaves the choice from the set to the
-user: the point with the least largest loss, the least mean loss, and the one nearest to the ideal point in scaled
-losses are given, ties broken by distance.
+the bound, and points at random; crossover and mutation are pymoo's own. The publication leaves the choice from the set
+to the user: the point with the least largest loss, the least mean loss, and the one nearest to the ideal point in
+scaled losses are given, ties broken by distance.
 """
 
 from dataclasses import dataclass

@@ -14,6 +14,7 @@ in the package too, is left out.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -163,12 +164,12 @@ class _Search:
             x[at : at + len(grid), j] = grid
         z, wish, model = self.codes.of(x), self.question.wish, self.question.model
         said = self.question.scores(z) if wish.classifies else model.predict(self.question.frame(z))
-        varies = np.array([said[a:b].std() for a, b in zip(ends[:-1], ends[1:], strict=True)])
+        varies = np.array([said[a:b].std() for a, b in pairwise(ends)])
         spread = np.ptp(varies)
         share = (varies - varies.min()) / spread if spread > 0 else np.full(len(varies), 0.5)
         return _LEAST + (_MOST - _LEAST) * share
 
-    def _grid(self, j: int) -> Any:
+    def _grid(self, j: Any) -> Any:
         if self._leveled[j]:
             return np.arange(self.low[j], self.high[j] + 1)
         return np.linspace(self.low[j], self.high[j], _GRID)
@@ -189,9 +190,7 @@ class _Search:
     def _crossed(self, parents: Any) -> Any:
         """Cross pairs: numbers by simulated binary crossover, all else by exchange."""
         a, b = parents[0::2], parents[1::2]
-        crossed = (self._rng.random((len(a), 1)) < self.options.pair) & (
-            self._rng.random(a.shape) < self.options.gene
-        )
+        crossed = (self._rng.random((len(a), 1)) < self.options.pair) & (self._rng.random(a.shape) < self.options.gene)
         u = self._rng.random(a.shape)
         spread = np.where(u <= 0.5, 2 * u, 1 / (2 * (1 - u))) ** (1 / (_ETA + 1))
         middle, half = (a + b) / 2, spread * (b - a) / 2

@@ -64,7 +64,8 @@ class Nice:
             raise CannotRunError("takes no columns of dates here")
         from nice import NICE
 
-        self._model, self._codes, self._question = model, Codes(data.X, space), None
+        self._model, self._codes = model, Codes(data.X, space)
+        self._question: Question | None = None
         known = self._codes.known
         if not known.any():
             raise CannotRunError("takes no missing cells, and every row has one")
