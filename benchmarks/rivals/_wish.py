@@ -48,7 +48,11 @@ class Wish:
     @property
     def target(self) -> Any:
         """The wish as gbce takes it."""
-        return gbce.Class(self.label) if self.classifies else gbce.Range(self.low, self.high)
+        if self.classifies:
+            return gbce.Class(self.label)
+        if np.isinf(self.high):
+            return gbce.AtLeast(self.low)
+        return gbce.AtMost(self.high) if np.isinf(self.low) else gbce.Range(self.low, self.high)
 
     def reached(self, said: Any) -> Any:
         """Whether each of ``predict``'s words ``(n,)`` grants the wish."""
