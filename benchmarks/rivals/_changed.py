@@ -43,7 +43,9 @@ def changed_models(
         their numbers. "other learners": one fit of each on the same rows, if there are any.
     """
     if not 0 <= seed < _SEEDS:
-        raise ValueError(f"seed is {seed}: take one from 0 to {_SEEDS - 1}, so that no fit is one that methods have seen")
+        raise ValueError(
+            f"seed is {seed}: take one from 0 to {_SEEDS - 1}, so that no fit is one that methods have seen"
+        )
     changes = {"bootstrap": _bootstrap, "seed": _shuffle, "deletion": _delete, "label noise": _mislabel}
     made: dict[str, list[Any]] = {}
     for kind, (name, many) in enumerate(CHANGES.items(), start=1):

@@ -4,7 +4,7 @@ Distance plus a large weight times what the condition lacks is lowered by a smal
 takes columns back, mixes and steps at random. It asks in batches and needs no gradient, so that any model will do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,18 @@ __all__ = ["MARGIN", "Pool", "distance", "lacking", "make_codes", "panel", "scor
 
 MARGIN = 1e-6  # above one half, so that a tie, which `predict` may settle either way, does not count as reached
 _WEIGHT = 1e3  # of what is lacking: ranges of a column that a whole unit of it is worth; large, as penalties are
-_ROUNDS = 10  # of asking
-_SIZE = 96  # points asked at once
-_PARENTS = 10  # that go on to the next round
-_PATIENCE = 4  # rounds without a gain of a thousandth
+_ROUNDS = 6  # of asking: a call costs the same for one row as for hundreds, so few of them and large
+_SIZE = 256  # points made at once
+_PARENTS = 24  # that go on to the next round
+_BEST = 3  # of them whose columns are taken back one by one
+_BACK = 1.0, 0.5, 0.2, 0.05, 0.01  # how much of a column's change is taken back
+_GRID = 8  # values of each number that are tried on their own
+_PATIENCE, _GAIN = 3, 1e-3  # so many rounds without such a gain are enough
 _ROWS = 2000  # rows of the data that are looked at; more would cost time and hardly be nearer
 _NEAREST = 32  # of them that a search starts from
 _COARSE, _FINE = 0.3, 3e-4  # of a range: steps are drawn evenly on a log scale between them
 
-Lack = Callable[[Any], Any]  # points (n, p) to what they lack (n,), zero where the condition holds
+Condition = Callable[[Any], Any]  # scores of models (k, n) to what a point lacks (n,), zero where the condition holds
 
 
 def make_codes(data: Data, space: gbce.Space) -> Codes:
@@ -97,60 +100,93 @@ class Pool:
 
 
 def search(
-    question: Question, lack: Lack, starts: Any, rng: np.random.Generator, origin: Any = None, rounds: int = _ROUNDS
-) -> tuple[Any, float]:
-    """Return the nearest point found that lacks nothing, or the one that lacks least for its distance.
+    question: Question,
+    models: list[CountedModel],
+    conditions: Sequence[Condition],
+    starts: Any,
+    rng: np.random.Generator,
+    origin: Any = None,
+) -> list[tuple[Any, float]]:
+    """Return for each condition the nearest point found that keeps it, or the one that lacks least for its distance.
 
     Parameters
     ----------
     question : Question
         The row, its bounds and levels.
-    lack : callable
-        Points ``(n, p)`` to what they lack.
+    models : list of CountedModel
+        Are asked, for all conditions at once.
+    conditions : sequence of callable
+        Scores of the models ``(k, n)`` to what each point lacks ``(n,)``.
     starts : ndarray of shape (m, p)
-        Points to begin with; noise between the bounds is added where there are none.
+        Points to begin with; noise between the bounds is taken where there are none.
     rng : Generator
         Chance.
     origin : ndarray of shape (p,), optional
         What distances are measured from, if not the row.
-    rounds : int
-        Of asking.
 
     Returns
     -------
-    point : ndarray of shape (p,)
-        Where its row really lies.
-    lacks : float
-        Zero if the condition holds there.
+    list of (ndarray of shape (p,), float)
+        Where the point's row really lies, and what it lacks: zero if the condition holds there.
     """
-    origin = question.start if origin is None else origin
-    origin = question.settle(origin)[0]
-    low, high = question.limits
+    origin = question.settle(question.start if origin is None else origin)[0]
     if not len(starts):
+        low, high = question.limits
         starts = rng.uniform(low, high, (_NEAREST, len(low)))
-    # rows of the data, what lies between them and the row, and the row itself
-    first = np.vstack([origin[None, :], *(origin + t * (starts - origin) for t in (1.0, 0.75, 0.5, 0.25))])
+    # the row itself, one column of it changed, rows of the data, and what lies between
+    between = [origin + t * (starts - origin) for t in (1.0, 0.75, 0.5, 0.25)]
+    first = np.vstack([origin[None, :], _single(question, origin), *between])
     points = _distinct(question.settle(first))
-    far, lacks = distance(points, origin), lack(points)
-    stale = 0
-    for _ in range(rounds):
-        value = far + _WEIGHT * lacks
-        keep = np.argsort(value, kind="stable")[:_PARENTS]
-        points, far, lacks, value = points[keep], far[keep], lacks[keep], value[keep]
-        born = np.vstack([_greedy(question, points[0], origin), _children(question, points, origin, rng)])
-        born = _distinct(question.settle(np.where(question.free, np.clip(born, low, high), origin)))
-        reach = distance(born, origin)
-        promising = reach < value[-1]  # distance alone is more than what is known already
-        if promising.any():
-            born, reach = born[promising], reach[promising]
-            points, far = np.vstack([points, born]), np.concatenate([far, reach])
-            lacks = np.concatenate([lacks, lack(born)])
-        gained = value[0] - (far + _WEIGHT * lacks).min() > 1e-3
-        stale = 0 if gained else stale + 1
-        if stale >= _PATIENCE and lacks.min() == 0.0:
+    told = scores(question, models, points)
+    crowds = [_Crowd(question, origin, points, condition(told)) for condition in conditions]
+    for _ in range(_ROUNDS):
+        born = [crowd.breed(rng) for crowd in crowds]
+        if not any(map(len, born)):
             break
-    best = int(np.argmin(np.where(lacks == 0.0, far, np.inf)) if (lacks == 0.0).any() else np.argmin(far + _WEIGHT * lacks))
-    return points[best], float(lacks[best])
+        told = scores(question, models, np.vstack(born))
+        ends = np.cumsum([len(z) for z in born])
+        for crowd, condition, z, end in zip(crowds, conditions, born, ends, strict=True):
+            crowd.learn(z, condition(told[:, end - len(z) : end]))
+    return [crowd.best() for crowd in crowds]
+
+
+class _Crowd:
+    """Points that go on, for one condition."""
+
+    def __init__(self, question: Question, origin: Any, points: Any, lacks: Any) -> None:
+        self._question, self._origin = question, origin
+        self._points, self._far, self._lacks = points, distance(points, origin), lacks
+        self._stale = 0
+
+    @property
+    def _values(self) -> Any:
+        return self._far + _WEIGHT * self._lacks
+
+    def breed(self, rng: np.random.Generator) -> Any:
+        """Return points to ask about next ``(n, p)``; none if nothing has been gained for long."""
+        keep = np.argsort(self._values, kind="stable")[:_PARENTS]
+        self._points, self._far, self._lacks = self._points[keep], self._far[keep], self._lacks[keep]
+        if self._stale >= _PATIENCE and self._lacks[0] == 0.0:
+            return self._points[:0]
+        question, origin, (low, high) = self._question, self._origin, self._question.limits
+        greedy = [_greedy(question, z, origin) for z in self._points[:_BEST]]
+        born = np.vstack([*greedy, _children(question, self._points, origin, rng)])
+        born = _distinct(question.settle(np.where(question.free, np.clip(born, low, high), origin)))
+        return born[distance(born, origin) < self._values[-1]]  # of others, distance alone is too much already
+
+    def learn(self, points: Any, lacks: Any) -> None:
+        """Take in what points lack."""
+        before = self._values.min()
+        self._points = np.vstack([self._points, points])
+        self._far = np.concatenate([self._far, distance(points, self._origin)])
+        self._lacks = np.concatenate([self._lacks, lacks])
+        self._stale = 0 if before - self._values.min() > _GAIN else self._stale + 1
+
+    def best(self) -> tuple[Any, float]:
+        """Return the nearest point that lacks nothing, or the best one, and what it lacks."""
+        holds = self._lacks == 0.0
+        k = int(np.argmin(np.where(holds, self._far, np.inf) if holds.any() else self._values))
+        return self._points[k], float(self._lacks[k])
 
 
 def _distinct(z: Any) -> Any:
@@ -159,15 +195,29 @@ def _distinct(z: Any) -> Any:
     return z[np.sort(first)]
 
 
-def _greedy(question: Question, best: Any, origin: Any) -> Any:
-    """Return the best point with one column taken back each, and points on its way back."""
+def _single(question: Question, origin: Any) -> Any:
+    """Return the origin with one column changed: a number to values of a grid, a level to each other one."""
+    column, level = question.codes.column, question.codes.level
+    low, high = question.limits
+    made = [origin]
+    for k in np.flatnonzero(question.free):
+        if np.isnan(level[k]):
+            values = np.linspace(low[k], high[k], _GRID)
+            made += [np.where(np.arange(len(column)) == k, value, origin) for value in values]
+        else:
+            made.append(np.where(column == column[k], 0.5 * (level == level[k]), origin))
+    return np.array(made)
+
+
+def _greedy(question: Question, point: Any, origin: Any) -> Any:
+    """Return a point with one column taken back, in part or in whole, and with all numbers taken back in part."""
     column = question.codes.column
-    changed = np.unique(column[best != origin])
-    single = np.array([np.where(column == j, origin, best) for j in changed]).reshape(-1, len(best))
     plain = np.isnan(question.codes.level)
-    steps = 1 - np.geomspace(1e-4, 0.6, 10)[:, None]
-    shorter = np.where(plain, origin + steps * (best - origin), best)
-    return np.vstack([single, shorter])
+    changed = np.unique(column[point != origin])
+    towards = origin - point
+    single = [point + np.where(column == j, t, 0.0) * towards for j in changed for t in _BACK]
+    every = [point + np.where(plain, t, 0.0) * towards for t in _BACK]
+    return np.array(single + every)
 
 
 def _children(question: Question, parents: Any, origin: Any, rng: np.random.Generator) -> Any:

@@ -3,16 +3,16 @@
 Stępka, Stefanowski, Lango, 2025: Counterfactual Explanations with Probabilistic Guarantees on their Robustness to Model
 Change.
 
-Models of the change that is expected are fitted; a of k of them accept a point. With a prior Beta(1/2, 1/2) the point is
-accepted if the original model accepts it and the (1 - beta) quantile of Beta(1/2 + a, 1/2 + k - a) is above delta. An
-answer of any other method that fails is replaced by the nearest point that passes, looked for in growing spheres around
-that answer (not around the row).
+Models of the change that is expected are fitted; a of k of them accept a point. With a prior Beta(1/2, 1/2) the point
+is accepted if the original model accepts it and the (1 - beta) quantile of Beta(1/2 + a, 1/2 + k - a) is above delta.
+An answer of any other method that fails is replaced by the nearest point that passes, looked for in growing spheres
+around that answer (not around the row).
 
 Read: abstract and the authors' code; written anew. What differs: the base answer is the nearest point found that the
 model grants, by the search of this directory (there: growing spheres, DiCE and others); changed models are bootstrap
-refits; categories are drawn evenly among their levels in every candidate (there: each indicator by a coin); bounds
-and columns that may not change are kept; any wish will do, since only acceptance counts. Shells are asked ten at a time
-and a model is no longer asked about points that cannot pass; neither changes the answer.
+refits; categories are drawn evenly among their levels in every candidate (there: each indicator by a coin); bounds and
+columns that may not change are kept; any wish will do, since only acceptance counts. Shells are asked ten at a time and
+a model is no longer asked about points that cannot pass; neither changes the answer.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ from benchmarks.rivals._data import Data
 from benchmarks.rivals._model import CountedModel
 from benchmarks.rivals._protocol import Found, Method
 from benchmarks.rivals._question import Codes, Question
-from benchmarks.rivals._search import Pool, lacking, make_codes, panel, scores, search
+from benchmarks.rivals._search import Pool, lacking, make_codes, panel, search
 from benchmarks.rivals._wish import Wish
 
 __all__ = ["METHODS", "BetaRCE", "beta_bound", "needed"]
@@ -102,12 +102,8 @@ class BetaRCE:
         """Answer for a frame of one row."""
         question = Question(self._model, self._codes, row, target)
         rng = np.random.default_rng(seed)
-        base, lacks = search(
-            question,
-            lambda z: lacking(scores(question, [self._model], z)[0]),
-            self._pool.nearest(question),
-            rng,
-        )
+        starts = self._pool.nearest(question)
+        [(base, lacks)] = search(question, [self._model], [lambda m: lacking(m[0])], starts, rng)
         if lacks > 0:
             return Found(note="no base answer found")
         return self.improve(question, base, rng)

@@ -2,7 +2,7 @@
 
 Noorani, Dissanayake, Hamman, Dutta, 2025: Counterfactual Explanations for Model Ensembles Using Entropic Risk Measures.
 
-The nearest point whose entropic risk over an ensemble is at most tau: R(x) = log(mean_k exp(theta (1 - m_k(x)))) / theta
+The nearest point whose entropic risk over an ensemble is at most tau: R(x) = log(mean_k exp(theta (1 - m_k(x))))/theta
 with m_k the k-th model's probability of what is wanted. Small theta is the mean over models, large theta the worst.
 
 Read: the abstract, and code that a co-author published later (RobustX, ``EntropicRiskCE``), which starts from an answer
@@ -11,12 +11,12 @@ returned is one step further. :class:`EntropicDescent` is that. What differs: th
 point found with an average score of one half (there: Wachter's); slopes are differences, as models are only asked;
 points are kept within bounds; levels move as half-unit indicators, the largest of which counts.
 
-:class:`EntropicPenalty` takes any model: distance plus a large weight times what R exceeds tau by, lowered by the search
-of this directory. The problem is the published one, its solver is not: a reconstruction. Numbers wanted: m_k is a
-logistic function of the distance into the interval.
+A second, :class:`EntropicPenalty`, takes any model: distance plus a large weight times what R exceeds tau by, lowered
+by the search of this directory. The problem is the published one, its solver is not: a reconstruction. Numbers wanted:
+m_k is a logistic function of the distance into the interval.
 
-What R promises of the ensemble itself (derived, not quoted): at most exp(theta (tau - s)) of its models have
-1 - m_k >= s.
+What R promises of the ensemble itself (derived, not quoted): at most exp(theta (tau - s)) of its models have 1 - m_k >=
+s.
 """
 
 from dataclasses import dataclass, field
@@ -37,7 +37,6 @@ from benchmarks.rivals._wish import Wish
 
 __all__ = ["METHODS", "EntropicDescent", "EntropicPenalty", "entropic_risk"]
 
-_ROUNDS = 10  # of the search; the second answer starts from the first and has half of them
 _DECAY = 0.9, 0.999  # Adam's own
 _TINY = 1e-8  # Adam's own
 
@@ -99,21 +98,20 @@ class EntropicPenalty(_Entropic):
     def counterfactual(self, row: pd.DataFrame, target: Wish, seed: int) -> Found:
         """Answer for a frame of one row."""
         question = Question(self._models[0], self._codes, row, target)
-        rng = np.random.default_rng(seed)
-        starts = self._pool.nearest(question)
-        answers, notes = {}, []
-        for name, theta, rounds in (("", self.theta, _ROUNDS), (f"theta {self.averse:g}", self.averse, _ROUNDS // 2)):
-            lack = partial(self._excess, question, theta)
-            point, lacks = search(question, lack, starts, rng, rounds=rounds)
-            answers[name] = question.frame(point)
-            starts = np.vstack([point[None, :], starts])
-            if lacks > 0:
-                notes.append(f"risk above tau by {lacks:.3g} for theta {theta:g}")
-        return Found(answers, note="; ".join(notes))
+        starts, rng = self._pool.nearest(question), np.random.default_rng(seed)
+        thetas = {"": self.theta, f"theta {self.averse:g}": self.averse}
+        found = search(question, self._models, [partial(self._excess, theta) for theta in thetas.values()], starts, rng)
+        answers = {name: question.frame(point) for name, (point, _) in zip(thetas, found, strict=True)}
+        above = [
+            f"risk above tau by {lacks:.3g} for theta {theta:g}"
+            for theta, (_, lacks) in zip(thetas.values(), found, strict=True)
+            if lacks > 0
+        ]
+        return Found(answers, note="; ".join(above))
 
-    def _excess(self, question: Question, theta: float, z: Any) -> Any:
-        """Return what the risk at points exceeds tau by ``(n,)``."""
-        return np.maximum(entropic_risk(scores(question, self._models, z), theta) - self.tau, 0.0)
+    def _excess(self, theta: float, m: Any) -> Any:
+        """Return what the risk of scores ``(k, n)`` exceeds tau by ``(n,)``."""
+        return np.maximum(entropic_risk(m, theta) - self.tau, 0.0)
 
 
 @dataclass
@@ -140,12 +138,8 @@ class EntropicDescent(_Entropic):
     def counterfactual(self, row: pd.DataFrame, target: Wish, seed: int) -> Found:
         """Answer for a frame of one row."""
         question = Question(self._models[0], self._codes, row, target)
-        z, _ = search(
-            question,
-            lambda z: lacking(scores(question, self._models, z).mean(axis=0)),
-            self._pool.nearest(question),
-            np.random.default_rng(seed),
-        )
+        starts, rng = self._pool.nearest(question), np.random.default_rng(seed)
+        [(z, _)] = search(question, self._models, [lambda m: lacking(m.mean(axis=0))], starts, rng)
         point, risk = self.descend(question, z)
         note = "" if risk < self.tau else f"risk {risk:.3g} not below tau"
         return Found.one(question.frame(point), note)

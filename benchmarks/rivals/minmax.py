@@ -18,7 +18,7 @@ from benchmarks.rivals._data import Data
 from benchmarks.rivals._model import CountedModel
 from benchmarks.rivals._protocol import Found, Method
 from benchmarks.rivals._question import Codes, Question
-from benchmarks.rivals._search import Pool, lacking, make_codes, panel, scores, search
+from benchmarks.rivals._search import Pool, lacking, make_codes, panel, search
 from benchmarks.rivals._wish import Wish
 
 __all__ = ["METHODS", "MinMax"]
@@ -48,12 +48,8 @@ class MinMax:
     def counterfactual(self, row: pd.DataFrame, target: Wish, seed: int) -> Found:
         """Answer for a frame of one row."""
         question = Question(self._models[0], self._codes, row, target)
-        point, lacks = search(
-            question,
-            lambda z: lacking(scores(question, self._models, z).min(axis=0)),
-            self._pool.nearest(question),
-            np.random.default_rng(seed),
-        )
+        starts, rng = self._pool.nearest(question), np.random.default_rng(seed)
+        [(point, lacks)] = search(question, self._models, [lambda m: lacking(m.min(axis=0))], starts, rng)
         note = "" if lacks == 0.0 else f"no point found that all models grant: the worst lacks {lacks:.3g}"
         return Found.one(question.frame(point), note)
 

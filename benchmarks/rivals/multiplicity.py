@@ -1,12 +1,12 @@
 """What it costs that there are several models: a measure, not a method.
 
-Pawelczyk, Broelemann, Kasneci, 2020: On Counterfactual Explanations under Predictive Multiplicity. Read: the abstract. It
-bounds the cost under another model by how far two models disagree, and says that answers supported by data transfer
+Pawelczyk, Broelemann, Kasneci, 2020: On Counterfactual Explanations under Predictive Multiplicity. Read: the abstract.
+It bounds the cost under another model by how far two models disagree, and says that answers supported by data transfer
 better and cost more. The formula of its theorem is not known here.
 
-The bound below is ours and not theirs. Let d be a metric, x_f the answer for a model f, C = d(x, x_f), and D the largest
-distance from a refused answer to a point that another model g grants. The way over x_f gives cost_g <= C if g grants
-x_f, and cost_g <= C + D if not, so that E[cost_g] <= E[C] + D P(g refuses x_f).
+The bound below is ours and not theirs. Let d be a metric, x_f the answer for a model f, C = d(x, x_f), and D the
+largest distance from a refused answer to a point that another model g grants. The way over x_f gives cost_g <= C if g
+grants x_f, and cost_g <= C + D if not, so that E[cost_g] <= E[C] + D P(g refuses x_f).
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ import gbce
 from benchmarks.rivals._data import Data
 from benchmarks.rivals._model import CountedModel
 from benchmarks.rivals._question import Question
-from benchmarks.rivals._search import Pool, distance, lacking, make_codes, panel, scores, search
+from benchmarks.rivals._search import Pool, distance, lacking, make_codes, panel, search
 from benchmarks.rivals._wish import Wish
 
 __all__ = ["Bound", "bound", "compare"]
@@ -110,8 +110,8 @@ def compare(
     Returns
     -------
     DataFrame
-        A line for each kind of answer and pair of models: how many rows had all answers, ``cost``, ``refused``, ``reach``,
-        ``bound``, and ``measured``, the average of the smallest cost found under the other model.
+        A line for each kind of answer and pair of models: how many rows had all answers, ``cost``, ``refused``,
+        ``reach``, ``bound``, and ``measured``, the average of the smallest cost found under the other model.
     """
     models = panel(model, data, refits)
     codes = make_codes(data, space)
@@ -156,15 +156,9 @@ class _Row:
 
     def _nearest(self, k: int, origin: Any = None) -> Any:
         """Return the nearest point to the row, or another origin, that a model grants."""
-        question, model = self._question, self._models[k]
-        starts = self._pools[k].nearest(question)
-        point, lacks = search(
-            question,
-            lambda z: lacking(scores(question, [model], z)[0]),
-            starts,
-            np.random.default_rng(self._seed),
-            origin,
-        )
+        starts, rng = self._pools[k].nearest(self._question), np.random.default_rng(self._seed)
+        conditions = [lambda m: lacking(m[0])]
+        [(point, lacks)] = search(self._question, [self._models[k]], conditions, starts, rng, origin)
         return point if lacks == 0.0 else None
 
     def _support(self, k: int) -> Any:

@@ -2,8 +2,8 @@
 
 Read: the abstract only. An answer is delta-safe if the predictive confidence there is high, and epsilon-robust if the
 predictive variance is low. Filled in: draws of the model are the model and bootstrap refits of it; confidence is the
-average of their scores, at least 1 - delta, and variance is that of their scores, at most epsilon; among such points the
-nearest, in l1 and ranges, found by the search of this directory. Where there is none, the point that lacks least.
+average of their scores, at least 1 - delta, and variance is that of their scores, at most epsilon; among such points
+the nearest, in l1 and ranges, found by the search of this directory. Where there is none, the point that lacks least.
 
 By Cantelli's inequality at most V / (V + (m - 1/2)^2) of the draws refuse a point with average m > 1/2 and variance V:
 with the options here, which are ours, a tenth.
@@ -20,7 +20,7 @@ from benchmarks.rivals._data import Data
 from benchmarks.rivals._model import CountedModel
 from benchmarks.rivals._protocol import Found, Method
 from benchmarks.rivals._question import Codes, Question
-from benchmarks.rivals._search import Pool, lacking, make_codes, panel, scores, search
+from benchmarks.rivals._search import Pool, lacking, make_codes, panel, search
 from benchmarks.rivals._wish import Wish
 
 __all__ = ["METHODS", "PSCE"]
@@ -60,12 +60,8 @@ class PSCE:
     def counterfactual(self, row: pd.DataFrame, target: Wish, seed: int) -> Found:
         """Answer for a frame of one row."""
         question = Question(self._models[0], self._codes, row, target)
-        point, lacks = search(
-            question,
-            lambda z: self._lack(scores(question, self._models, z)),
-            self._pool.nearest(question),
-            np.random.default_rng(seed),
-        )
+        starts, rng = self._pool.nearest(question), np.random.default_rng(seed)
+        [(point, lacks)] = search(question, self._models, [self._lack], starts, rng)
         note = "" if lacks == 0.0 else f"no safe and robust point found: lacks {lacks:.3g}"
         return Found.one(question.frame(point), note)
 
