@@ -140,13 +140,12 @@ def search(
     told = scores(question, models, points)
     crowds = [_Crowd(question, origin, points, condition(told)) for condition in conditions]
     for _ in range(_ROUNDS):
-        born = [crowd.breed(rng) for crowd in crowds]
-        if not any(map(len, born)):
+        born = np.vstack([crowd.breed(rng) for crowd in crowds])
+        if not len(born):
             break
-        told = scores(question, models, np.vstack(born))
-        ends = np.cumsum([len(z) for z in born])
-        for crowd, condition, z, end in zip(crowds, conditions, born, ends, strict=True):
-            crowd.learn(z, condition(told[:, end - len(z) : end]))
+        told = scores(question, models, born)
+        for crowd, condition in zip(crowds, conditions, strict=True):
+            crowd.learn(born, condition(told))
     return [crowd.best() for crowd in crowds]
 
 

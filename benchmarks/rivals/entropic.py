@@ -25,14 +25,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import logsumexp, softmax
+from scipy.special import expit, logsumexp, softmax
 
 import gbce
 from benchmarks.rivals._data import Data
 from benchmarks.rivals._model import CountedModel
 from benchmarks.rivals._protocol import CannotRunError, Found, Method
 from benchmarks.rivals._question import Codes, Question
-from benchmarks.rivals._search import Pool, lacking, make_codes, panel, scores, search
+from benchmarks.rivals._search import Pool, lacking, make_codes, panel, search
 from benchmarks.rivals._wish import Wish
 
 __all__ = ["METHODS", "EntropicDescent", "EntropicPenalty", "entropic_risk"]
@@ -146,16 +146,16 @@ class EntropicDescent(_Entropic):
 
     def descend(self, question: Question, z: Any) -> tuple[Any, float]:
         """Return the point after the last step from ``z``, and the risk before that step."""
-        each = [Question(model, self._codes, question.row, question.wish) for model in self._models]
         mean, square, largest = np.zeros_like(z), np.zeros_like(z), np.zeros_like(z)
         low, high = question.low, question.high
         risk = np.inf
         for step in range(1, self.max_iter + 2):
-            m = scores(question, self._models, z[None, :])
-            risk = float(entropic_risk(m, self.theta)[0])
-            share = softmax(self.theta * (1 - m[:, 0]))
-            slopes = np.array([q.slopes(z) for q in each])  # of logits
-            slope = -(share * m[:, 0] * (1 - m[:, 0])) @ slopes
+            frame, slopes = question.around(z)
+            logits = np.array([question.wish.logits(model, frame) for model in self._models])
+            m = expit(logits[:, -1])
+            risk = float(entropic_risk(m[:, None], self.theta)[0])
+            share = softmax(self.theta * (1 - m))
+            slope = -(share * m * (1 - m)) @ np.array([slopes(said) for said in logits])
             mean = _DECAY[0] * mean + (1 - _DECAY[0]) * slope
             square = _DECAY[1] * square + (1 - _DECAY[1]) * slope**2
             largest = np.maximum(largest, square)

@@ -120,7 +120,8 @@ def compare(
     lines = []
     for kind in ("sparse", "data support"):
         for f, g in permutations(range(len(models)), 2):
-            told = [told for row in asked if (told := row.compare(kind, f, g)) is not None]
+            every = [row.compare(kind, f, g) for row in asked]
+            told = [each for each in every if each is not None]
             line: dict[str, Any] = {"answer": kind, "model": f, "other": g, "rows": len(told)}
             if told:
                 costs, refused, reaches, measured = map(np.array, zip(*told, strict=True))

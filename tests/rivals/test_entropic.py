@@ -52,6 +52,19 @@ def test_penalty_stops_where_the_risk_is_tau():
     assert found.note == ""
 
 
+def test_more_aversion_never_costs_less():
+    X = corners(3)
+    rng = np.random.default_rng(3)
+    models = [Logistic(lambda x, w=w: 6 * np.sin(3 * x @ w) - 2) for w in rng.normal(1, 0.4, (4, 3))]
+    rival, wish, _ = several(EntropicPenalty(refits=3), models, X, label=1)
+    for i in range(2, 6):
+        row = X.iloc[[i]]
+        near, far = (
+            np.abs(a.to_numpy() - row.to_numpy()).sum() for a in rival.counterfactual(row, wish, i).answers.values()
+        )
+        assert near <= far + 1e-12
+
+
 def test_descent_stops_one_step_below_tau():
     rival, wish, model = several(EntropicDescent(refits=2), TRIO, corners(1), label=1)
     answer = rival.counterfactual(ROW, wish, 0).answers[""]["x1"].item()
