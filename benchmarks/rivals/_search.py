@@ -20,9 +20,10 @@ __all__ = ["MARGIN", "Pool", "distance", "lacking", "make_codes", "panel", "scor
 
 MARGIN = 1e-6  # above one half, so that a tie, which `predict` may settle either way, does not count as reached
 _WEIGHT = 1e3  # of what is lacking: ranges of a column that a whole unit of it is worth; large, as penalties are
+_LEAST = 1e-3  # that counts as lacking where something does, so that a tie is no bargain
 _ROUNDS = 6  # of asking: a call costs the same for one row as for hundreds, so few of them and large
-_SIZE = 256  # points made at once
-_PARENTS = 24  # that go on to the next round
+_SIZE = 512  # points made at once
+_PARENTS = 40  # that go on to the next round
 _BEST = 3  # of them whose columns are taken back one by one
 _BACK = 1.0, 0.5, 0.2, 0.05, 0.01  # how much of a column's change is taken back
 _GRID = 8  # values of each number that are tried on their own
@@ -159,11 +160,18 @@ class _Crowd:
 
     @property
     def _values(self) -> Any:
-        return self._far + _WEIGHT * self._lacks
+        return self._far + _WEIGHT * np.where(self._lacks > 0, np.maximum(self._lacks, _LEAST), 0.0)
+
+    @property
+    def _first(self) -> int:
+        """The nearest point that lacks nothing, or the best one."""
+        holds = self._lacks == 0.0
+        return int(np.argmin(np.where(holds, self._far, np.inf) if holds.any() else self._values))
 
     def breed(self, rng: np.random.Generator) -> Any:
         """Return points to ask about next ``(n, p)``; none if nothing has been gained for long."""
         keep = np.argsort(self._values, kind="stable")[:_PARENTS]
+        keep = np.append(self._first, keep[keep != self._first])
         self._points, self._far, self._lacks = self._points[keep], self._far[keep], self._lacks[keep]
         if self._stale >= _PATIENCE and self._lacks[0] == 0.0:
             return self._points[:0]
@@ -171,7 +179,7 @@ class _Crowd:
         greedy = [_greedy(question, z, origin) for z in self._points[:_BEST]]
         born = np.vstack([*greedy, _children(question, self._points, origin, rng)])
         born = _distinct(question.settle(np.where(question.free, np.clip(born, low, high), origin)))
-        return born[distance(born, origin) < self._values[-1]]  # of others, distance alone is too much already
+        return born[distance(born, origin) < self._values.max()]  # of others, distance alone is too much already
 
     def learn(self, points: Any, lacks: Any) -> None:
         """Take in what points lack."""
@@ -183,9 +191,7 @@ class _Crowd:
 
     def best(self) -> tuple[Any, float]:
         """Return the nearest point that lacks nothing, or the best one, and what it lacks."""
-        holds = self._lacks == 0.0
-        k = int(np.argmin(np.where(holds, self._far, np.inf) if holds.any() else self._values))
-        return self._points[k], float(self._lacks[k])
+        return self._points[self._first], float(self._lacks[self._first])
 
 
 def _distinct(z: Any) -> Any:

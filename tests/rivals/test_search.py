@@ -66,6 +66,23 @@ def test_it_returns_what_lacks_least_where_nothing_will_do():
     assert point[0] == pytest.approx(0.3, abs=0.02)
 
 
+def test_a_tie_is_not_taken_for_a_success():
+    class Tied(OnlyBlue):
+        def predict_proba(self, frame):
+            x = frame["x1"].to_numpy()
+            p = np.select([x >= 0.5, x >= 0.2], [0.6, 0.5], 0.4)
+            return np.column_stack([1 - p, p])
+
+        def predict(self, frame):
+            return (self.predict_proba(frame)[:, 1] > 0.5).astype(int)
+
+    X = corners(4, seed=6)
+    X.iloc[2] = 0.0
+    point, lacks = nearest(*asked(Tied(), X, X.iloc[[2]], Wish(label=1)))
+    assert lacks == 0.0
+    np.testing.assert_allclose(point, [0.5, 0, 0, 0], atol=0.01)
+
+
 def test_a_level_is_found_and_the_rest_is_kept():
     rng = np.random.default_rng(5)
     X = pd.DataFrame({"colour": rng.choice(["red", "green", "blue"], 60), "size": rng.integers(0, 9, 60)})
