@@ -13,6 +13,8 @@ from benchmarks.rivals._wish import Wish
 
 __all__ = ["Codes", "Question"]
 
+_SAME = 1e-12  # of a range: a number this close to the row's has not moved
+
 
 class Codes:
     """Rows of a table as numbers in which a change of one is a range of the column, or another level.
@@ -50,6 +52,11 @@ class Codes:
         self.known = ~np.isnan(x).any(axis=1)  # (n,): rows of the data with nothing missing
         self.points = self.of(x)  # (n, p): the data
 
+    @property
+    def edges(self) -> tuple[Any, Any]:
+        """The least and the largest encoded value of each column in the data ``(d,)``."""
+        return self._shift, self._shift + self._size
+
     def of(self, x: Any) -> Any:
         """Return encoded rows ``(n, d)`` as numbers ``(n, p)``."""
         values = x[:, self.column]
@@ -69,6 +76,7 @@ class Codes:
             else:
                 x[:, j] = z[:, mine[0]] * self._size[j] + self._shift[j]
                 x[:, j] = np.round(x[:, j]) if rounded and feature.discrete else x[:, j]
+        x = np.where(np.abs(x - x0) <= _SAME * self._size, x0, x)
         low, high = self.space.limits(x0)
         moves = (high > low) & ~np.isnan(x0)  # what is missing stays missing
         x = np.where(moves, np.clip(x, low, high), x0)
