@@ -23,12 +23,14 @@ def mad(codes: Codes) -> Any:
 class Objective:
     """``price * (f(x) - y')^2 + sum_j |x_j - x0_j| / MAD_j`` for one row.
 
+    A class or an interval is wanted, not one value: y' is its point nearest to f(x), a margin inside.
+
     Parameters
     ----------
     question : Question
         The row, and what is wanted of it.
     margin : float
-        How far y' lies inside of what is wanted: as a probability, or in standard deviations of the outcome.
+        How far inside: as a probability, or in standard deviations of the outcome.
     """
 
     def __init__(self, question: Question, margin: float) -> None:
@@ -41,7 +43,7 @@ class Objective:
         """Return the squared misses ``(n,)`` and the distances ``(n,)`` of the rows that points ``(n, p)`` stand for."""
         question = self.question
         depths = question.wish.depths(question.model, question.frame(z))
-        return (depths - self.margin) ** 2, self.distances(z)
+        return np.maximum(self.margin - depths, 0.0) ** 2, self.distances(z)
 
     def distances(self, z: Any) -> Any:
         """Return how far the rows of points lie from the row ``(n,)``."""

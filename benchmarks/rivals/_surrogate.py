@@ -9,7 +9,7 @@ from benchmarks.rivals._question import Question
 
 __all__ = ["Plane", "has_slopes", "linear_plane", "local_plane", "standard"]
 
-_LOOKS = 5  # rows of the data at which slopes are looked at
+_LOOKS = 3  # rows of the data at which slopes are looked at
 _STEPS = 1e-3, 1e-4  # of a range: two small changes; differences of models in single precision still have digits
 _ALIKE = 0.2  # relative difference of the slopes over these
 _CHECKS = 20  # rows of the data at which a linear model has to be linear

@@ -49,8 +49,15 @@ class _Evolution(ABC):
 
     margin: float = 0.05
     prices: tuple[float, ...] = PRICES[1:5]
-    population: int = 50
-    generations: int = 25
+    population: int = 60
+    generations: int = 20
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        if self.population < 5 or self.generations < 1:  # of differential evolution: the least that scipy takes
+            raise ValueError(
+                f"a population of at least 5 and one generation are needed: got {self.population} and {self.generations}"
+            )
 
     def fit(self, model: CountedModel, data: Data, space: gbce.Space) -> None:
         """Remember the model and the data."""
@@ -129,23 +136,25 @@ class CMA(_Evolution):
             "verb_log": 0,
             "verb_disp": 0,
         }
-        best = own
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            strategy = cma.CMAEvolutionStrategy(own, _STEP, options)
+        own, heard = (own, len(own)) if len(own) > 1 else (np.append(own, 0.5), 1)  # cma takes two numbers at least
+        best, strategy = own, None
 
         def improve(values: Values) -> Any:
-            nonlocal best
-            least = float(values(best[None, :])[0])
+            nonlocal best, strategy
+            least = float(values(best[None, :heard])[0])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
+                if strategy is None or best is own or strategy.stop():  # it has closed in on what the last price was for
+                    strategy = cma.CMAEvolutionStrategy(best, _STEP, options)
                 for _ in range(self.generations):
                     points = np.array(strategy.ask())
-                    said = values(points)
+                    said = values(points[:, :heard])
                     strategy.tell(list(points), said.tolist())
                     if said.min() < least:
                         best, least = points[np.argmin(said)], float(said.min())
-            return best
+                    if strategy.stop():
+                        break
+            return best[:heard]
 
         return improve
 

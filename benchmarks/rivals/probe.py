@@ -89,6 +89,11 @@ class PROBE:
     rounds: int = 5
     drawn: int = 500
 
+    def __post_init__(self) -> None:
+        """Check the options."""
+        if not 0 < self.rate < 1 or self.sigma <= 0:
+            raise ValueError(f"rate lies between 0 and 1 and sigma above 0: got {self.rate} and {self.sigma}")
+
     def fit(self, model: CountedModel, data: Data, space: gbce.Space) -> None:
         """Remember the model and the data."""
         self._model, self._codes = model, Codes(data.X, space)

@@ -70,6 +70,11 @@ class ROAR:
     tried: int = 20
     _chosen: dict[Any, float] = field(default_factory=dict, repr=False)
 
+    def __post_init__(self) -> None:
+        """Check the options."""
+        if self.delta < 0 or (self.price is not None and self.price <= 0):
+            raise ValueError(f"delta cannot be negative and price must be positive: got {self.delta} and {self.price}")
+
     def fit(self, model: CountedModel, data: Data, space: gbce.Space) -> None:
         """Remember the model and the data."""
         self._model, self._codes, self._X = model, Codes(data.X, space), data.X
@@ -95,9 +100,9 @@ class ROAR:
             if rate <= price:
                 break
             wanted = np.log((rate - price) / price)  # where another unit gains what it costs
-            step = min(length, (wanted - logit) / rate)
-            if step <= 0:
+            if logit >= wanted:
                 break
+            step = min(length, (wanted - logit) / rate)
             z = z + step * change * size
             logit += step * rate
         return z

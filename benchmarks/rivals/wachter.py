@@ -4,8 +4,8 @@ Written from memory and from ports of it, not from the paper: the row that minim
 ``lambda (f(x) - y')^2 + sum_j |x_j - x0_j| / MAD_j``, with lambda raised from a warm start until the wish is granted.
 It is the conventional distance minimisation that the gbce paper calls DirectOpt, with the publication's distance.
 
-What is filled in here: y' lies a margin inside of what is wanted (0.05 of probability, or standard deviations of the
-outcome); lambda goes up by tens; categories are half-unit indicators whose MAD, being zero, is their standard deviation.
+What is filled in here: y' is the nearest of what is wanted, a margin inside (0.05 of probability, or standard deviations of
+the outcome), so that nothing is missed beyond it; lambda goes up by tens; categories are half-unit indicators whose MAD, being zero, is their standard deviation.
 The publication leaves the optimiser open and takes Adam. Here it is a search along one column at a time and, where the
 model has slopes, along the path that raises the linearised logit most for its cost, anew from each better point. It asks
 the model for many points at once, from the row and from restarts around it, and ends in local minima like any other.
@@ -30,7 +30,7 @@ from benchmarks.rivals._wish import Wish
 __all__ = ["METHODS", "PRICES", "Wachter"]
 
 PRICES = tuple(10.0**k for k in range(7))  # lambda; at the first most rows stay where they are
-_GRID = 17  # points along a line; then as many again between the neighbours of the best, twice
+_GRID = 17  # points along a line; then as many again between the neighbours of its best, twice
 _ZOOMS = 2
 
 
@@ -41,6 +41,12 @@ class _Line:
     points: Callable[[Any], Any]
     at: Any
     zooms: bool = True
+
+    def closer(self, k: int) -> "_Line":
+        """Return the line between the neighbours of the k-th number, that one included."""
+        ends = self.at[max(k - 1, 0)], self.at[min(k + 1, len(self.at) - 1)]
+        at = np.append(np.linspace(*ends, _GRID), self.at[k]) if self.zooms else self.at[[k]]
+        return _Line(self.points, np.unique(at), self.zooms)
 
 
 @dataclass
@@ -63,6 +69,13 @@ class Wachter:
     prices: tuple[float, ...] = PRICES
     starts: int = 3
     steps: int = 8
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        if not self.prices or min(self.prices) <= 0 or list(self.prices) != sorted(self.prices):
+            raise ValueError(f"prices must be positive and rise, one at least: got {self.prices}")
+        if self.starts < 1:
+            raise ValueError(f"starts counts the row itself, so it is at least 1: got {self.starts}")
 
     def fit(self, model: CountedModel, data: Data, space: gbce.Space) -> None:
         """Remember the model and the data."""
@@ -102,7 +115,7 @@ class _Search:
     def begin(self, starts: Any) -> None:
         """Look at where to start from."""
         self._at = starts
-        self._look(starts)
+        self._look(starts.copy())
 
     def run(self, price: float, steps: int) -> Any:
         """Return the best point seen ``(p,)``, after at most so many steps."""
@@ -130,22 +143,18 @@ class _Search:
 
     def _descend(self, groups: list[list[_Line]], price: float) -> list[Any]:
         """Return the best point on the lines of each group, all of them asked about together."""
-        for zoom in range(_ZOOMS + 1):
+        for _ in range(_ZOOMS + 1):
             points = [[self.objective.question.settle(line.points(line.at)) for line in lines] for lines in groups]
             miss, distance = self._look(np.vstack([z for mine in points for z in mine]))
-            values, done, chosen = price * miss + distance, 0, []
+            values, chosen = iter(np.split(price * miss + distance, np.cumsum([len(z) for m in points for z in m]))), []
             for g, lines in enumerate(groups):
-                each = np.repeat(np.arange(len(lines)), [len(line.at) for line in lines])
-                least = int(np.argmin(values[done : done + len(each)]))
-                done += len(each)
-                line = lines[each[least]]
-                k = least - int(np.flatnonzero(each == each[least])[0])
-                chosen.append(points[g][each[least]][k])
-                ends = line.at[max(k - 1, 0)], line.at[min(k + 1, len(line.at) - 1)]
-                at = np.linspace(*ends, _GRID) if line.zooms else line.at[[k]]
-                groups[g] = [_Line(line.points, at, line.zooms)]
-            if not any(lines[0].zooms for lines in groups) or zoom == _ZOOMS:
-                break
+                ends = []  # of each line: its least value, and where
+                for k, line in enumerate(lines):
+                    mine = next(values)
+                    least = int(np.argmin(mine))
+                    ends.append((float(mine[least]), points[g][k][least]))
+                    lines[k] = line.closer(least)
+                chosen.append(min(ends, key=lambda end: end[0])[1])
         return chosen
 
     def _lines(self, z: Any) -> list[_Line]:
@@ -159,8 +168,9 @@ class _Search:
         for j in np.unique(codes.column[question.free]):
             mine = np.flatnonzero(codes.column == j)
             if np.isnan(codes.level[mine[0]]):
-                at = np.linspace(low[mine[0]], high[mine[0]], _GRID)
-                lines.append(_Line(lambda t, k=mine[0]: _with(z, k, t), at))
+                k = mine[0]
+                at = np.unique(np.append(np.linspace(low[k], high[k], _GRID), question.start[k]))
+                lines.append(_Line(lambda t, k=k: _with(z, k, t), at))
             else:
                 lines.append(_Line(lambda t, m=mine: _with_level(z, m, t), np.arange(len(mine)), zooms=False))
         return lines
