@@ -84,9 +84,13 @@ class Wish:
 
     def gaps(self, model: CountedModel, frame: pd.DataFrame) -> Any:
         """Return how far each output lies outside of what is wanted ``(n,)``: as a probability, or in units."""
+        return np.maximum(-self.depths(model, frame), 0.0)
+
+    def depths(self, model: CountedModel, frame: pd.DataFrame) -> Any:
+        """Return how far each output lies inside of what is wanted ``(n,)``, negative outside: on the same scale."""
         if self.classifies:
-            return np.maximum(0.5 - self.scores(model, frame), 0.0)
-        return np.maximum(-self._inside(model.predict(frame)), 0.0)
+            return self.scores(model, frame) - 0.5
+        return self._inside(model.predict(frame))
 
     def _inside(self, said: Any) -> Any:
         """Return the distance into the interval in units, negative outside."""
