@@ -66,9 +66,14 @@ class Codes:
         return np.where(plain, scaled, 0.5 * (values == self.level))
 
     def back(self, z: Any, x0: Any, *, rounded: bool = True) -> Any:
-        """Return numbers ``(n, p)`` as encoded rows ``(n, d)`` that keep what each column of a row ``(d,)`` allows."""
-        z = np.atleast_2d(z)
-        x = np.tile(x0, (len(z), 1))
+        """Return numbers ``(n, p)`` as encoded rows ``(n, d)`` that keep what each column of a row ``(d,)`` allows.
+
+        With several rows ``(m, d)`` the numbers are as many stretches of one length, each around one of them.
+        """
+        z, starts = np.atleast_2d(z), np.atleast_2d(x0)
+        each = len(z) // len(starts)
+        x0 = starts[0] if len(starts) == 1 else np.repeat(starts, each, axis=0)
+        x = np.array(np.broadcast_to(x0, (len(z), starts.shape[1])))
         for j, feature in enumerate(self.space.features):
             mine = np.flatnonzero(self.column == j)
             if feature.unordered:
@@ -80,7 +85,8 @@ class Codes:
         low, high = self.space.limits(x0)
         moves = (high > low) & ~np.isnan(x0)  # what is missing stays missing
         x = np.where(moves, np.clip(x, low, high), x0)
-        return self.space.completed(x, x0)
+        stretches = [self.space.completed(x[i * each : (i + 1) * each], start) for i, start in enumerate(starts)]
+        return np.concatenate(stretches)
 
     def scaled(self, x: Any) -> Any:
         """Return bounds or values of the columns ``(d,)`` on the scale of the numbers ``(p,)``."""
