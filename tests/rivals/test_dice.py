@@ -26,6 +26,7 @@ def test_it_reaches_the_class_by_the_columns_that_may_vary(way):
     assert answer["x2"].item() == 0.3
     assert (answer.dtypes == X.dtypes).all()
     assert model.rows > 0
+    assert {dice.raw(ROW, wish, seed)["x2"].item() for seed in range(4)} == {0.3}
     before = random.getstate()
     pd.testing.assert_frame_equal(dice.counterfactual(ROW, wish, seed=0).answers[""], answer)
     assert random.getstate() == before
