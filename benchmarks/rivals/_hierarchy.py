@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Law", "Levels", "draw_changes", "mixing", "renew", "sample_levels"]
+__all__ = ["Law", "Levels", "draw_changes", "log_mass", "mixing", "renew", "sample_levels", "worth"]
 
 _PRIOR_SCALE = 0.5  # of the half-normal laws of spreads and widths; a reconstruction, as the publication's is not known
 _STEPS = 8  # most widths that a slice is stepped out by
@@ -117,6 +117,18 @@ def mixing(figures: Any) -> float:
     with np.errstate(all="ignore"):
         r_hat = array_stats.rhat(watched)
     return float(np.minimum(np.nan_to_num(r_hat, nan=_NEVER), _NEVER).max())
+
+
+def worth(figures: Any) -> float:
+    """Return how many independent draws a figure ``(steps, chains)`` is worth.
+
+    Where each chain has its own draw of the levels above, their differences count as slowness: it is too few then.
+    """
+    from arviz_stats.base import array_stats  # type: ignore[attr-defined]  # slow to import, needed only here
+
+    with np.errstate(all="ignore"):
+        ess = float(array_stats.ess(figures.T[None], method="bulk")[0])
+    return min(ess, figures.size) if np.isfinite(ess) else 1.0
 
 
 def draw_changes(law: Law, centre: Any, width: Any, rng: np.random.Generator) -> Any:
