@@ -48,7 +48,11 @@ class Wish:
     @property
     def target(self) -> Any:
         """The wish as gbce takes it."""
-        return gbce.Class(self.label) if self.classifies else gbce.Range(self.low, self.high)
+        if self.classifies:
+            return gbce.Class(self.label)
+        if np.isinf(self.high):
+            return gbce.AtLeast(self.low)
+        return gbce.AtMost(self.high) if np.isinf(self.low) else gbce.Range(self.low, self.high)
 
     def reached(self, said: Any) -> Any:
         """Whether each of ``predict``'s words ``(n,)`` grants the wish."""
@@ -84,9 +88,13 @@ class Wish:
 
     def gaps(self, model: CountedModel, frame: pd.DataFrame) -> Any:
         """Return how far each output lies outside of what is wanted ``(n,)``: as a probability, or in units."""
+        return np.maximum(-self.depths(model, frame), 0.0)
+
+    def depths(self, model: CountedModel, frame: pd.DataFrame) -> Any:
+        """Return how far each output lies inside of what is wanted ``(n,)``, negative outside: on the same scale."""
         if self.classifies:
-            return np.maximum(0.5 - self.scores(model, frame), 0.0)
-        return np.maximum(-self._inside(model.predict(frame)), 0.0)
+            return self.scores(model, frame) - 0.5
+        return self._inside(model.predict(frame))
 
     def _inside(self, said: Any) -> Any:
         """Return the distance into the interval in units, negative outside."""
