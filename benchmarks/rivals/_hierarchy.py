@@ -1,6 +1,6 @@
 """Changes of many rows that share their groups' and the population's centres, sampled without slopes of the model.
 
-The law is ``mu0_j ~ N(0, 1)``, ``omega_j ~ half-normal(0.5)``, ``mu_gj ~ N(mu0_j, omega_j)``, ``b_j ~ half-normal(0.5)``,
+The law is ``mu0_j ~ N(0, 1)``, ``omega_j ~ half-normal(0.5)``, ``mu_gj ~ N(mu0_j, omega_j)``, ``b_j`` as ``omega_j``,
 ``delta_ij ~ Laplace(mu_gj, b_j)`` (or normal), times ``score(row_i + delta_i) ** kappa * exp(-rate |delta_i|_1)``.
 
 Four chains go side by side, and one call of the model serves all rows of all of them. A row's change is renewed in a
@@ -102,7 +102,7 @@ class Levels:
         return mixing(np.concatenate(parts, axis=2))
 
     def costs(self, groups: Any) -> Any:
-        """Return the mean l1 size of changes in each group, by draw ``(steps, chains, g)``: for questions of fairness."""
+        """Return the mean l1 size of changes in each group, by draw ``(steps, chains, g)``: what groups have to pay."""
         sizes = np.abs(self.changes).sum(axis=3)
         return np.stack([sizes[:, :, groups == g].mean(axis=2) for g in range(self.groups.shape[2])], axis=2)
 

@@ -160,11 +160,20 @@ class Posteriors:
         What columns can be.
     draws : int
         To which every distribution is thinned.
+    full : Hierarchical, optional
+        The hierarchy, where not with its defaults.
     """
 
-    def __init__(self, model: CountedModel, data: Data, space: gbce.Space, draws: int = _DRAWS) -> None:
+    def __init__(
+        self,
+        model: CountedModel,
+        data: Data,
+        space: gbce.Space,
+        draws: int = _DRAWS,
+        full: Hierarchical | None = None,
+    ) -> None:
         self._model, self._codes, self._draws = model, Codes(data.X, space), draws
-        self._single, self._full = InstanceLevel(), Hierarchical()
+        self._single, self._full = InstanceLevel(), full or Hierarchical()
         for rival in (self._single, self._full):
             rival.fit(model, data, space)
         self._explainer = gbce.Explainer(model, data.X, space=space, policy=None)
