@@ -144,9 +144,7 @@ class CMA(_Evolution):
             least = float(values(best[None, :heard])[0])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                if (
-                    strategy is None or best is own or strategy.stop()
-                ):  # it has closed in on what the last price was for
+                if strategy is None or best is own or strategy.stop():  # it has closed in on what the last price was for
                     strategy = cma.CMAEvolutionStrategy(best, _STEP, options)
                 for _ in range(self.generations):
                     points = np.array(strategy.ask())

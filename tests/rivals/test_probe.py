@@ -23,9 +23,7 @@ def test_it_stops_one_step_past_the_rate(rate):
     rival, wish, _ = fitted(PROBE(rate=rate), Logistic(lambda x: x @ w - 4.0), corners(2), label=1)
     answer = rival.counterfactual(pd.DataFrame({"x1": [0.3], "x2": [0.4]}), wish, 0).answers[""].to_numpy()[0]
     needed = 0.1 * 5.0 * norm.isf(rate + 0.005)
-    noise = (
-        4 * np.sqrt(rate * (1 - rate) / 500) * 0.5 / norm.pdf(norm.isf(rate))
-    )  # of the Monte Carlo check, as a logit
+    noise = 4 * np.sqrt(rate * (1 - rate) / 500) * 0.5 / norm.pdf(norm.isf(rate))  # of the Monte Carlo check, as a logit
     step = 0.01 * w.sum()
     assert needed <= answer @ w - 4.0 <= needed + noise + 1.5 * step
 

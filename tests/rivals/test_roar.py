@@ -29,9 +29,7 @@ def test_the_worst_of_all_weights_within_delta():
 @pytest.mark.parametrize("start", [(0.2, 0.5), (0.5, 0.9), (0.05, 0.05)])
 @pytest.mark.parametrize("price", [0.1, 0.4])
 def test_the_problem_is_solved_exactly(start, price):
-    question = _ask(
-        Logistic(lambda x: x @ [3.0, -2.0] - 2.0), corners(2), pd.DataFrame([start], columns=["x1", "x2"]), label=1
-    )
+    question = _ask(Logistic(lambda x: x @ [3.0, -2.0] - 2.0), corners(2), pd.DataFrame([start], columns=["x1", "x2"]), label=1)
     plane, (origin, size) = linear_plane(question), standard(question)
     x0 = (question.start - origin) / size
 
@@ -44,9 +42,7 @@ def test_the_problem_is_solved_exactly(start, price):
     low, high = (question.low - origin) / size, (question.high - origin) / size
     bounds = list(zip(low, high, strict=True))
     best = min(
-        minimize(
-            loss, np.clip(x, low, high), method="Nelder-Mead", bounds=bounds, options={"xatol": 1e-8, "fatol": 1e-10}
-        ).fun
+        minimize(loss, np.clip(x, low, high), method="Nelder-Mead", bounds=bounds, options={"xatol": 1e-8, "fatol": 1e-10}).fun
         for x in (x0, mine, x0 + 0.5, x0 - 0.5)
     )
     assert loss(mine) == pytest.approx(best, abs=1e-6)
