@@ -1,5 +1,6 @@
 """One row's question in plain numbers, for methods that move through numbers only."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +12,8 @@ from benchmarks.rivals._model import CountedModel
 from benchmarks.rivals._wish import Wish
 
 __all__ = ["Codes", "Question"]
+
+_SAME = 1e-12  # of a range: a number this close to the row's has not moved
 
 
 class Codes:
@@ -49,6 +52,11 @@ class Codes:
         self.known = ~np.isnan(x).any(axis=1)  # (n,): rows of the data with nothing missing
         self.points = self.of(x)  # (n, p): the data
 
+    @property
+    def edges(self) -> tuple[Any, Any]:
+        """The least and the largest encoded value of each column in the data ``(d,)``."""
+        return self._shift, self._shift + self._size
+
     def of(self, x: Any) -> Any:
         """Return encoded rows ``(n, d)`` as numbers ``(n, p)``."""
         values = x[:, self.column]
@@ -58,9 +66,14 @@ class Codes:
         return np.where(plain, scaled, 0.5 * (values == self.level))
 
     def back(self, z: Any, x0: Any, *, rounded: bool = True) -> Any:
-        """Return numbers ``(n, p)`` as encoded rows ``(n, d)`` that keep what each column of a row ``(d,)`` allows."""
-        z = np.atleast_2d(z)
-        x = np.tile(x0, (len(z), 1))
+        """Return numbers ``(n, p)`` as encoded rows ``(n, d)`` that keep what each column of a row ``(d,)`` allows.
+
+        With several rows ``(m, d)`` the numbers are as many stretches of one length, each around one of them.
+        """
+        z, starts = np.atleast_2d(z), np.atleast_2d(x0)
+        each = len(z) // len(starts)
+        x0 = starts[0] if len(starts) == 1 else np.repeat(starts, each, axis=0)
+        x = np.array(np.broadcast_to(x0, (len(z), starts.shape[1])))
         for j, feature in enumerate(self.space.features):
             mine = np.flatnonzero(self.column == j)
             if feature.unordered:
@@ -68,10 +81,12 @@ class Codes:
             else:
                 x[:, j] = z[:, mine[0]] * self._size[j] + self._shift[j]
                 x[:, j] = np.round(x[:, j]) if rounded and feature.discrete else x[:, j]
+        x = np.where(np.abs(x - x0) <= _SAME * self._size, x0, x)
         low, high = self.space.limits(x0)
         moves = (high > low) & ~np.isnan(x0)  # what is missing stays missing
         x = np.where(moves, np.clip(x, low, high), x0)
-        return self.space.completed(x, x0)
+        stretches = [self.space.completed(x[i * each : (i + 1) * each], start) for i, start in enumerate(starts)]
+        return np.concatenate(stretches)
 
     def scaled(self, x: Any) -> Any:
         """Return bounds or values of the columns ``(d,)`` on the scale of the numbers ``(p,)``."""
@@ -144,6 +159,11 @@ class Question:
         Of numbers it is a central difference; for models with steps that is zero. Of a level it is
         what the model gains by it, since a change of level is a change of one.
         """
+        frame, slopes = self.around(z, step)
+        return slopes(self.wish.logits(self.model, frame))
+
+    def around(self, z: Any, step: float = 1e-4) -> tuple[pd.DataFrame, Callable[[Any], Any]]:
+        """Return rows around one point ``(p,)``, its own the last, and what turns their logits into :meth:`slopes`."""
         plain = np.isnan(self.codes.level)
         numbers, levels = np.flatnonzero(self.free & plain), np.flatnonzero(self.free & ~plain)
         moved = np.tile(z, (2 * len(numbers) + len(levels) + 1, 1))
@@ -154,11 +174,14 @@ class Question:
             moved[i, self.codes.column == self.codes.column[k]] = 0.0
             moved[i, k] = 0.5
         x = self.codes.back(moved, self.x0, rounded=False)
-        said = self.wish.logits(self.model, self.codes.space.frame(x))
-        slopes = np.zeros(len(self.start))
-        slopes[numbers] = (said[each] - said[len(numbers) + each]) / (2 * step)
-        slopes[levels] = said[2 * len(numbers) : -1] - said[-1]
-        return slopes
+
+        def slopes(said: Any) -> Any:
+            made = np.zeros(len(self.start))
+            made[numbers] = (said[each] - said[len(numbers) + each]) / (2 * step)
+            made[levels] = said[2 * len(numbers) : -1] - said[-1]
+            return made
+
+        return self.codes.space.frame(x), slopes
 
     @cached_property
     def limits(self) -> tuple[Any, Any]:

@@ -48,7 +48,11 @@ class Wish:
     @property
     def target(self) -> Any:
         """The wish as gbce takes it."""
-        return gbce.Class(self.label) if self.classifies else gbce.Range(self.low, self.high)
+        if self.classifies:
+            return gbce.Class(self.label)
+        if np.isinf(self.high):
+            return gbce.AtLeast(self.low)
+        return gbce.AtMost(self.high) if np.isinf(self.low) else gbce.Range(self.low, self.high)
 
     def reached(self, said: Any) -> Any:
         """Whether each of ``predict``'s words ``(n,)`` grants the wish."""
@@ -76,7 +80,11 @@ class Wish:
         """Return :meth:`scores` on the scale of logits ``(n,)``: zero at the edge."""
         if self.classifies:
             return logit(np.clip(self.scores(model, frame), _EDGE, 1 - _EDGE))
-        return _STEEP * self._inside(model.predict(frame))
+        return self.logits_of(model.predict(frame))
+
+    def logits_of(self, said: Any) -> Any:
+        """Return the logits ``(n,)`` that go with numbers that a model says."""
+        return _STEEP * self._inside(said)
 
     def gaps(self, model: CountedModel, frame: pd.DataFrame) -> Any:
         """Return how far each output lies outside of what is wanted ``(n,)``: as a probability, or in units."""

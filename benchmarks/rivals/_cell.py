@@ -1,0 +1,185 @@
+"""One table and one model: every method answers its rows and is judged, and is on file before the next begins.
+
+A process of its own runs it, so that a method which takes the process with it costs itself only.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from benchmarks.rivals._changed import changed_models
+from benchmarks.rivals._judge import Judge
+from benchmarks.rivals._methods import METHODS
+from benchmarks.rivals._model import CountedModel
+from benchmarks.rivals._problem import OwnTable, Problem, problem_of
+from benchmarks.rivals._protocol import CannotRunError, Found, Method
+
+__all__ = ["Cell", "Settings", "file_of", "write_whole"]
+
+MOST_REFITS = 32  # that any method asks for: BetaRCE, as published
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run is asked for.
+
+    Parameters
+    ----------
+    methods : tuple of str
+        Their names.
+    rows : int
+        Of each table and model.
+    seconds : float
+        Of one core, for each method, table and model; rows that are not reached are not run.
+    seed : int
+        Of all methods.
+    own : OwnTable, optional
+        A user's table and model in place of the others.
+    """
+
+    methods: tuple[str, ...]
+    rows: int = 25
+    seconds: float = 60.0
+    seed: int = 0
+    own: OwnTable | None = None
+
+    @classmethod
+    def read(cls, text: str) -> "Settings":
+        """Return settings that were written as JSON."""
+        said = json.loads(text)
+        own = said.pop("own")
+        return cls(**said | {"methods": tuple(said["methods"]), "own": own and OwnTable(**own)})
+
+
+class TooLongError(TimeoutError):
+    """The time of a method is over."""
+
+
+def file_of(folder: Path, table: str, model: str, method: str) -> Path:
+    """Return where the lines of one method are kept."""
+    parts = ["".join(c if c.isalnum() else "-" for c in part) for part in (table, model, method)]
+    return folder / "cells" / f"{'--'.join(parts)}.json"
+
+
+def write_whole(path: Path, content: str) -> None:
+    """Write a file, all of it or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(content, encoding="utf-8")
+    os.replace(part, path)
+
+
+class Cell:
+    """The methods that have yet to answer for one table and model.
+
+    Parameters
+    ----------
+    folder : Path
+        Where files are kept.
+    table, model : str
+        Their names.
+    settings : Settings
+        What was asked for.
+    """
+
+    def __init__(self, folder: Path, table: str, model: str, settings: Settings) -> None:
+        self._folder, self._table, self._model, self._settings = folder, table, model, settings
+
+    def run(self) -> None:
+        """Let each method answer that has no file yet."""
+        left = [m for m in METHODS if m.name in self._settings.methods and not self._file(m.name).exists()]
+        if not left:
+            return
+        problem = problem_of(self._table, self._model, self._settings.rows, self._settings.own)
+        judge = Judge(problem, _changed(problem))
+        for method in left:
+            print(method.name, flush=True)  # who is to blame if the process ends here
+            self._keep(method, *self._answered(method, problem), problem, judge)
+
+    def _answered(self, method: Method, problem: Problem) -> tuple[list[dict[str, Any]], list[Found], str]:
+        """Ask one method about all rows; return facts and answers for each row that it came to, and what went wrong."""
+        facts: list[dict[str, Any]] = []
+        found: list[Found] = []
+        left = self._settings.seconds
+        model, rival = CountedModel(problem.case.model), method.make()
+        models = [model, *_refits(problem)]
+        try:
+            with at_most(left):
+                begun = time.process_time()
+                rival.fit(model, problem.data, problem.case.space)
+            left -= time.process_time() - begun
+            for i in range(len(problem.rows)):
+                row = problem.rows.iloc[[i]]
+                wish, asked = problem.wish(row), sum(one.rows for one in models)
+                begun = time.process_time()
+                with at_most(left):
+                    found.append(rival.counterfactual(row, wish, self._settings.seed))
+                seconds = time.process_time() - begun
+                left -= seconds
+                facts.append({"row": i, "seconds": seconds, "model_rows": sum(one.rows for one in models) - asked})
+        except CannotRunError as error:
+            return facts, found, f"{error}"
+        except TooLongError:
+            return facts, found, f"not run after row {len(found)}: {self._settings.seconds:g} s were over"
+        except Exception as error:  # a method that breaks is a finding, not the end of the run
+            return facts, found, f"{type(error).__name__}: {str(error)[:200]}".replace("\n", " ")
+        return facts, found, ""
+
+    def _keep(
+        self, method: Method, facts: list[dict[str, Any]], found: list[Found], note: str, problem: Problem, judge: Judge
+    ) -> None:
+        """Judge answers, and write them down with what they belong to."""
+        named = [(i, name, answer) for i, one in enumerate(found) for name, answer in one.answers.items()]
+        rows = [problem.rows.iloc[[i]] for i, _, _ in named]
+        judged = judge.judge([answer for _, _, answer in named], rows, self._settings.seed)
+        lines = [{**facts[i], "answer": name, **asdict(one)} for (i, name, _), one in zip(named, judged, strict=True)]
+        lines += [{**fact, "answer": ""} for fact, one in zip(facts, found, strict=True) if not one.answers]
+        about: dict[str, Any] = {"table": self._table, "model": self._model, "method": method.name, "note": note}
+        about |= {"asked": len(problem.rows), "reached": len(facts), "lines": lines}
+        write_whole(self._file(method.name), json.dumps(about, default=float))
+
+    def _file(self, method: str) -> Path:
+        return file_of(self._folder, self._table, self._model, method)
+
+
+def _refits(problem: Problem) -> list[CountedModel]:
+    """Fit what methods may look at, before the clock of the first one that does is started."""
+    return [] if problem.data.learn is None else problem.data.refits(MOST_REFITS)
+
+
+def _changed(problem: Problem) -> dict[str, Sequence[Any]]:
+    return {} if problem.learn is None else dict(changed_models(problem.learn, problem.data, 0, problem.others))
+
+
+@contextlib.contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Stop what goes on after so many seconds of one core."""
+
+    def stop(*_: Any) -> None:
+        raise TooLongError
+
+    if seconds <= 0:
+        raise TooLongError
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    pd.options.mode.copy_on_write = True  # methods may not write into the tables of others
+    Cell(Path(sys.argv[1]), sys.argv[2], sys.argv[3], Settings.read(sys.argv[4])).run()
