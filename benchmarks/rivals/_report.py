@@ -45,10 +45,10 @@ in one of the two; in the last column the other way round. In the remaining rows
 more.
 """
 _DISTRIBUTIONS = """
-The other method that gives a distribution is that of Raman et al. 2023, whose hierarchy of population, subgroup and row
-is reconstructed here, beside its lowest level alone. Of each the same number of draws: the share that reaches; the share
-of a reference set of points that reach (rows of the data, and changes of few columns) with a reaching draw within half a
-range; sets of changed columns with at least one reaching draw in a hundred; the mean cost of reaching draws and the
+The other method that gives a distribution is that of Raman et al. 2023, whose hierarchy of population, subgroup and
+row is reconstructed here, beside its lowest level alone. Of each the same number of draws: the share that reaches; the
+share of a reference set of points that reach (rows of the data, and changes of few columns) with a reaching draw within
+a quarter of a range (l1); sets of changed columns with at least one reaching draw in a hundred; the mean cost of reaching draws and the
 least (l1, in ranges). Seconds and rows are those of a row: what the hierarchy takes for its population is not in them.
 """
 _MULTIPLICITY = """
