@@ -32,7 +32,7 @@ def _multiplicity(problem: Problem, seed: int) -> Iterator[dict[str, Any]]:
     wishes = [problem.wish(rows.iloc[[i]]) for i in range(len(rows))]
     model = CountedModel(problem.case.model)
     table = multiplicity.compare(model, problem.data, problem.case.space, rows, wishes, seed=seed)
-    yield from table.to_dict("records")  # type: ignore[misc]
+    yield from table.to_dict("records")
 
 
 MEASURES: dict[str, Callable[[Problem, int], Iterator[dict[str, Any]]]] = {

@@ -48,14 +48,16 @@ _DISTRIBUTIONS = """
 The other method that gives a distribution is that of Raman et al. 2023, whose hierarchy of population, subgroup and
 row is reconstructed here, beside its lowest level alone. Of each the same number of draws: the share that reaches; the
 share of a reference set of points that reach (rows of the data, and changes of few columns) with a reaching draw within
-a quarter of a range (l1); sets of changed columns with at least one reaching draw in a hundred; the mean cost of reaching draws and the
-least (l1, in ranges). Seconds and rows are those of a row: what the hierarchy takes for its population is not in them.
+a quarter of a range (l1); sets of changed columns with at least one reaching draw in a hundred; the mean cost of
+reaching draws and the least (l1, in ranges). Seconds and rows are those of a row: what the hierarchy takes for its
+population is not in them.
 """
 _MULTIPLICITY = """
 An answer for one model may be refused by another. The average cost under the other is at most the cost of the answer
 plus the share refused times the longest way on from there (reach): a bound derived here, in the spirit of Pawelczyk et
 al. 2020, whose theorem is another. *sparse* is the nearest point found, *data support* the nearest row of the data.
 """
+_ROUNDING = 1e-9
 _MOST_PLACES = 6  # that a note names before it counts the rest
 
 
@@ -99,7 +101,8 @@ def _about(lines: pd.DataFrame, about: Mapping[str, Any]) -> list[str]:
     return [
         _wrapped(
             f"{about['date']}, gbce at {about['commit']}, Python {platform.python_version()}, {known}. {rows} rows: "
-            f"{', '.join(tables)}, each with {', '.join(models)}. It took {about['minutes']:.0f} minutes, {about['jobs']} processes at a time."
+            f"{', '.join(tables)}, each with {', '.join(models)}. It took {about['minutes']:.0f} minutes, "
+            f"{about['jobs']} processes at a time."
         ),
         "",
         _wrapped(_MEANINGS),
@@ -251,12 +254,12 @@ def _multiplicity(folder: Path) -> list[str]:
     if not len(lines) or "bound" not in lines:
         return []
     lines = lines[lines["bound"].notna()]
-    body = [
-        [str(table), str(answer), str(len(group)), *(f"{group[c].mean():.2f}" for c in
-         ("cost", "refused", "reach", "bound", "measured")), f"{(group['measured'] <= group['bound'] + 1e-9).mean():.0%}"]
-        for (table, answer), group in lines.groupby(["table", "answer"], sort=False)
-    ]  # fmt: skip
-    head = ["table", "answer", "pairs of models", "cost", "refused", "reach", "bound", "measured", "bound holds"]
+    figures, body = ["cost", "refused", "reach", "bound", "measured"], []
+    for (table, answer), group in lines.groupby(["table", "answer"], sort=False):
+        holds = (group["measured"] <= group["bound"] + _ROUNDING).mean()
+        cells = [f"{group[figure].mean():.2f}" for figure in figures]
+        body.append([str(table), str(answer), str(len(group)), *cells, f"{holds:.0%}"])
+    head = ["table", "answer", "pairs of models", *figures, "bound holds"]
     return ["## The cost of many models", "", _wrapped(_MULTIPLICITY), "", markdown(head, body), ""]
 
 
