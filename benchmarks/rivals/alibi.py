@@ -43,8 +43,7 @@ class Alibi:
     Parameters
     ----------
     theta : float
-        Weight of the prototype; the value that its documentation says worked well. At ten, which it has for k-d trees,
-        no row of the first tables tried here was answered.
+        Weight of the prototype: the value that its documentation says worked well; it also has ten, for k-d trees.
     beta : float
         Weight of the l1 distance, by which every step is cut too; a hundredth in the example with categories.
     iterations : int
