@@ -1,6 +1,6 @@
 """Changes of many rows that share their groups' and the population's centres, sampled without slopes of the model.
 
-The law is ``mu0_j ~ N(0, 1)``, ``omega_j ~ half-normal(0.5)``, ``mu_gj ~ N(mu0_j, omega_j)``, ``b_j ~ half-normal(0.5)``,
+The law is ``mu0_j ~ N(0, 1)``, ``omega_j ~ half-normal(0.5)``, ``mu_gj ~ N(mu0_j, omega_j)``, ``b_j`` as ``omega_j``,
 ``delta_ij ~ Laplace(mu_gj, b_j)`` (or normal), times ``score(row_i + delta_i) ** kappa * exp(-rate |delta_i|_1)``.
 
 Four chains go side by side, and one call of the model serves all rows of all of them. A row's change is renewed in a
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Law", "Levels", "draw_changes", "mixing", "renew", "sample_levels"]
+__all__ = ["Law", "Levels", "draw_changes", "log_mass", "mixing", "renew", "sample_levels", "worth"]
 
 _PRIOR_SCALE = 0.5  # of the half-normal laws of spreads and widths; a reconstruction, as the publication's is not known
 _STEPS = 8  # most widths that a slice is stepped out by
@@ -102,7 +102,7 @@ class Levels:
         return mixing(np.concatenate(parts, axis=2))
 
     def costs(self, groups: Any) -> Any:
-        """Return the mean l1 size of changes in each group, by draw ``(steps, chains, g)``: for questions of fairness."""
+        """Return the mean l1 size of changes in each group, by draw ``(steps, chains, g)``: what groups have to pay."""
         sizes = np.abs(self.changes).sum(axis=3)
         return np.stack([sizes[:, :, groups == g].mean(axis=2) for g in range(self.groups.shape[2])], axis=2)
 
@@ -117,6 +117,18 @@ def mixing(figures: Any) -> float:
     with np.errstate(all="ignore"):
         r_hat = array_stats.rhat(watched)
     return float(np.minimum(np.nan_to_num(r_hat, nan=_NEVER), _NEVER).max())
+
+
+def worth(figures: Any) -> float:
+    """Return how many independent draws a figure ``(steps, chains)`` is worth.
+
+    Where each chain has its own draw of the levels above, their differences count as slowness: it is too few then.
+    """
+    from arviz_stats.base import array_stats  # type: ignore[attr-defined]  # slow to import, needed only here
+
+    with np.errstate(all="ignore"):
+        ess = float(array_stats.ess(figures.T[None], method="bulk")[0])
+    return min(ess, figures.size) if np.isfinite(ess) else 1.0
 
 
 def draw_changes(law: Law, centre: Any, width: Any, rng: np.random.Generator) -> Any:
@@ -260,7 +272,8 @@ def sample_levels(
         if step >= warmup:
             kept.append((state.mu0, state.omega, state.b, state.mu, state.delta))
     shares = {name: float(np.mean(values)) for name, values in moved.items() if values}
-    return Levels(*(np.stack(part) for part in zip(*kept, strict=True)), moved=shares)
+    population, spread, width, means, changes = (np.stack(part) for part in zip(*kept, strict=True))
+    return Levels(population, spread, width, means, changes, shares)
 
 
 class _State:
