@@ -49,6 +49,8 @@ class Codes:
             levels += list(known)
         self.column = np.array(columns)  # (p,): the feature that a number belongs to
         self.level = np.array(levels)  # (p,): the level that it stands for, nan where it is the value itself
+        discrete = np.array([feature.discrete for feature in space.features])
+        self.whole = np.where(discrete, 1 / self._size, 0.0)[self.column]  # (p,): one, of what moves in whole steps
         self.known = ~np.isnan(x).any(axis=1)  # (n,): rows of the data with nothing missing
         self.points = self.of(x)  # (n, p): the data
 
@@ -156,8 +158,8 @@ class Question:
     def slopes(self, z: Any, step: float = 1e-4) -> Any:
         """Return how the logit changes with each number at one point ``(p,)``, to ``(p,)``.
 
-        Of numbers it is a central difference; for models with steps that is zero. Of a level it is
-        what the model gains by it, since a change of level is a change of one.
+        Of numbers it is a central difference, within bounds; for models with steps that is zero. Whole numbers and
+        ordinals move by one. Of a level it is what the model gains by it, since a change of level is a change of one.
         """
         frame, slopes = self.around(z, step)
         return slopes(self.wish.logits(self.model, frame))
@@ -168,16 +170,19 @@ class Question:
         numbers, levels = np.flatnonzero(self.free & plain), np.flatnonzero(self.free & ~plain)
         moved = np.tile(z, (2 * len(numbers) + len(levels) + 1, 1))
         each = np.arange(len(numbers))
-        moved[each, numbers] += step
-        moved[len(numbers) + each, numbers] -= step
+        steps = np.maximum(step, self.codes.whole[numbers])
+        moved[each, numbers] += steps
+        moved[len(numbers) + each, numbers] -= steps
         for i, k in enumerate(levels, start=2 * len(numbers)):
             moved[i, self.codes.column == self.codes.column[k]] = 0.0
             moved[i, k] = 0.5
-        x = self.codes.back(moved, self.x0, rounded=False)
+        x = self.codes.back(moved, self.x0)
+        at = self.codes.of(x)
+        apart = at[each, numbers] - at[len(numbers) + each, numbers]
 
         def slopes(said: Any) -> Any:
             made = np.zeros(len(self.start))
-            made[numbers] = (said[each] - said[len(numbers) + each]) / (2 * step)
+            made[numbers] = (said[each] - said[len(numbers) + each]) / np.where(apart > 0, apart, np.inf)
             made[levels] = said[2 * len(numbers) : -1] - said[-1]
             return made
 

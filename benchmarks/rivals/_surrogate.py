@@ -36,11 +36,11 @@ def standard(question: Question) -> tuple[Any, Any]:
 
 
 def has_slopes(question: Question) -> bool:
-    """Whether the logit changes alike with two small changes of some number, at most of a few rows of the data.
+    """Whether the logit changes alike with two small changes of some real number, at most of a few rows of the data.
 
     A model with steps passes none of them in a small change, or one by chance.
     """
-    numbers = np.isnan(question.codes.level) & question.free
+    numbers = np.isnan(question.codes.level) & (question.codes.whole == 0) & question.free
     looks = _spread_out(question, _LOOKS)
     wide, narrow = (np.array([question.slopes(z, step)[numbers] for z in looks]) for step in _STEPS)
     alike = (wide != 0) & (np.abs(wide - narrow) <= _ALIKE * np.abs(wide))

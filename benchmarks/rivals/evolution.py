@@ -1,9 +1,10 @@
 """Evolution on the objective of Wachter et al. 2017: CMA-ES by the package cma, differential evolution by scipy.
 
-The objective, its margin and the prices of a miss are those of :mod:`benchmarks.rivals.wachter`; what a price is left
-with is where the next begins. Nothing was published under these names: they are common optimisers for models without
-gradients. Both ask the model once for each generation. Populations and generations differ from the packages' defaults
-(scipy: 15 for each number, 1,000 generations; cma: 4 + 3 log of how many numbers, until it has converged), for time.
+The objective, its margin and the prices of a miss are those of :mod:`benchmarks.rivals.wachter`; at each, evolution
+begins anew from what was best at the one before. Nothing was published under these names: they are common optimisers
+for models without gradients. Both ask the model once for each generation. Populations and generations differ from the
+packages' defaults (scipy: 15 for each number, 1,000 generations; cma: 4 + 3 log of how many numbers, until it has
+converged), for time.
 """
 
 import warnings
@@ -29,6 +30,7 @@ from benchmarks.rivals.wachter import PRICES
 __all__ = ["CMA", "METHODS", "DifferentialEvolution"]
 
 _STEP = 0.3  # of a range: where CMA-ES begins
+_NEXT_STEP = 0.1  # once it has left the row
 
 Values = Callable[[Any], Any]  # points in the unit cube (n, m) to the objective (n,)
 Improve = Callable[[Values], Any]  # the objective to the best point (m,) after some generations
@@ -97,10 +99,12 @@ class DifferentialEvolution(_Evolution):
     """Differential evolution (Storn and Price 1997) by scipy with its default strategy."""
 
     def _begin(self, own: Any, rng: np.random.Generator) -> Improve:
-        population = np.vstack([own, rng.uniform(size=(self.population - 1, len(own)))])
+        population = own[None, :]
 
         def improve(values: Values) -> Any:
             nonlocal population
+            kept = population[: self.population // 2]  # the better half has closed in on what the last price was for
+            population = np.vstack([kept, rng.uniform(size=(self.population - len(kept), len(own)))])
             end = differential_evolution(
                 lambda u: values(u.T),
                 [(0.0, 1.0)] * len(own),
@@ -111,8 +115,8 @@ class DifferentialEvolution(_Evolution):
                 polish=False,
                 rng=rng,
             )
-            population = end.population
-            return end.x
+            population = end.population[np.argsort(end.population_energies, kind="stable")]
+            return population[0]
 
         return improve
 
@@ -141,17 +145,14 @@ class CMA(_Evolution):
             "verb_disp": 0,
         }
         own, heard = (own, len(own)) if len(own) > 1 else (np.append(own, 0.5), 1)  # cma takes two numbers at least
-        best, strategy = own, None
+        best = own
 
         def improve(values: Values) -> Any:
-            nonlocal best, strategy
+            nonlocal best
             least = float(values(best[None, :heard])[0])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                if (
-                    strategy is None or best is own or strategy.stop()
-                ):  # it has closed in on what the last price was for
-                    strategy = cma.CMAEvolutionStrategy(best, _STEP, options)
+                strategy = cma.CMAEvolutionStrategy(best, _STEP if best is own else _NEXT_STEP, options)
                 for _ in range(self.generations):
                     points = np.array(strategy.ask())
                     said = values(points[:, :heard])

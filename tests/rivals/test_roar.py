@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
+import gbce
 from benchmarks.rivals._question import Question
 from benchmarks.rivals._surrogate import Plane, has_slopes, linear_plane, local_plane, standard
 from benchmarks.rivals.roar import ROAR, worst_logit
@@ -125,3 +126,17 @@ def test_planes_of_categories_are_about_changes_from_the_rows_own_level():
     assert level[1][0] < 0 < level[1][2]
     z = ROAR().solve(question, linear_plane(question), 0.1)
     assert question.frame(z)["kind"].iloc[0] == "c"
+
+
+def test_slopes_of_whole_numbers_and_at_bounds():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"months": rng.integers(1, 13, 200), "x": rng.uniform(size=200)})
+    X.loc[0], X.loc[1] = (1, 0.0), (12, 1.0)
+    X["months"] = X["months"].astype(int)
+    space = gbce.Space.infer(X, bounds={"months": (1, 12), "x": (0.0, 1.0)})
+    model = Logistic(lambda x: x @ [0.2, 3.0] - 2.0)
+    rival, wish, counted = fitted(ROAR(price=0.1), model, X, label=1, space=space)
+    for row in ({"months": [6], "x": [0.5]}, {"months": [1], "x": [1.0]}):
+        question = Question(counted, rival._codes, pd.DataFrame(row), wish)
+        assert question.slopes(question.start) == pytest.approx([0.2 * 11, 3.0], rel=1e-6)
+        assert linear_plane(question) is not None

@@ -61,7 +61,7 @@ def test_the_price_is_raised_until_the_wish_is_granted(kind):
 
 def test_steps_are_passed_by_as_little_as_the_search_resolves():
     X, row = corners(3), pd.DataFrame({"x1": [0.2], "x2": [0.5], "x3": [0.5]})
-    model = Formula(lambda x: 1.0 * (x[:, 0] > 0.63) + 1.0 * (x[:, 1] > 0.9))
+    model = Formula(lambda x: 1.0 * (x[:, 0] > 0.8) + 1.0 * (x[:, 1] > 0.9))
     rival, wish, _ = fitted(Wachter(margin=0.0), model, X, low=1.0)
     answer = rival.counterfactual(row, wish, 0).answers[""].to_numpy()[0]
     assert answer[[0, 2]] == pytest.approx([0.2, 0.5], abs=1e-9)
