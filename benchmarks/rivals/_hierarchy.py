@@ -272,7 +272,8 @@ def sample_levels(
         if step >= warmup:
             kept.append((state.mu0, state.omega, state.b, state.mu, state.delta))
     shares = {name: float(np.mean(values)) for name, values in moved.items() if values}
-    return Levels(*(np.stack(part) for part in zip(*kept, strict=True)), moved=shares)
+    population, spread, width, centres, changes = (np.stack(part) for part in zip(*kept, strict=True))
+    return Levels(population, spread, width, centres, changes, shares)
 
 
 class _State:
