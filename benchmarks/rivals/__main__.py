@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks._real_tables import TABLES
 from benchmarks.rivals._cell import Settings, write_whole
 from benchmarks.rivals._learners import LEARNERS
+from benchmarks.rivals._measures import MEASURES
 from benchmarks.rivals._methods import METHODS
 from benchmarks.rivals._picture import draw
 from benchmarks.rivals._problem import OwnTable
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.rivals", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    names = [method.name for method in METHODS]
+    names = [*(method.name for method in METHODS), *MEASURES]
     parser.add_argument("--tables", nargs="+", choices=[*TABLES], help="which tables; all when left out")
     parser.add_argument("--models", nargs="+", choices=[*LEARNERS], help="which models; all when left out")
     parser.add_argument("--methods", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))

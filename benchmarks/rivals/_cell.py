@@ -19,10 +19,11 @@ import pandas as pd
 
 from benchmarks.rivals._changed import changed_models
 from benchmarks.rivals._judge import Judge
+from benchmarks.rivals._measures import MEASURES
 from benchmarks.rivals._methods import METHODS
 from benchmarks.rivals._model import CountedModel
 from benchmarks.rivals._problem import OwnTable, Problem, problem_of
-from benchmarks.rivals._protocol import CannotRunError, Found, Method
+from benchmarks.rivals._protocol import CannotRunError, Found, Method, Rival
 
 __all__ = ["Cell", "Settings", "file_of", "write_whole"]
 
@@ -36,7 +37,7 @@ class Settings:
     Parameters
     ----------
     methods : tuple of str
-        Their names.
+        Their names, and those of measures.
     rows : int
         Of each table and model.
     seconds : float
@@ -61,8 +62,8 @@ class Settings:
         return cls(**said | {"methods": tuple(said["methods"]), "own": own and OwnTable(**own)})
 
 
-class TooLongError(TimeoutError):
-    """The time of a method is over."""
+class TooLongError(BaseException):
+    """The time of a method is over; no method may take it for an error of its own."""
 
 
 def file_of(folder: Path, table: str, model: str, method: str) -> Path:
@@ -97,56 +98,77 @@ class Cell:
 
     def run(self) -> None:
         """Let each method answer that has no file yet."""
-        left = [m for m in METHODS if m.name in self._settings.methods and not self._file(m.name).exists()]
-        if not left:
+        methods = [m for m in METHODS if m.name in self._settings.methods and not self._file(m.name).exists()]
+        measures = [name for name in MEASURES if name in self._settings.methods and not self._file(name).exists()]
+        if not methods and not measures:
             return
         problem = problem_of(self._table, self._model, self._settings.rows, self._settings.own)
         judge = Judge(problem, _changed(problem))
-        for method in left:
+        for method in methods:
             print(method.name, flush=True)  # who is to blame if the process ends here
-            self._keep(method, *self._answered(method, problem), problem, judge)
+            self._answered(method, problem, judge)
+        for name in measures:
+            print(name, flush=True)
+            self._measured(name, problem)
 
-    def _answered(self, method: Method, problem: Problem) -> tuple[list[dict[str, Any]], list[Found], str]:
-        """Ask one method about all rows; return facts and answers for each row that it came to, and what went wrong."""
-        facts: list[dict[str, Any]] = []
-        found: list[Found] = []
+    def _answered(self, method: Method, problem: Problem, judge: Judge) -> None:
+        """Ask one method about all rows within its time, judge what it says, and write that down."""
+        found: list[tuple[dict[str, Any], Found]] = []
+        models = [CountedModel(problem.case.model), *_refits(problem)]
+        note = self._noted(self._asking(method.make(), problem, models), found)
+        named = [(fact, name, answer) for fact, one in found for name, answer in one.answers.items()]
+        rows = [problem.rows.iloc[[fact["row"]]] for fact, _, _ in named]
+        judged = judge.judge([answer for _, _, answer in named], rows, self._settings.seed)
+        lines = [{**fact, "answer": name, **asdict(one)} for (fact, name, _), one in zip(named, judged, strict=True)]
+        lines += [{**fact, "answer": ""} for fact, one in found if not one.answers]
+        self._write(method.name, note, lines, asked=len(problem.rows), reached=len(found))
+
+    def _asking(
+        self, rival: Rival, problem: Problem, models: list[CountedModel]
+    ) -> Iterator[tuple[dict[str, Any], Found] | None]:
+        """Fit a method, and ask it about row after row; its first word is none, when it is fitted."""
+        rival.fit(models[0], problem.data, problem.case.space)
+        yield None
+        for i in range(len(problem.rows)):
+            row = problem.rows.iloc[[i]]
+            wish, before = problem.wish(row), sum(model.rows for model in models)
+            begun = time.process_time()
+            answer = rival.counterfactual(row, wish, self._settings.seed)
+            seconds = time.process_time() - begun
+            asked = sum(model.rows for model in models) - before
+            yield {"row": i, "seconds": seconds, "model_rows": asked}, answer
+
+    def _measured(self, name: str, problem: Problem) -> None:
+        """Write down what a measure comes to within its time."""
+        lines: list[dict[str, Any]] = []
+        note = self._noted(MEASURES[name](problem, self._settings.seed), lines)
+        rows = len({line["row"] for line in lines if "row" in line})
+        self._write(name, note, lines, asked=len(problem.rows), reached=rows)
+
+    def _noted(self, said: Iterator[Any], into: list[Any]) -> str:
+        """Collect what is said until the time is over; return what went wrong."""
         left = self._settings.seconds
-        model, rival = CountedModel(problem.case.model), method.make()
-        models = [model, *_refits(problem)]
         try:
-            with at_most(left):
-                begun = time.process_time()
-                rival.fit(model, problem.data, problem.case.space)
-            left -= time.process_time() - begun
-            for i in range(len(problem.rows)):
-                row = problem.rows.iloc[[i]]
-                wish, asked = problem.wish(row), sum(one.rows for one in models)
+            while True:
                 begun = time.process_time()
                 with at_most(left):
-                    found.append(rival.counterfactual(row, wish, self._settings.seed))
-                seconds = time.process_time() - begun
-                left -= seconds
-                facts.append({"row": i, "seconds": seconds, "model_rows": sum(one.rows for one in models) - asked})
+                    one = next(said)
+                left -= time.process_time() - begun
+                if one is not None:
+                    into.append(one)
+        except StopIteration:
+            return ""
         except CannotRunError as error:
-            return facts, found, f"{error}"
+            return str(error)
         except TooLongError:
-            return facts, found, f"not run after row {len(found)}: {self._settings.seconds:g} s were over"
+            return f"not run after row {len(into)}: {self._settings.seconds:g} s were over"
         except Exception as error:  # a method that breaks is a finding, not the end of the run
-            return facts, found, f"{type(error).__name__}: {str(error)[:200]}".replace("\n", " ")
-        return facts, found, ""
+            return f"{type(error).__name__}: {str(error)[:200]}".replace("\n", " ")
 
-    def _keep(
-        self, method: Method, facts: list[dict[str, Any]], found: list[Found], note: str, problem: Problem, judge: Judge
-    ) -> None:
-        """Judge answers, and write them down with what they belong to."""
-        named = [(i, name, answer) for i, one in enumerate(found) for name, answer in one.answers.items()]
-        rows = [problem.rows.iloc[[i]] for i, _, _ in named]
-        judged = judge.judge([answer for _, _, answer in named], rows, self._settings.seed)
-        lines = [{**facts[i], "answer": name, **asdict(one)} for (i, name, _), one in zip(named, judged, strict=True)]
-        lines += [{**fact, "answer": ""} for fact, one in zip(facts, found, strict=True) if not one.answers]
-        about: dict[str, Any] = {"table": self._table, "model": self._model, "method": method.name, "note": note}
-        about |= {"asked": len(problem.rows), "reached": len(facts), "lines": lines}
-        write_whole(self._file(method.name), json.dumps(about, default=float))
+    def _write(self, name: str, note: str, lines: list[dict[str, Any]], *, asked: int, reached: int) -> None:
+        about: dict[str, Any] = {"table": self._table, "model": self._model, "method": name, "note": note}
+        about |= {"asked": asked, "reached": reached, "lines": lines}
+        write_whole(self._file(name), json.dumps(about, default=float))
 
     def _file(self, method: str) -> Path:
         return file_of(self._folder, self._table, self._model, method)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.rivals._data import Data
+from benchmarks.rivals._data import Data, Rows, draw_bootstrap, first_whole
 
 __all__ = ["CHANGES", "Learn", "changed_models"]
 
@@ -46,7 +46,7 @@ def changed_models(
         raise ValueError(
             f"seed is {seed}: take one from 0 to {_SEEDS - 1}, so that no fit is one that methods have seen"
         )
-    changes = {"bootstrap": _bootstrap, "seed": _shuffle, "deletion": _delete, "label noise": _mislabel}
+    changes = {"bootstrap": draw_bootstrap, "seed": _shuffle, "deletion": _delete, "label noise": _mislabel}
     made: dict[str, list[Any]] = {}
     for kind, (name, many) in enumerate(CHANGES.items(), start=1):
         numbers = range(_EACH * seed + _KIND * kind, _EACH * seed + _KIND * kind + many)
@@ -57,45 +57,31 @@ def changed_models(
     return made
 
 
-def _classes(y: pd.Series) -> Any:
-    """Return the classes, or none for numbers."""
-    return None if y.dtype.kind == "f" else y.unique()
-
-
-def _whole(y: pd.Series, changed: pd.Series) -> bool:
-    """Whether no class was lost."""
-    classes = _classes(y)
-    return classes is None or changed.nunique() == len(classes)
-
-
-def _bootstrap(X: pd.DataFrame, y: pd.Series, rng: np.random.Generator) -> tuple[pd.DataFrame, pd.Series]:
-    while True:
-        rows = rng.integers(0, len(X), len(X))
-        if _whole(y, y.iloc[rows]):
-            return X.iloc[rows], y.iloc[rows]
-
-
-def _shuffle(X: pd.DataFrame, y: pd.Series, rng: np.random.Generator) -> tuple[pd.DataFrame, pd.Series]:
+def _shuffle(X: pd.DataFrame, y: pd.Series, rng: np.random.Generator) -> Rows:
     rows = rng.permutation(len(X))
     return X.iloc[rows], y.iloc[rows]
 
 
-def _delete(X: pd.DataFrame, y: pd.Series, rng: np.random.Generator) -> tuple[pd.DataFrame, pd.Series]:
+def _delete(X: pd.DataFrame, y: pd.Series, rng: np.random.Generator) -> Rows:
     kept = len(X) - max(1, round(_DELETED * len(X)))
-    while True:
+
+    def draw() -> Rows:
         rows = np.sort(rng.choice(len(X), kept, replace=False))
-        if _whole(y, y.iloc[rows]):
-            return X.iloc[rows], y.iloc[rows]
+        return X.iloc[rows], y.iloc[rows]
+
+    return first_whole(y, draw)
 
 
-def _mislabel(X: pd.DataFrame, y: pd.Series, rng: np.random.Generator) -> tuple[pd.DataFrame, pd.Series]:
-    classes = _classes(y)
-    while True:
+def _mislabel(X: pd.DataFrame, y: pd.Series, rng: np.random.Generator) -> Rows:
+    classes = y.unique()
+
+    def draw() -> Rows:
         wrong = rng.choice(len(X), max(2, round(_NOISE * len(X))), replace=False)
         changed = y.copy()
-        if classes is None:
+        if y.dtype.kind == "f":
             changed.iloc[wrong] = y.iloc[np.roll(wrong, 1)].to_numpy()  # in a circle, so that each gets another's
         else:
             changed.iloc[wrong] = [rng.choice(classes[classes != y.iloc[i]]) for i in wrong]
-        if _whole(y, changed):
-            return X, changed
+        return X, changed
+
+    return first_whole(y, draw)

@@ -63,7 +63,8 @@ class Environment:
             return
         self._note.unlink(missing_ok=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(self.folder)], check=True, capture_output=True)
-        pip = [str(self.python), "-m", "pip", "install", "--quiet", *self.requirements]
+        # alone, or it takes what lies on PYTHONPATH for installed
+        pip = [str(self.python), "-I", "-m", "pip", "install", "--quiet", *self.requirements]
         done = subprocess.run(pip, capture_output=True, text=True)
         if done.returncode:
             said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["no reason given"]

@@ -272,8 +272,8 @@ def sample_levels(
         if step >= warmup:
             kept.append((state.mu0, state.omega, state.b, state.mu, state.delta))
     shares = {name: float(np.mean(values)) for name, values in moved.items() if values}
-    population, spread, width, centres, changes = (np.stack(part) for part in zip(*kept, strict=True))
-    return Levels(population, spread, width, centres, changes, shares)
+    population, spread, width, means, changes = (np.stack(part) for part in zip(*kept, strict=True))
+    return Levels(population, spread, width, means, changes, shares)
 
 
 class _State:

@@ -12,7 +12,7 @@ __all__ = ["Objective", "mad"]
 def mad(codes: Codes) -> Any:
     """Return the median absolute deviation of each number in the data ``(p,)``.
 
-    Where it is zero, as of nearly all levels of categories, it is the standard deviation, and one where that is zero too.
+    Where it is zero, as of nearly all levels of categories, it is the standard deviation; one where that is zero too.
     """
     points = codes.points
     spread = np.median(np.abs(points - np.median(points, axis=0)), axis=0)
@@ -40,7 +40,7 @@ class Objective:
         self.margin = min(margin, 0.5 if wish.classifies else (wish.high - wish.low) / wish.unit / 2)
 
     def parts(self, z: Any) -> tuple[Any, Any]:
-        """Return the squared misses ``(n,)`` and the distances ``(n,)`` of the rows that points ``(n, p)`` stand for."""
+        """Return the squared misses ``(n,)`` and the distances ``(n,)`` of the rows of points ``(n, p)``."""
         question = self.question
         depths = question.wish.depths(question.model, question.frame(z))
         return np.maximum(self.margin - depths, 0.0) ** 2, self.distances(z)

@@ -208,8 +208,8 @@ class Posteriors:
 
     def _sample(self, name: str, draw: Callable[[], tuple[Any, float]], seed: int) -> Sampled:
         """Draw with a clock, and thin."""
-        began, rows = time.perf_counter(), self._model.rows
+        began, rows = time.process_time(), self._model.rows
         z, ess = draw()
-        seconds, rows = time.perf_counter() - began, self._model.rows - rows
+        seconds, rows = time.process_time() - began, self._model.rows - rows
         chosen = np.random.default_rng(seed).permutation(len(z))[: self._draws]
         return Sampled(name, z[chosen], ess, seconds, rows)

@@ -134,7 +134,7 @@ def problem_of(table: str, model: str, n: int, own: OwnTable | None = None) -> P
     """Fit a model on a part of a table, and pick rows of the rest that it refuses."""
     if own is not None:
         return _own_problem(own, n)
-    case = TABLES[table]()
+    case = _with_numbers(TABLES[table]())
     order = np.random.default_rng(_SEED).permutation(len(case.X))
     n_fit = min(MOST_ROWS, len(order) - int(_HELD_OUT * len(order)))
     learn = LEARNERS[model](case.wish)
@@ -147,10 +147,15 @@ def problem_of(table: str, model: str, n: int, own: OwnTable | None = None) -> P
 
 def _own_problem(own: OwnTable, n: int) -> Problem:
     """Take a model as it is, and rows of its table that it refuses."""
-    case = own.case()
+    case = _with_numbers(own.case())
     try:
         learn: Callable[..., Any] | None = learner_of(case.model)
     except TypeError:  # the message of the missing survival says it
         learn = None
     others = {name: make(case.wish) for name, make in LEARNERS.items()}
     return Problem(case, Data(case.X, case.y, learn), case.rows(n), learn, others, Columns.of(case.X))
+
+
+def _with_numbers(case: Case) -> Case:
+    """Return a case whose outcome is a float if it is a number: whole ones would pass for classes."""
+    return case if case.classification else replace(case, y=case.y.astype(float))

@@ -13,7 +13,7 @@ import pandas as pd
 from benchmarks._answer_sheet import markdown
 from benchmarks.rivals._judge import N_NOISE, NOISE
 from benchmarks.rivals._methods import METHODS
-from benchmarks.rivals._results import beaten, lines_of, notes_of, summed_up
+from benchmarks.rivals._results import beaten, lines_of, measured, notes_of, summed_up
 
 __all__ = ["page"]
 
@@ -44,6 +44,20 @@ The share of rows with valid answers in which a point of gbce's costs no more (l
 in one of the two; in the last column the other way round. In the remaining rows one is cheaper and the other survives
 more.
 """
+_DISTRIBUTIONS = """
+The other method that gives a distribution is that of Raman et al. 2023, whose hierarchy of population, subgroup and
+row is reconstructed here, beside its lowest level alone. Of each the same number of draws: the share that reaches; the
+share of a reference set of points that reach (rows of the data, and changes of few columns) with a reaching draw within
+a quarter of a range (l1); sets of changed columns with at least one reaching draw in a hundred; the mean cost of
+reaching draws and the least (l1, in ranges). Seconds and rows are those of a row: what the hierarchy takes for its
+population is not in them.
+"""
+_MULTIPLICITY = """
+An answer for one model may be refused by another. The average cost under the other is at most the cost of the answer
+plus the share refused times the longest way on from there (reach): a bound derived here, in the spirit of Pawelczyk et
+al. 2020, whose theorem is another. *sparse* is the nearest point found, *data support* the nearest row of the data.
+"""
+_ROUNDING = 1e-9
 _MOST_PLACES = 6  # that a note names before it counts the rest
 
 
@@ -73,6 +87,8 @@ def page(folder: Path, about: Mapping[str, Any]) -> str:
             *_losses(lines), "",
             *(line for name, part in _parts(lines) for line in (f"## {name}", "", _table(part), "")),
             *_survivals(lines), "",
+            *_distributions(folder),
+            *_multiplicity(folder),
             *_notes(folder),
         ]
     ) + "\n"  # fmt: skip
@@ -85,7 +101,8 @@ def _about(lines: pd.DataFrame, about: Mapping[str, Any]) -> list[str]:
     return [
         _wrapped(
             f"{about['date']}, gbce at {about['commit']}, Python {platform.python_version()}, {known}. {rows} rows: "
-            f"{', '.join(tables)}, each with {', '.join(models)}. It took {about['minutes']:.0f} minutes, {about['jobs']} processes at a time."
+            f"{', '.join(tables)}, each with {', '.join(models)}. It took {about['minutes']:.0f} minutes, "
+            f"{about['jobs']} processes at a time."
         ),
         "",
         _wrapped(_MEANINGS),
@@ -214,6 +231,36 @@ def _survivals(lines: pd.DataFrame) -> list[str]:
     sums = summed_up(lines, [])
     body = [[str(line["name"]), *(_with_interval(line, kind) for kind in kinds)] for line in sums.to_dict("records")]
     return ["## Survival by the kind of change", "", markdown(["method", *(k.replace("_", " ") for k in kinds)], body)]
+
+
+def _distributions(folder: Path) -> list[str]:
+    """Return the distributions of the same rows side by side."""
+    lines = measured(folder, "distributions")
+    if not len(lines):
+        return []
+    body = []
+    for (table, name), group in lines.groupby(["table", "name"], sort=False):
+        cells = [f"{group[figure].mean():.2f}" for figure in ("reached", "coverage", "modes", "cost", "nearest")]
+        body.append([str(table), str(name), str(len(group)), *cells, f"{group['ess'].median():,.0f}",
+                     f"{group['seconds'].mean():.2g}", f"{group['rows'].mean():,.0f}"])  # fmt: skip
+    head = ["table", "method", "rows", "reached", "coverage", "modes", "cost", "nearest", "effective draws", "seconds",
+            "model rows"]  # fmt: skip
+    return ["## Distributions", "", _wrapped(_DISTRIBUTIONS), "", markdown(head, body), ""]
+
+
+def _multiplicity(folder: Path) -> list[str]:
+    """Return the bound on the cost under another model beside what was measured."""
+    lines = measured(folder, "multiplicity")
+    if not len(lines) or "bound" not in lines:
+        return []
+    lines = lines[lines["bound"].notna()]
+    figures, body = ["cost", "refused", "reach", "bound", "measured"], []
+    for (table, answer), group in lines.groupby(["table", "answer"], sort=False):
+        holds = (group["measured"] <= group["bound"] + _ROUNDING).mean()
+        cells = [f"{group[figure].mean():.2f}" for figure in figures]
+        body.append([str(table), str(answer), str(len(group)), *cells, f"{holds:.0%}"])
+    head = ["table", "answer", "pairs of models", *figures, "bound holds"]
+    return ["## The cost of many models", "", _wrapped(_MULTIPLICITY), "", markdown(head, body), ""]
 
 
 def _notes(folder: Path) -> list[str]:

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.rivals._judge import Judged
+from benchmarks.rivals._measures import MEASURES
 from benchmarks.rivals._methods import METHODS
 
-__all__ = ["FIGURES", "beaten", "lines_of", "mean_interval", "notes_of", "summed_up"]
+__all__ = ["FIGURES", "beaten", "lines_of", "mean_interval", "measured", "notes_of", "summed_up"]
 
 FIGURES = ("l1", "l2", "changed", "broken", "far", "survival", "bootstrap", "seed", "deletion", "label_noise",
            "other_learners", "noise", "seconds", "model_rows")  # fmt: skip
@@ -30,12 +31,21 @@ def lines_of(folder: Path) -> pd.DataFrame:
     found = [
         {"table": one["table"], "model": one["model"], "method": one["method"], **line}
         for one in _files(folder)
+        if one["method"] not in MEASURES
         for line in one["lines"]
     ]
     columns = ["table", "model", "method", "answer", "row", "seconds", "model_rows", *Judged.__annotations__]
     frame = pd.DataFrame(found, columns=columns)
     frame["valid"] = frame["valid"].astype("boolean").fillna(False).astype(bool)
     return frame.assign(name=[_name(*pair) for pair in zip(frame["method"], frame["answer"], strict=True)])
+
+
+def measured(folder: Path, name: str) -> pd.DataFrame:
+    """Return the lines of a measure, with the table and the model of each."""
+    found = [one for one in _files(folder) if one["method"] == name]
+    return pd.DataFrame(
+        [{"table": one["table"], "learner": one["model"], **line} for one in found for line in one["lines"]]
+    )
 
 
 def _name(method: str, answer: str) -> str:

@@ -20,8 +20,8 @@ _WIDTH = 0.75  # of the root of the number of columns: LIME's kernel
 class Plane(NamedTuple):
     """A logit that is linear in the columns.
 
-    ``slopes`` ``(p,)`` has what a standard deviation of a number adds, and what a change of the row's category to a level
-    adds; ``level`` is the logit at the row.
+    ``slopes`` ``(p,)`` has what a standard deviation of a number adds, and what a change of the row's category to a
+    level adds; ``level`` is the logit at the row.
     """
 
     slopes: Any
@@ -29,7 +29,7 @@ class Plane(NamedTuple):
 
 
 def standard(question: Question) -> tuple[Any, Any]:
-    """Return origin and size ``(p,)`` of coordinates ``(z - origin) / size``: standard scores, and levels as 0 and 1."""
+    """Return origin and size ``(p,)`` of coordinates ``(z - origin) / size``: standard scores, levels as 0 and 1."""
     points, plain = question.codes.points, np.isnan(question.codes.level)
     spread = points.std(axis=0)
     return np.where(plain, points.mean(axis=0), 0.0), np.where(plain, np.where(spread > 0, spread, 1.0), 0.5)

@@ -130,8 +130,9 @@ class Dice:
         """Return its answer as it stands, with what follows from other columns; None where it finds nothing."""
         x0 = self._space.encode(row)[0]
         low, high = self._space.limits(x0)
-        vary = [name for name, a, b in zip(self._space.names, low, high, strict=True) if b > a]
-        if not vary:
+        free = [feature.mutable for feature in self._space.features] & ~self._space.is_computed
+        vary = [name for name, moves in zip(self._space.names, free, strict=True) if moves]
+        if not (high > low).any():
             return None
         wanted: dict[str, Any] = (
             {"desired_class": int(np.searchsorted(self._model.classes_, target.label))}

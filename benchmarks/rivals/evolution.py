@@ -1,15 +1,16 @@
 """Evolution on the objective of Wachter et al. 2017: CMA-ES by the package cma, differential evolution by scipy.
 
 The objective, its margin and the prices of a miss are those of :mod:`benchmarks.rivals.wachter`; what a price is left
-with is where the next begins. Nothing was published under these names: they are the optimisers of the day for models
-without gradients. Both ask the model once for each generation. Populations and generations are smaller than the
-packages' defaults would have them (scipy: 15 for each number, 1,000 generations; cma: until it has converged), for time.
+with is where the next begins. Nothing was published under these names: they are common optimisers for models without
+gradients. Both ask the model once for each generation. Populations and generations differ from the packages' defaults
+(scipy: 15 for each number, 1,000 generations; cma: 4 + 3 log of how many numbers, until it has converged), for time.
 """
 
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ class _Evolution(ABC):
         """Check the options."""
         if self.population < 5 or self.generations < 1:  # of differential evolution: the least that scipy takes
             raise ValueError(
-                f"a population of at least 5 and one generation are needed: got {self.population} and {self.generations}"
+                f"a population of 5 or more and a generation are needed: got {self.population} and {self.generations}"
             )
 
     def fit(self, model: CountedModel, data: Data, space: gbce.Space) -> None:
@@ -76,10 +77,13 @@ class _Evolution(ABC):
             z[:, question.free] = low + u * (high - low)
             return z
 
+        def value(price: float, u: Any) -> Any:
+            return objective.values(whole(u), price)
+
         own = (question.start[question.free] - low) / (high - low)
         improve = self._begin(np.clip(own, 0.0, 1.0), np.random.default_rng(seed))
         for price in self.prices:
-            z = whole(improve(lambda u, p=price: objective.values(whole(u), p))[None, :])
+            z = whole(improve(partial(value, price))[None, :])
             if question.granted(z)[0]:
                 return Found.one(question.frame(z), f"lambda {price:g}")
         return Found(note=f"not reached with lambda up to {self.prices[-1]:g}")
@@ -144,7 +148,9 @@ class CMA(_Evolution):
             least = float(values(best[None, :heard])[0])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                if strategy is None or best is own or strategy.stop():  # it has closed in on what the last price was for
+                if (
+                    strategy is None or best is own or strategy.stop()
+                ):  # it has closed in on what the last price was for
                     strategy = cma.CMAEvolutionStrategy(best, _STEP, options)
                 for _ in range(self.generations):
                     points = np.array(strategy.ask())

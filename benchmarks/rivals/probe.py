@@ -1,16 +1,17 @@
 """Pawelczyk, Datta, van den Heuvel, Kasneci and Lakkaraju 2023, "Probabilistically robust recourse" (PROBE).
 
-The authors' code was read, the paper not. Adam goes down ``3 max(0, IR(x) - r) - log p(x) + lambda |x - x0|_1`` until p is
-above a half and the invalidation rate IR, the share of answers that noise N(0, sigma^2 I) takes back, is at most r +
-0.005 by Monte Carlo. IR is ``1 - Phi(logit / (sigma |slope of the logit|))``, which is exact for linear logits. Numbers
-are in ranges of the data, levels are indicators.
+The authors' code was read, the paper not. Adam goes down ``3 max(0, IR(x) - r) - log p(x) + lambda |x - x0|_1`` until
+p is above a half and the invalidation rate IR, the share of answers that noise N(0, sigma^2 I) takes back, is at most
+r + 0.005 by Monte Carlo. IR is ``1 - Phi(logit / (sigma |slope of the logit|))``, which is exact for linear logits.
+Numbers are in ranges of the data, levels are indicators.
 
-What differs: steps are ten times as long and a tenth as many as the authors' (0.001, rounds of 200), and whether to stop is
-looked at after each, not after a round; lambda ends at zero, where theirs goes below. The slope of the logit's own slope is
-left out, which is none for linear logits. Noise moves what may change only, and levels never, which a tenth of an
-indicator does not turn. Models with steps have no slopes: of these IR is by Monte Carlo, and the slopes are those
-of a regression of logits on the noise, which is a reconstruction. Levels go up that gain more than their
-mean, and of categories that would turn at once only the one that gains most does, since half a level cannot be asked about.
+What differs: steps are ten times as long and a tenth as many as the authors' (0.001, rounds of 200), and whether to
+stop is looked at after each, not after a round; lambda ends at zero, where theirs goes below. The slope of the
+logit's own slope is left out, which is none for linear logits. Noise moves what may change only, and levels never,
+which a tenth of an indicator does not turn. Levels go up that gain more than their mean, and of categories that would
+turn at once only the one that gains most does, since half a level cannot be asked about. Models with steps have no
+slopes: of these IR is by Monte Carlo, and the slopes are those of a regression of logits on the noise, a
+reconstruction that answers are marked with.
 """
 
 from dataclasses import dataclass
@@ -114,7 +115,10 @@ class PROBE:
                 break
             price = max(self.price - _FADE * ((i - 1) // self.iterations), 0.0)
             slope = self._slope(question, view) + price * np.sign(z - question.start)
-            first, second = (b * old + (1 - b) * new for b, old, new in zip(_BETA, (first, second), (slope, slope**2)))
+            first, second = (
+                b * old + (1 - b) * new
+                for b, old, new in zip(_BETA[:2], (first, second), (slope, slope**2), strict=True)
+            )
             most = np.maximum(most, second)
             move = first / (1 - _BETA[0] ** i) / (np.sqrt(most / (1 - _BETA[1] ** i)) + _BETA[2])
             there = np.clip(np.where(question.free, z - self.step * unit * move, z), question.low, question.high)
@@ -123,7 +127,7 @@ class PROBE:
             if not question.granted(z[None, :])[0]:
                 return Found(note="not reached")
             return Found.one(question.frame(z), f"more than {self.rate:g} of noise takes it back")
-        return Found.one(question.frame(z))
+        return Found.one(question.frame(z), "" if smooth else "slopes by a regression: reconstruction")
 
     def _one_turn(self, z: Any, there: Any, slopes: Any) -> Any:
         """Return the next point, in which of all categories that turn to another level only the best one does."""
@@ -171,7 +175,7 @@ class PROBE:
         return np.where(question.free & np.isnan(self._codes.level), noise, 0.0)
 
     def _holds(self, question: Question, z: Any, smooth: bool, rng: np.random.Generator) -> bool:
-        """Whether the model grants the point itself, and enough of the noise around it (known where it is Monte Carlo)."""
+        """Whether the model grants the point itself, and enough of the noise around it; with steps that is known."""
         points = z + self._noise(question, rng) if smooth else z[None, :]
         granted = question.granted(np.vstack([z, points]))
         return bool(granted[0] and (~granted[1:]).mean() <= self.rate + _SLACK)

@@ -1,16 +1,17 @@
 """Upadhyay, Joshi and Lakkaraju 2021, "Towards robust and reliable algorithmic recourse" (ROAR).
 
-The authors' code was read, the paper not. A linear logit whose weights and intercept may each change by delta is assumed
-to do its worst: ``min_x log(1 + exp(-m(x))) + lambda |x - x0|_1`` with ``m(x) = w x + b - delta (|x|_1 + 1)``, x being
-standard scores of numbers and indicators of levels. Lambda is the largest of 0.1, 0.2, ..., 1 before which the share of
-granted answers to rows of the data first falls. The weights of a linear model are its own, those of any other a local
-logistic regression as LIME has it. Nothing checks that the answer is granted by the model itself.
+The authors' code was read, the paper not. A linear logit whose weights and intercept may each change by delta is
+assumed to do its worst: ``min_x log(1 + exp(-m(x))) + lambda |x - x0|_1`` with ``m(x) = w x + b - delta (|x|_1 +
+1)``, x being standard scores of numbers and indicators of levels. Lambda is the largest of 0.1, 0.2, ..., 1 before
+which the share of granted answers to rows of the data first falls. The weights of a linear model are its own, those
+of any other a local logistic regression as LIME has it. Nothing checks that the answer is granted by the model
+itself.
 
-What differs: the authors find the worst weights by a linear programme at each step of Adam and stop once the loss changes
-by less than 1e-4; here the worst case is in closed form, and the problem, which is convex, is solved exactly. A category
-changes to one level only, as a share of the whole change (from a half on it is made), where the authors' indicators move
-by themselves. Lambda is chosen on a few rows, and left at 0.1 where a number is wanted, since each row then has a
-wish of its own.
+What differs: the authors find the worst weights by a linear programme at each step of Adam and stop once the loss
+changes by less than 1e-4; here the worst case is in closed form, and the problem, which is convex, is solved exactly.
+A category changes to one level only, as a share of the whole change (from a half on it is made), where the authors'
+indicators move by themselves. Lambda is chosen on a few rows, and left at 0.1 where a number is wanted, since each
+row then has a wish of its own. A model is linear here if it is so in what the row may change.
 """
 
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ from benchmarks.rivals._wish import Wish
 __all__ = ["METHODS", "ROAR", "worst_logit"]
 
 _PRICES = np.arange(1, 11) / 10  # the authors' grid
+_LOOKED_THROUGH = 1_000  # rows of the data, for some that are refused
 
 
 def worst_logit(plain: Any, size: Any, delta: float) -> Any:
@@ -92,7 +94,7 @@ class ROAR:
         return Found.one(question.frame(self.solve(question, plane, price)), f"lambda {price:g}")
 
     def solve(self, question: Question, plane: Plane, price: float) -> Any:
-        """Return the minimiser ``(p,)``: columns go in the order of their gain for the cost, until that is too small."""
+        """Return the minimiser ``(p,)``: columns go in the order of gain for their cost, until that is too small."""
         origin, size = standard(question)
         x0 = (question.start - origin) / size
         z, logit = question.start.copy(), worst_logit(plane.level, np.abs(x0).sum(), self.delta)
@@ -141,7 +143,7 @@ class ROAR:
 
     def _choose(self, wish: Wish) -> float:
         """Return the largest lambda of the grid before which the share of granted answers first falls."""
-        order = np.random.default_rng(0).permutation(len(self._X))
+        order = np.random.default_rng(0).permutation(len(self._X))[:_LOOKED_THROUGH]
         refused = order[~wish.granted(self._model, self._X.iloc[order])][: self.tried]
         frames: list[list[pd.DataFrame]] = [[] for _ in _PRICES]
         for i in refused:

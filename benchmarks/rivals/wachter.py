@@ -1,18 +1,20 @@
 """Wachter, Mittelstadt and Russell 2017, "Counterfactual explanations without opening the black box".
 
-Written from memory and from ports of it, not from the paper: the row that minimises
-``lambda (f(x) - y')^2 + sum_j |x_j - x0_j| / MAD_j``, with lambda raised from a warm start until the wish is granted.
-It is the conventional distance minimisation that the gbce paper calls DirectOpt, with the publication's distance.
+Written from memory and from ports of it, not from the paper: the row that minimises ``lambda (f(x) - y')^2 + sum_j
+|x_j - x0_j| / MAD_j``, with lambda raised from a warm start until the wish is granted. It is the conventional
+distance minimisation that the gbce paper calls DirectOpt, with the publication's distance.
 
-What is filled in here: y' is the nearest of what is wanted, a margin inside (0.05 of probability, or standard deviations of
-the outcome), so that nothing is missed beyond it; lambda goes up by tens; categories are half-unit indicators whose MAD, being zero, is their standard deviation.
-The publication leaves the optimiser open and takes Adam. Here it is a search along one column at a time and, where the
-model has slopes, along the path that raises the linearised logit most for its cost, anew from each better point. It asks
-the model for many points at once, from the row and from restarts around it, and ends in local minima like any other.
+What is filled in here: y' is the nearest of what is wanted, a margin inside (0.05 of probability, or standard
+deviations of the outcome), so that nothing is missed beyond it; lambda goes up by tens; categories are half-unit
+indicators whose MAD, being zero, is their standard deviation. The publication leaves the optimiser open and takes
+Adam. Here it is a search along one column at a time and, where the model has slopes, along the path that raises the
+linearised logit most for its cost, anew from each better point. It asks the model for many points at once, from the
+row and from restarts around it, and ends in local minima like any other.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -170,9 +172,9 @@ class _Search:
             if np.isnan(codes.level[mine[0]]):
                 k = mine[0]
                 at = np.unique(np.append(np.linspace(low[k], high[k], _GRID), question.start[k]))
-                lines.append(_Line(lambda t, k=k: _with(z, k, t), at))
+                lines.append(_Line(partial(_with, z, k), at))
             else:
-                lines.append(_Line(lambda t, m=mine: _with_level(z, m, t), np.arange(len(mine)), zooms=False))
+                lines.append(_Line(partial(_with_level, z, mine), np.arange(len(mine)), zooms=False))
         return lines
 
     def _path(self, z: Any) -> _Line:

@@ -85,3 +85,13 @@ def test_the_same_seed_gives_the_same_fits_and_methods_see_none_of_them(table):
     assert max(model.seed for model in judged) < min(model.seed for model in shown)
     with pytest.raises(ValueError, match="seed is 100"):
         changed_models(Seen, data, 100)
+
+
+def test_whole_numbers_do_not_pass_for_classes_without_end(table):
+    X, _ = table
+    counts = pd.Series(np.arange(80))  # no bootstrap has them all
+    with pytest.raises(ValueError, match="none has all 80 classes"):
+        changed_models(Seen, Data(X, counts))
+    with pytest.raises(ValueError, match="make the outcome a float"):
+        Data(X, counts, Seen).refits(1)
+    assert len(Data(X, counts.astype(float), Seen).refits(1)) == 1

@@ -36,13 +36,13 @@ def test_the_least_largest_loss_lies_between_the_models_or_on_the_bound(bound, w
 
 
 def test_the_bound_is_the_median_distance_to_rows_that_are_granted_the_wish():
-    """Of even noise in [0, 1] those from .5 on have their median at about .75, and every point there has no loss."""
+    """Points that reach have no loss, wherever they lie within it; where more is always better, it is gone up to."""
     X = corners(1, n=401)
     kinjo = Kinjo(refits=0, size=30, generations=15)
     kinjo, wish, _ = fitted(kinjo, Formula(lambda x: np.minimum(x[:, 0], 0.9)), X, low=0.5)
-    assert kinjo.counterfactual(ROW, wish, seed=0).answers[""]["x1"].item() == pytest.approx(0.5, abs=0.02)
-    kinjo, wish, _ = fitted(kinjo, Logistic(lambda x: 8 * x[:, 0] - 4), X, label=1)
     middle = X["x1"][X["x1"] >= 0.5].median()
+    assert 0.5 <= kinjo.counterfactual(ROW, wish, seed=0).answers[""]["x1"].item() <= middle
+    kinjo, wish, _ = fitted(kinjo, Logistic(lambda x: 8 * x[:, 0] - 4), X, label=1)
     assert kinjo.counterfactual(ROW, wish, seed=0).answers[""]["x1"].item() == pytest.approx(middle, abs=0.01)
 
 

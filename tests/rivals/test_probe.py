@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
-from support.asked import Logistic, corners, fitted
 
 from benchmarks.rivals.probe import PROBE, invalidation_rate
+from support.asked import Logistic, corners, fitted
 
 
 def test_the_rate_of_a_linear_logit():
@@ -23,7 +23,9 @@ def test_it_stops_one_step_past_the_rate(rate):
     rival, wish, _ = fitted(PROBE(rate=rate), Logistic(lambda x: x @ w - 4.0), corners(2), label=1)
     answer = rival.counterfactual(pd.DataFrame({"x1": [0.3], "x2": [0.4]}), wish, 0).answers[""].to_numpy()[0]
     needed = 0.1 * 5.0 * norm.isf(rate + 0.005)
-    noise = 4 * np.sqrt(rate * (1 - rate) / 500) * 0.5 / norm.pdf(norm.isf(rate))  # of the Monte Carlo check, as a logit
+    noise = (
+        4 * np.sqrt(rate * (1 - rate) / 500) * 0.5 / norm.pdf(norm.isf(rate))
+    )  # of the Monte Carlo check, as a logit
     step = 0.01 * w.sum()
     assert needed <= answer @ w - 4.0 <= needed + noise + 1.5 * step
 

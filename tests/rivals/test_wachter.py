@@ -1,15 +1,18 @@
 """Wachter's objective, and three ways to its minimum: known answers, and the price that is raised."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
-from support.asked import Formula, Logistic, corners, fitted
 
+import gbce
 from benchmarks.rivals._objective import Objective, mad
 from benchmarks.rivals._protocol import CannotRunError
 from benchmarks.rivals._question import Codes, Question
 from benchmarks.rivals.evolution import CMA, DifferentialEvolution
 from benchmarks.rivals.wachter import Wachter
+from support.asked import Formula, Logistic, corners, fitted
 
 
 def _with_mads(*mads):
@@ -68,14 +71,10 @@ def test_steps_are_passed_by_as_little_as_the_search_resolves():
 def test_deviations_of_constant_and_rare_values():
     frame = pd.DataFrame({"mostly": [0.0] * 9 + [1.0], "spread": np.linspace(0, 1, 10)})
     X = pd.concat([frame] * 5, ignore_index=True)
-    import gbce
-
     assert mad(Codes(X, gbce.Space.infer(X, kinds={"mostly": "real"}))) == pytest.approx([0.3, 0.25], abs=0.03)
 
 
 def test_a_single_free_column_is_enough_for_evolution():
-    import gbce
-
     X, row = corners(2), pd.DataFrame({"x1": [0.2], "x2": [0.5]})
     space = gbce.Space.infer(X, immutable=["x2"])
     for kind in (CMA, DifferentialEvolution):
@@ -84,7 +83,7 @@ def test_a_single_free_column_is_enough_for_evolution():
 
 
 def test_a_missing_package_is_said(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "cma", None)
+    monkeypatch.setitem(sys.modules, "cma", None)
     with pytest.raises(CannotRunError, match="is not installed: pip install cma"):
         fitted(CMA(), Logistic(lambda x: x[:, 0]), corners(2), label=1)
 
@@ -95,7 +94,7 @@ def test_a_missing_package_is_said(monkeypatch):
         (lambda: Wachter(prices=()), "one at least"),
         (lambda: Wachter(prices=(10.0, 1.0)), "rise"),
         (lambda: Wachter(starts=0), "at least 1"),
-        (lambda: DifferentialEvolution(population=3), "at least 5"),
+        (lambda: DifferentialEvolution(population=3), "5 or more"),
     ],
 )
 def test_bad_options_are_a_sentence(make, words):

@@ -2,10 +2,10 @@
 
 import pandas as pd
 import pytest
-from support.mixed_question import mixed, mixed_rows
 
 from benchmarks.rivals import evolution, probe, roar, wachter
 from benchmarks.rivals._wish import Wish
+from support.mixed_question import mixed, mixed_rows
 
 METHODS = (*wachter.METHODS, *evolution.METHODS, *roar.METHODS, *probe.METHODS)
 YES = Wish(label="yes")
@@ -20,7 +20,7 @@ def _made(method):
 @pytest.mark.parametrize("smooth", [True, False])
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 def test_bounds_categories_and_missing_cells_are_kept_and_the_seed_decides(method, smooth):
-    rival, space = mixed(_made(method), smooth)
+    rival, _ = mixed(_made(method), smooth)
     rows = mixed_rows()
     refused = rows[rival._model.predict(rows) == "no"]
     whole, holed = refused[refused["income"].notna()].iloc[[0]], refused[refused["income"].isna()].iloc[[0]]
