@@ -9,8 +9,8 @@ the pull towards dense regions, whose form is not known.
 Where this differs from the publication:
 
 - Hamiltonian Monte Carlo needs slopes, which trees do not have: the hierarchy is sampled without them. The R-hat that
-  its chains reach stands in the note of every answer; with the steps that a benchmark has time for it is above 1.1 on
-  real tables, and tables of points have to be read with that.
+  its chains reach stands in the note of every answer, and whether that is too much: a benchmark has time
+  for few steps.
 - a new row is sampled given draws of its group's centre and of the widths, and does not feed back on them. The
   population are refused rows of the data, half of each of two groups, fewer than in a publication.
 - numbers in standard deviations, categories as half-unit indicators and their argmax, in units of a quarter, the
