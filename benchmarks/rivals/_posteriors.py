@@ -200,8 +200,8 @@ class Posteriors:
 
         sampled = [
             self._sample("gbce", of_gbce, seed),
-            self._sample("hierarchical, one row (reconstruction)", lambda: of_rival(self._single), seed),
-            self._sample("hierarchical (reconstruction)", lambda: of_rival(self._full), seed),
+            self._sample("Raman, one row (reconstruction)", lambda: of_rival(self._single), seed),
+            self._sample("Raman, hierarchy (reconstruction)", lambda: of_rival(self._full), seed),
         ]
         reference = find_reference(question, np.random.default_rng(seed))
         return compare(question, [one for one in sampled if len(one.z)], reference)

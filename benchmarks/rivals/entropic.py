@@ -166,7 +166,7 @@ class EntropicDescent(_Entropic):
         return z, risk
 
 
-def _has_slopes(model: CountedModel, data: Data, codes: Codes, rows: int = 8, step: float = 1e-4) -> bool:
+def _has_slopes(model: CountedModel, data: Data, codes: Codes, rows: int = 8, step: float = 1e-7) -> bool:
     """Whether a model's output changes with small steps in its numbers at half of some rows or more."""
     plain = np.isnan(codes.level)
     if not plain.any():

@@ -294,6 +294,6 @@ class Hierarchical:
 _SOURCE = "Raman et al. 2023"
 
 METHODS: tuple[Method, ...] = (
-    Method("hierarchical, one row", _SOURCE, InstanceLevel, "reconstruction"),
-    Method("hierarchical", _SOURCE, Hierarchical, "reconstruction"),
+    Method("Raman, one row", _SOURCE, InstanceLevel, "reconstruction"),
+    Method("Raman, hierarchy", _SOURCE, Hierarchical, "reconstruction"),
 )

@@ -77,8 +77,8 @@ def test_three_distributions_of_one_row_are_compared():
     lines = Posteriors(question.model, data, space, 100, quick).lines(question.row, question.wish, 0)
     assert [line.name for line in lines] == [
         "gbce",
-        "hierarchical, one row (reconstruction)",
-        "hierarchical (reconstruction)",
+        "Raman, one row (reconstruction)",
+        "Raman, hierarchy (reconstruction)",
     ]
     for line in lines:
         assert 0 < line.reached <= 1
