@@ -136,7 +136,7 @@ class Cell:
             answer = rival.counterfactual(row, wish, self._settings.seed)
             seconds = time.process_time() - begun
             asked = sum(model.rows for model in models) - before
-            yield {"row": i, "seconds": seconds, "model_rows": asked}, answer
+            yield {"row": i, "seconds": seconds, "model_rows": asked, "said": answer.note}, answer
 
     def _measured(self, name: str, problem: Problem) -> None:
         """Write down what a measure comes to within its time."""
