@@ -13,14 +13,14 @@ import pandas as pd
 from benchmarks._answer_sheet import markdown
 from benchmarks.rivals._judge import N_NOISE, NOISE
 from benchmarks.rivals._methods import METHODS
-from benchmarks.rivals._results import beaten, lines_of, measured, notes_of, summed_up
+from benchmarks.rivals._results import beaten, lines_of, measured, notes_of, sayings_of, summed_up
 
 __all__ = ["page"]
 
 PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "lightgbm", "cma", "pymoo", "dice-ml", "NICEx", "treecf")
 _HEADS = {
-    "valid": "valid", "l1": "l1", "l2": "l2", "changed": "columns", "broken": "broken", "far": "far",
-    "survival": "survival", "noise": "noise", "seconds": "seconds", "model_rows": "model rows",
+    "valid": "valid", "kept": "keeps rules", "l1": "l1", "l2": "l2", "changed": "columns", "broken": "broken",
+    "far": "far", "survival": "survival", "noise": "noise", "seconds": "seconds", "model_rows": "model rows",
 }  # fmt: skip
 _KINDS = {
     "package": "the authors' package",
@@ -30,9 +30,10 @@ _KINDS = {
 }
 _MEANINGS = f"""
 All methods are asked about the same rows, which no model was fitted on, and told the same: what each column can be, and
-what may change, as far as they can be told. *valid*: the model's own `predict` grants the wish. *l1*: sum of changes in
-ranges of the data, another level is one. *l2*: in standard deviations. *broken*: rules that an answer breaks
-(conditions between columns, columns that may not change, values that a column cannot have). *far*: distance to the five
+what may change, as far as they can be told. *valid*: the model's own `predict` grants the wish. *keeps rules*: and it
+breaks no rule. *l1*: sum of changes in ranges of the data, another level is one. *l2*: in standard deviations.
+*broken*: rules that an answer breaks (conditions between columns, columns that may not change, values that a column
+cannot have). *far*: distance to the five
 nearest rows of the data, one is as usual among these. *survival*: share of changed models that still grant the wish,
 which no method was shown: refits on bootstraps, other seeds, a tenth of the rows deleted, a twentieth of the outcomes
 wrong, other learners; the mean of these five. *noise*: share of {N_NOISE} copies that miss the advice by up to
@@ -137,8 +138,8 @@ def _table(sums: pd.DataFrame) -> str:
     """Return sums as Markdown."""
     body = []
     for line in sums.to_dict("records"):
-        cells = [str(line["name"]), f"{line['rows']}", f"{line['valid']:.0%}"]
-        cells += [_with_interval(line, figure) for figure in [*_HEADS][1:]]
+        cells = [str(line["name"]), f"{line['rows']}", f"{line['valid']:.0%}", f"{line['kept']:.0%}"]
+        cells += [_with_interval(line, figure) for figure in [*_HEADS][2:]]
         body.append(cells)
     return markdown(["method", "rows", *_HEADS.values()], body)
 
@@ -194,13 +195,23 @@ def _duels(lines: pd.DataFrame) -> list[str]:
         "",
         markdown(head, body),
         "",
-        said,
+        _wrapped(said),
     ]
 
 
 def _losses(lines: pd.DataFrame) -> list[str]:
     """Return in which tables and figures a rival is ahead of gbce's answer, by more than both intervals."""
-    better = {"valid": 1, "l1": -1, "changed": -1, "broken": -1, "far": -1, "survival": 1, "noise": 1, "seconds": -1}
+    better = {
+        "valid": 1,
+        "kept": 1,
+        "l1": -1,
+        "changed": -1,
+        "broken": -1,
+        "far": -1,
+        "survival": 1,
+        "noise": 1,
+        "seconds": -1,
+    }
     own = {one.label for one in METHODS if one.kind == "own"}
     ahead: dict[str, dict[str, list[str]]] = {}
     for name, group in lines.groupby("table", sort=False):
@@ -211,7 +222,7 @@ def _losses(lines: pd.DataFrame) -> list[str]:
         for rival in [one for one in sums.index if one.split(": ")[0] not in own]:
             theirs = sums.loc[rival]
             for figure, sign in better.items():
-                noise = 0.0 if figure == "valid" else np.hypot(mine[f"{figure} ±"], theirs[f"{figure} ±"])
+                noise = 0.0 if figure in ("valid", "kept") else np.hypot(mine[f"{figure} ±"], theirs[f"{figure} ±"])
                 if sign * (theirs[figure] - mine[figure]) > noise:
                     ahead.setdefault(figure, {}).setdefault(str(rival), []).append(str(name))
     said = [f"- {_HEADS[figure]}: " + "; ".join(f"{rival} ({_listed(where)})" for rival, where in rivals.items())
@@ -266,7 +277,10 @@ def _multiplicity(folder: Path) -> list[str]:
 def _notes(folder: Path) -> list[str]:
     """Return what did not run, and why."""
     said = [f"- {method}: {note} ({_listed(places)})" for (method, note), places in notes_of(folder).items()]
-    return ["## Not run", "", *(said or ["Everything ran."])]
+    words = sayings_of(folder)
+    spoken = [f"- {method}: {text} ({n:,} rows)" for method, text, n in words.itertuples(index=False)]
+    return ["## What methods said of their answers", "", *(spoken or ["Nothing."]), "",
+            "## Not run", "", *(said or ["Everything ran."])]  # fmt: skip
 
 
 def _listed(places: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """The lines of a run as one table, and what they add up to: means with intervals over rows, and who beats whom."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from benchmarks.rivals._judge import Judged
 from benchmarks.rivals._measures import MEASURES
 from benchmarks.rivals._methods import METHODS
 
-__all__ = ["FIGURES", "beaten", "lines_of", "mean_interval", "measured", "notes_of", "summed_up"]
+__all__ = ["FIGURES", "beaten", "lines_of", "mean_interval", "measured", "notes_of", "sayings_of", "summed_up"]
 
 FIGURES = ("l1", "l2", "changed", "broken", "far", "survival", "bootstrap", "seed", "deletion", "label_noise",
            "other_learners", "noise", "seconds", "model_rows")  # fmt: skip
@@ -38,6 +39,17 @@ def lines_of(folder: Path) -> pd.DataFrame:
     frame = pd.DataFrame(found, columns=columns)
     frame["valid"] = frame["valid"].astype("boolean").fillna(False).astype(bool)
     return frame.assign(name=[_name(*pair) for pair in zip(frame["method"], frame["answer"], strict=True)])
+
+
+def sayings_of(folder: Path) -> pd.DataFrame:
+    """Return what methods said of their own answers, without its numbers, and of how many rows."""
+    found: dict[tuple[str, str], set[tuple[str, str, int]]] = {}
+    for one in _files(folder):
+        for line in one["lines"]:
+            words = re.sub(r"-?\d[\d.,]*(e[-+]?\d+)?", "…", line.get("said", ""))
+            if words:
+                found.setdefault((one["method"], words), set()).add((one["table"], one["model"], line["row"]))
+    return pd.DataFrame([(*key, len(rows)) for key, rows in found.items()], columns=["method", "words", "rows"])
 
 
 def measured(folder: Path, name: str) -> pd.DataFrame:
@@ -72,7 +84,9 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, int]:
 
 
 def summed_up(lines: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Return for each group and answer how often it is valid, and means and half widths of the rest over valid ones.
+    """Return for each group and answer how often it is valid, and how often it keeps the rules, too; means of the rest.
+
+    Means and their half widths are over valid answers.
 
     Seconds and rows of the model are over all rows that the method came to.
     """
@@ -80,7 +94,11 @@ def summed_up(lines: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     for key, group in lines.groupby([*by, "name"], sort=False):
         valid = group[group["valid"]]
         line = dict(zip([*by, "name"], key if isinstance(key, tuple) else (key,), strict=True))
-        line |= {"rows": len(group), "valid": float(group["valid"].mean())}
+        line |= {
+            "rows": len(group),
+            "valid": float(group["valid"].mean()),
+            "kept": float((valid["broken"] == 0).sum() / len(group)),
+        }
         for figure in FIGURES:
             over = group if figure in ("seconds", "model_rows") else valid
             line[figure], line[f"{figure} ±"], _ = mean_interval(over[figure].to_list())

@@ -102,20 +102,15 @@ class _Watched:
 
     def _run_once(self) -> tuple[str, str]:
         """Run the process; return the method at work when it ended before its time, and why, or nothing."""
-        command = [
-            sys.executable,
-            "-m",
-            "benchmarks.rivals._cell",
-            str(self._folder.resolve()),
-            self._table,
-            self._model,
-        ]
-        process = subprocess.Popen(
-            [*command, json.dumps(asdict(self._settings))], cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        about = [str(self._folder.resolve()), self._table, self._model, json.dumps(asdict(self._settings))]
+        command = [sys.executable, "-m", "benchmarks.rivals._cell", *about]
+        alone, pipe = os.environ | {"OMP_NUM_THREADS": "1"}, subprocess.PIPE
+        with subprocess.Popen(command, cwd=ROOT, env=alone, stdout=pipe, stderr=pipe, text=True) as process:
+            return self._watch(process)
+
+    def _watch(self, process: subprocess.Popen[str]) -> tuple[str, str]:
+        """Follow a process, which prints each method before it begins with it."""
         assert process.stdout is not None
-        assert process.stderr is not None
         errors: list[str] = []
         reader = threading.Thread(target=lambda: errors.extend(process.stderr or ()), daemon=True)
         reader.start()
@@ -132,7 +127,7 @@ class _Watched:
         finally:
             clock.cancel()
             process.kill()
-        reader.join()
+            reader.join()
         if code == 0:
             if at_work:
                 self._done(at_work)
