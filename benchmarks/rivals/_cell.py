@@ -3,10 +3,8 @@
 A process of its own runs it, so that a method which takes the process with it costs itself only.
 """
 
-import contextlib
 import json
 import os
-import signal
 import sys
 import time
 import warnings
@@ -17,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from benchmarks._clock import at_most
 from benchmarks.rivals._changed import changed_models
 from benchmarks.rivals._judge import Judge
 from benchmarks.rivals._measures import MEASURES
@@ -151,7 +150,7 @@ class Cell:
         try:
             while True:
                 begun = time.process_time()
-                with at_most(left):
+                with at_most(left, TooLongError()):
                     one = next(said)
                 left -= time.process_time() - begun
                 if one is not None:
@@ -181,24 +180,6 @@ def _refits(problem: Problem) -> list[CountedModel]:
 
 def _changed(problem: Problem) -> dict[str, Sequence[Any]]:
     return {} if problem.learn is None else dict(changed_models(problem.learn, problem.data, 0, problem.others))
-
-
-@contextlib.contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """Stop what goes on after so many seconds of one core."""
-
-    def stop(*_: Any) -> None:
-        raise TooLongError
-
-    if seconds <= 0:
-        raise TooLongError
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0.0)
-        signal.signal(signal.SIGPROF, before)
 
 
 if __name__ == "__main__":
