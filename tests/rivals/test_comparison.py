@@ -130,12 +130,15 @@ def test_who_beats_whom_is_counted_row_by_row():
         ("MOC", "", 3, True, 1.0, 0.5),
         ("gbce", "", 4, True, 1.0, 0.5),  # an answer that is not valid has no part in it
         ("MOC", "", 4, False, 9.0, 0.0),
+        ("gbce", "", 5, False, 0.1, 1.0),  # gbce's own counts against it
+        ("MOC", "", 5, True, 1.0, 0.5),
+        ("MOC", "", 6, True, 1.0, 0.5),  # gbce did not come to this row
     )
     line = beaten(told).set_index("name").loc["MOC"]
-    assert line["rows"] == 4
-    assert line["some decision"] == pytest.approx(2 / 4)
-    assert line["answer"] == pytest.approx(1 / 4)
-    assert line["beaten"] == pytest.approx(1 / 4)
+    assert line["rows"] == 5
+    assert line["some decision"] == pytest.approx(2 / 5)
+    assert line["answer"] == pytest.approx(1 / 5)
+    assert line["beaten"] == pytest.approx(2 / 5)
     assert np.isnan(line["answer, refits"])
 
 
@@ -147,6 +150,24 @@ def test_sums_are_over_valid_answers_and_say_how_many_keep_the_rules():
     line = summed_up(told, []).iloc[0]
     assert (line["rows"], line["valid"], line["kept"]) == (3, pytest.approx(2 / 3), pytest.approx(1 / 3))
     assert (line["l1"], line["seconds"]) == (2.0, 3.0)
+
+
+def test_an_answer_that_is_not_found_in_a_row_counts_as_not_valid_there(tmp_path):
+    figures = {"valid": True, "l1": 1.0, "broken": 0, "seconds": 1.0, "model_rows": 5}
+    frontier = [{"row": 0, "answer": "at 0.5", **figures}, {"row": 0, "answer": "at 0.99", **figures},
+                {"row": 1, "answer": "at 0.5", **figures},
+                {"row": 2, "answer": "", "seconds": 3.0, "model_rows": 6}]  # fmt: skip
+    about = {"model": "m", "method": "gbce frontier", "note": "", "asked": 3, "reached": 3}
+    (tmp_path / "cells").mkdir()
+    for table, lines in (("t", frontier), ("u", frontier[3:])):
+        path = file_of(tmp_path, table, "m", "gbce frontier")
+        path.write_text(json.dumps(about | {"table": table, "lines": lines}))
+    told = lines_of(tmp_path)
+    assert len(told) == 2 * 4  # for each of four rows
+    sums = summed_up(told, []).set_index("name")
+    assert list(sums.index) == ["gbce frontier: at 0.5", "gbce frontier: at 0.99"]
+    assert sums["valid"].tolist() == [2 / 4, 1 / 4]
+    assert sums["seconds"].tolist() == [2.0, 2.0]
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
