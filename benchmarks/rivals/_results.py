@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
 from benchmarks.rivals._judge import Judged
 from benchmarks.rivals._measures import MEASURES
@@ -16,7 +17,7 @@ __all__ = ["FIGURES", "beaten", "lines_of", "mean_interval", "measured", "notes_
 
 FIGURES = ("l1", "l2", "changed", "broken", "far", "survival", "bootstrap", "seed", "deletion", "label_noise",
            "other_learners", "noise", "seconds", "model_rows")  # fmt: skip
-_Z = 1.96  # intervals of 95%
+_LEVEL = 0.95  # of intervals
 _CLOSE = 1e-6  # of a range or a share: what counts as equal
 
 
@@ -92,8 +93,10 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, int]:
     known = np.asarray([value for value in values if not np.isnan(value)], dtype=float)
     if len(known) == 0:
         return float("nan"), float("nan"), 0
-    half = _Z * known.std(ddof=1) / np.sqrt(len(known)) if len(known) > 1 else float("nan")
-    return float(known.mean()), float(half), len(known)
+    if len(known) == 1:
+        return float(known[0]), float("nan"), 1
+    quantile = stdtrit(len(known) - 1, 0.5 + _LEVEL / 2)  # Student's, since rows may be few
+    return float(known.mean()), float(quantile * known.std(ddof=1) / np.sqrt(len(known))), len(known)
 
 
 def summed_up(lines: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
