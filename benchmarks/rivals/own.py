@@ -1,7 +1,6 @@
 """gbce: its answer, its other decisions, and points of its frontier between cost and survival."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -60,7 +59,7 @@ class OwnFrontier:
 
     def fit(self, model: CountedModel, data: Data, space: gbce.Space) -> None:
         """Make the explainer, whose own sample is only a start here."""
-        self._refits: list[Any] = [one.inner for one in _refits(data, self.n_refits)]
+        self._refits = _refits(data, self.n_refits)
         self.explainer = gbce.Explainer(
             model.inner, data.X, space=space, sampler=gbce.SMC(precision="quick"), policy=None
         )
@@ -69,10 +68,13 @@ class OwnFrontier:
     def counterfactual(self, row: pd.DataFrame, target: Wish, seed: int) -> Found:
         """Explain without rules, and walk along the frontier."""
         explanation = self.explainer.explain(row, target.target, rules=["Nearest"], seed=seed)
+        before = [model.rows for model in self._refits]
         front = self.explainer.frontier(
             explanation, models=self._refits, reliability="next", distance="l1", levels=LEVELS
         )
-        self._model.rows += int(explanation.diagnostics["n_model_rows"])
+        # refits count for themselves; the model is asked about the points that each of them is asked about
+        looked = max(model.rows - rows for model, rows in zip(self._refits, before, strict=True))
+        self._model.rows += int(explanation.diagnostics["n_model_rows"]) + looked
         points = front[front["reached"]][list(row.columns)]
         names = [f"at {level:g}" for level in LEVELS]
         found = {name: points[points.index >= level - 1e-9].iloc[:1] for name, level in zip(names, LEVELS, strict=True)}
