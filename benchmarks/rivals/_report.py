@@ -62,9 +62,9 @@ same rows.
 _DUELS = """
 The share of rows, among those in which the rival's answer is valid and keeps the rules, in which a point of gbce's
 costs no more (l1) and survives no less, and is better in one of the two; beside each, the share in which the rival's is
-better in that sense. In the remaining rows one is cheaper and the other survives more. *some gbce decision*: any of them, the
-frontier included. Then the answer that gbce hands over: with its own units, priced by ranges as l1 is, and priced by
-ranges with refits to survive.
+better in that sense. In the remaining rows one is cheaper and the other survives more. *some gbce decision*: any of
+them, the frontier included. Then the answer that gbce hands over: with its own units, priced by ranges as l1 is, and
+priced by ranges with refits to survive.
 """
 _DISTRIBUTIONS = """
 The other method that gives a distribution is that of Raman et al. 2023, whose hierarchy of population, subgroup and row

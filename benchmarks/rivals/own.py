@@ -90,14 +90,18 @@ class OwnFrontier:
 
 
 def _in_ranges(space: gbce.Space, data: Data) -> dict[str, Any]:
-    """Return the space with the ranges of the data as units of numbers, and a prior on that scale."""
+    """Return the space with the ranges of the data as units of numbers, and prior and noise on that scale."""
     x = space.encode(data.X)
     ranges = np.nanmax(x, axis=0) - np.nanmin(x, axis=0)
     features = [
         one if one.unordered or not size > 0 else replace(one, scale=float(size))
         for one, size in zip(space.features, ranges, strict=True)
     ]
-    return {"space": replace(space, features=tuple(features)), "prior": gbce.Sparse(gbce.Gaussian(SIGMA))}
+    return {
+        "space": replace(space, features=tuple(features)),
+        "prior": gbce.Sparse(gbce.Gaussian(SIGMA)),
+        "evaluation": gbce.Evaluation(noise=SIGMA * gbce.Evaluation().noise),
+    }
 
 
 def _refits(data: Data, n: int) -> list[CountedModel]:
