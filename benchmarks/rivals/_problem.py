@@ -174,7 +174,9 @@ class Problem:
         followed = {one.name for one in self.case.space.computed}
         free = [name for name in changed if name not in followed]
         beyond, _ = self.columns.misfits(answer.iloc[0], [name for name in free if name not in self.case.ranges])
-        _, fractions = self.columns.misfits(answer.iloc[0], free)
+        # a column of floats may hold whole ones only, but nobody is told so
+        whole = {feature.name for feature in self.case.space.features if feature.discrete}
+        _, fractions = self.columns.misfits(answer.iloc[0], [name for name in free if name in whole])
         return rules + fixed + beyond + fractions
 
 

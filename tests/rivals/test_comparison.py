@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -88,6 +89,15 @@ def test_an_answer_is_judged_by_the_model_the_row_the_rules_and_models_that_chan
     assert (good.noise, refused.noise) == (1.0, 0.0)
     edge = judge.judge([one(0.5 + 1e-9, 4, "x")], [row], 0)[0]
     assert 0.2 < edge.noise < 0.8  # half of the copies fall short
+
+
+def test_a_fraction_breaks_a_rule_only_where_methods_are_told_that_numbers_are_whole():
+    asked = problem()
+    row, answer = asked.rows.iloc[[0]], one(0.6, 2.5, "x")
+    assert asked.broken(answer, row) == 1
+    floats = FRAME.astype({"n": float})  # whole ones, but gbce.Space takes them for any
+    case = replace(asked.case, X=floats, space=gbce.Space.infer(floats, immutable=["k"]))
+    assert replace(asked, case=case).broken(answer, row) == 0
 
 
 def test_an_answer_that_is_a_row_of_the_data_is_near_and_one_far_away_is_far():
