@@ -16,6 +16,7 @@ __all__ = ["METHODS", "Own", "OwnFrontier"]
 
 N_REFITS = 12  # a frontier looks at each, for each candidate
 SIGMA = 0.25  # the prior's, in ranges: about the standard deviation of a column that fills its range evenly
+NOISE = 0.1  # standard deviation of execution noise in gbce's own units, its default
 LEVELS = (0.5, 0.8, 0.95, 0.99)  # of the probability that one more refit agrees
 
 
@@ -100,7 +101,7 @@ def _in_ranges(space: gbce.Space, data: Data) -> dict[str, Any]:
     return {
         "space": replace(space, features=tuple(features)),
         "prior": gbce.Sparse(gbce.Gaussian(SIGMA)),
-        "evaluation": gbce.Evaluation(noise=SIGMA * gbce.Evaluation().noise),
+        "evaluation": gbce.Evaluation(noise=SIGMA * NOISE),
     }
 
 
