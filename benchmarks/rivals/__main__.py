@@ -95,7 +95,8 @@ def _own_table(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
         parser.error("a table of your own comes with its model: leave out --tables and --models")
     if not all(given) or (options.label is None) == (options.change is None):
         parser.error("a table of your own needs --model, --data, --outcome, and one of --label and --change")
-    return OwnTable(options.model, options.data, options.outcome, options.label, options.change)
+    model, data = (str(Path(path).resolve()) for path in (options.model, options.data))  # read from another folder, too
+    return OwnTable(model, data, options.outcome, options.label, options.change)
 
 
 def _remember(folder: Path, options: argparse.Namespace, names: Sequence[str], minutes: float) -> None:

@@ -42,15 +42,16 @@ _MEANINGS = f"""
 A wish is a class, or a number beyond what the model says now by a share of it. All methods are asked about the same
 rows, and told the same: what each column can be, and what may change, as far as they can be told. Conditions between
 columns are told to gbce and, the linear ones, to the genetic search of treecf. *valid*: the model's own `predict`
-grants the wish. *keeps rules*: and it breaks no rule. *l1*: sum of changes in ranges of the data, another level is one.
-*l2*: in standard deviations. *broken*: rules that an answer breaks (conditions between columns, columns that may not
-change, values that a column cannot have). *far*: distance to the five nearest rows of the data, one is as usual among
-these. *survival*: share of changed models that still grant the wish, which no method was shown: refits on bootstraps,
-other seeds, a tenth of the rows deleted, a twentieth of the outcomes wrong, other learners; the mean of these five.
-*noise*: share of {N_NOISE} copies that miss the advice by up to {NOISE:.0%} of each range to which the model still
-grants the wish. Means over rows with a valid answer, ± half of a 95% interval over rows. *seconds* of one core and rows
-shown to models are over all rows that a method came to, without fitting and refitting; what it prepares once it knows
-the wish is in its first row. Methods that read trees ask about fewer rows.
+grants the wish. *keeps rules*: and it breaks no rule. *l1*: sum of changes in ranges of the data, another level is one,
+of an ordinal its steps as a share of all. *l2*: in standard deviations. *broken*: rules that an answer breaks
+(conditions between columns, columns that may not change, values that a column cannot have). *far*: distance to the five
+nearest rows of the data, one is as usual among these. *survival*: share of changed models that still grant the wish,
+which no method was shown: refits on bootstraps, other seeds, a tenth of the rows deleted, a twentieth of the outcomes
+wrong, other learners; the mean of these five. *noise*: share of {N_NOISE} copies that miss the advice by up to
+{NOISE:.0%} of each range to which the model still grants the wish. Means over rows with a valid answer, ± half of a 95%
+interval over rows. *seconds* of one core and rows shown to models are over all rows that a method came to, without
+fitting and refitting; what it prepares once it knows the wish is in its first row. Methods that read trees ask about
+fewer rows.
 """
 _HELD_OUT = "The rows that methods are asked about are none that the models were fitted on."
 _OWN_ROWS = "The rows that methods are asked about are rows of the table, which the model may have been fitted on."
@@ -301,7 +302,9 @@ def _notes(folder: Path) -> list[str]:
     """Return what did not run, and why."""
     said = [f"- {method}: {note} ({_listed(places)})" for (method, note), places in notes_of(folder).items()]
     words = sayings_of(folder)
-    spoken = [f"- {method}: {text} ({n:,} rows)" for method, text, n in words.itertuples(index=False)]
+    spoken = [
+        f"- {method}: {text} ({n:,} {'row' if n == 1 else 'rows'})" for method, text, n in words.itertuples(index=False)
+    ]
     return ["## What methods said of their answers", "", *(spoken or ["Nothing."]), "",
             "## Not run", "", *(said or ["Everything ran."])]  # fmt: skip
 

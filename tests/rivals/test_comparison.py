@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -89,6 +90,18 @@ def test_an_answer_is_judged_by_the_model_the_row_the_rules_and_models_that_chan
     assert (good.noise, refused.noise) == (1.0, 0.0)
     edge = judge.judge([one(0.5 + 1e-9, 4, "x")], [row], 0)[0]
     assert 0.2 < edge.noise < 0.8  # half of the copies fall short
+
+
+def test_steps_of_an_ordinal_cost_what_methods_are_told():
+    asked = problem()
+    space = gbce.Space.infer(FRAME, kinds={"k": "ordinal"}, levels={"k": ["x", "w", "y"]})
+    asked = replace(asked, case=replace(asked.case, space=space, immutable=()))
+    row = asked.rows.iloc[[0]]
+    judged = Judge(asked, {}).judge([one(0.1, 4, "w"), one(0.1, 4, "y"), one(0.1, 4, "x")], [row] * 3, 0)
+    assert [each.l1 for each in judged] == [0.5, 1.0, 0.0]
+    deviation = space.encode(FRAME)[:, 2].std(ddof=1)
+    assert [each.l2 for each in judged] == pytest.approx([1 / deviation, 2 / deviation, 0.0])
+    assert [each.changed for each in judged] == [1, 1, 0]
 
 
 def test_a_fraction_breaks_a_rule_only_where_methods_are_told_that_numbers_are_whole():
@@ -282,8 +295,9 @@ def own_options(folder, **changed):
     return [word for name, value in (given | changed).items() if value for word in (f"--{name}", str(value))]
 
 
-def test_a_table_of_ones_own_is_compared_resumed_and_written_up(own_files, tmp_path, capsys):
-    command = [*own_options(own_files), "--rows", "2", "--jobs", "1", "--seed", "3", "--folder", str(tmp_path),
+def test_a_table_of_ones_own_is_compared_resumed_and_written_up(own_files, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(own_files)
+    command = [*own_options(Path()), "--rows", "2", "--jobs", "1", "--seed", "3", "--folder", str(tmp_path),
                "--methods", "gbce", "Wachter (DirectOpt)", "treecf genetic"]  # fmt: skip
     assert main(command) == 0
     page = (tmp_path / "comparison.md").read_text()
