@@ -66,6 +66,7 @@ __all__ = ["Explainer"]
 
 _DEFAULT_RULES: tuple[Rule, ...] = (Nearest(), ChanceConstrained(), CVaR(), MAP())
 _DEFAULT_POLICY = Reliable()
+_DEFAULT = "left out, which is"  # of a setting: what stands for it, and more where more is known of the models
 _SAMPLING_SHARE = 0.5  # of a budget, if there are rules; chosen by hand, and the rest is for them and their figures
 
 
@@ -715,7 +716,7 @@ class Explainer:
         return say_settings(
             [*self._models, *(() if self.refits is None else self.refits.models)],
             prior=self.prior,
-            sampler=self.sampler,
+            sampler=f"{_DEFAULT}: {self.sampler!r}" if self.sums_if_few else self.sampler,
             policy=self.policy,
             refits=None if self.refits is None else f"{len(self.refits.models)} models",
             eta_rule=None if self.eta_rule is None else self.eta_rule.label,

@@ -45,7 +45,9 @@ def explain_given(
     again.ask_about_data(posterior.predictors, budget)
     refits = again.prepare_refits(posterior.target, budget)
     found = again.explain_encoded(query.x0, posterior.predictors, posterior.target, before.rules, used, budget, refits)
-    found = replace(found, query=replace(found.query, conditions=query.conditions, effort=effort, settings=explainer.settings))
+    found = replace(
+        found, query=replace(found.query, conditions=query.conditions, effort=effort, settings=explainer.settings)
+    )
     said = f" given that {' and '.join(found.conditions)}," if found.conditions else ""
     note = f"Asked anew{said} at eta = {query.mixture.eta:g}{' as before' * (eta is None)}."
     found = _drop_outside(found, query.conditions)

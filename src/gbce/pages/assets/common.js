@@ -175,6 +175,16 @@ function makeTable(caption, heads, lines, attributes = {}) {
   );
 }
 
+// A region that scrolls sideways where a table is wider than the page, and says so there.
+function scrollBox(label, ...children) {
+  const box = make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, children);
+  const look = () => box.toggleAttribute("data-more", box.scrollWidth > box.clientWidth + 1);
+  const watch = new ResizeObserver(look);
+  watch.observe(box);
+  for (const child of box.children) watch.observe(child);
+  return box;
+}
+
 // A button that shows a text to copy, copies it where the browser allows, and says which of the two has happened.
 function offerCopy(what, text) {
   const box = byId("copy");

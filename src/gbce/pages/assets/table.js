@@ -456,7 +456,7 @@ function updateGroups() {
 
 function inScroll(table) {
   table.caption.className = "only-read";
-  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": table.caption.textContent }, table);
+  return scrollBox(table.caption.textContent, table);
 }
 
 // --- the rows ---------------------------------------------------------------------------------------------------
@@ -495,7 +495,7 @@ function makeRows() {
     ),
     make("div", { id: "filters", class: "filters no-print" }),
     make("p", { id: "matched", role: "status" }),
-    make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "rows" }, make("table", { id: "lines" })),
+    scrollBox("rows", make("table", { id: "lines" })),
     make("p", { class: "no-print" }, make("button", {
       type: "button", id: "more", on: { click: () => { state.lines += 100; update(); } },
     })),
@@ -679,7 +679,7 @@ const changeText = ({ j, units, from, to }) => {
 };
 
 function beforeAndAfter(decision) {
-  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "what changes" }, makeTable(
+  return scrollBox("what changes", makeTable(
     "What changes", ["column", "now", "then", "change"],
     changesOf(decision).map((one) => [
       features[one.j].name + (features[one.j].follows ? " (follows from the others)" : ""), valueText(one.j, one.from),
@@ -699,7 +699,7 @@ function decisionTable(decided) {
       ...names.map((name) => plainText(decisions[name][k])), sayChanges(k, 12),
     ]), { class: "decisions" },
   );
-  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "decisions" }, table,
+  return scrollBox("decisions", table,
     make("p", { class: "soft small" }, names.map((name) => `${name}: ${P.meanings[name]}`).join("; ") + "."));
 }
 
