@@ -17,6 +17,11 @@ const ARRAYS = {
 
 // What gbce.pages.pack_array wrote, as a typed array. All machines that run browsers are little-endian.
 function unpackArray(packed) {
+  if (packed.apart) { // values that single precision would not keep
+    const all = Float64Array.from(unpackArray({ ...packed, apart: undefined }));
+    packed.apart.at.forEach((i, k) => { all[i] = packed.apart.values[k]; });
+    return all;
+  }
   if (packed.type === "one") return new Float64Array(packed.n).fill(packed.data);
   const text = atob(packed.data);
   const bytes = new Uint8Array(text.length);
