@@ -241,6 +241,8 @@ def test_a_row_opens_by_click_and_by_key_with_answer_changes_decisions_and_figur
     success = table.distribution.iloc[row]["success_probability"]
     said = detail.locator("dl.facts").first.text_content()
     assert four(np.float32(success)) in said
+    low, high = (float(end) for end in re.search(r"success probability\S* \(([\d.]+) to ([\d.]+)\)", said).groups())
+    assert 0 <= low <= success <= high <= 1
     assert str(table.diagnostics["seed"].iloc[row]) in said
     detail.locator("summary").click()
     detail.locator("details dl").wait_for()

@@ -145,9 +145,9 @@ def _pack_decisions(table: ExplanationTable, known: EncodedRows) -> dict[str, An
         },
         "meanings": {
             "output": "what the first model says there",
-            "cost": "sum of the changes in units of each column's scale",
+            "cost": "all changes added up, in units",
             "loss": "how far that is from the target",
-            "distance": "Euclidean, in units of each column's scale",
+            "distance": "as the crow flies, in units",
             **{figure.name: figure.meaning for figure in POINT_FIGURES},
         },
     }
