@@ -68,6 +68,37 @@ def test_nothing_hangs_out_of_the_page(browser, request, which, widths):
         assert page.complaints == []
 
 
+def test_a_table_wider_than_a_telephone_says_that_it_scrolls(browser, loan_file):
+    hint = "one => getComputedStyle(one, '::before').content"
+    with opened(browser, loan_file, width=390) as page:
+        page.locator("#rules").scroll_into_view_if_needed()
+        page.locator("#rules .scroll[data-more]").wait_for()
+        assert "scroll sideways" in page.locator("#rules .scroll").evaluate(hint)
+        assert page.locator("#answer .scroll[data-more]").count() == 0
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.locator("#rules .scroll:not([data-more])").wait_for()
+        assert page.complaints == []
+
+
+CROSSINGS = """() => {
+  const picture = document.querySelector("#trade .wide-picture"), line = picture.querySelector(".line");
+  const names = [...picture.querySelectorAll(".tag")].map((one) => one.getBBox());
+  const inside = (box, { x, y }) => x > box.x && x < box.x + box.width && y > box.y + 2 && y < box.y + box.height - 2;
+  const on = Array.from({ length: 2000 }, (_, k) => line.getPointAtLength(k / 2000 * line.getTotalLength()));
+  return [names.length, names.filter((box) => on.some((point) => inside(box, point))).length];
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("which", ["loan_file", "models_file"])
+def test_no_name_in_the_frontier_is_struck_through(browser, request, which, width):
+    with opened(browser, request.getfixturevalue(which), width=width) as page:
+        page.locator("#trade").scroll_into_view_if_needed()
+        named, crossed = page.evaluate(CROSSINGS)
+    assert named > 0
+    assert crossed == 0
+
+
 @pytest.mark.parametrize(("which", "scheme"), [("loan_file", "light"), ("models_file", "dark")])
 def test_axe_has_no_serious_complaint(browser, request, which, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")

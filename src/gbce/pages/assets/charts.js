@@ -5,6 +5,7 @@ const MOST_BARS = 6; // levels of a category that are drawn; the others are coun
 const MOST_DOTS = 400; // points of a cloud
 // On a narrow screen pictures have fewer units, so that their texts are not smaller.
 const NARROW = window.innerWidth < 640;
+const LETTER = 8; // units that a wide letter takes in a picture's text
 const CLOUD = { width: NARROW ? 360 : 640, height: NARROW ? 340 : 420, left: 92, right: 16, top: 12, bottom: 46 };
 const CURVE = { width: NARROW ? 360 : 480, height: 250, left: 52, right: 16, top: 14, bottom: 44 };
 
@@ -110,6 +111,7 @@ function changeBar(column) {
 function frame(size, xTitle, yTitle, title) {
   const node = makePicture(size.width, size.height, title);
   const { left, right, top, bottom, width, height } = size;
+  const fits = Math.floor((width - right) / LETTER); // letters of a title
   const axes = draw("g", {});
   const marks = draw("g", {});
   node.append(axes, marks);
@@ -125,8 +127,8 @@ function frame(size, xTitle, yTitle, title) {
         class: "soft" }, xText(value))),
       ...yTicks.map((value) => draw("text", { x: left - 6, y: ys(value) + 4, "text-anchor": "end", class: "soft" },
         yText(value))),
-      draw("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, shorten(xTitle(), NARROW ? 44 : 60)),
-      draw("text", { x: left, y: top - 2, "text-anchor": "start" }, shorten(yTitle(), NARROW ? 44 : 60)),
+      draw("text", { x: width - right, y: height - 6, "text-anchor": "end" }, shorten(xTitle(), fits)),
+      draw("text", { x: 0, y: top - 2, "text-anchor": "start" }, shorten(yTitle(), fits)),
     );
   };
   return { node, marks, retitle };
