@@ -1,6 +1,7 @@
 """Draw the pictures of ``docs/gallery.md`` and ``docs/uncertainty.md`` by running their blocks, and the README's.
 
-The README's is ``docs/img/before_after.png``, the answer of ``make demo``. A block of Python that is followed by a picture draws that picture: it is the last figure that the block opens.
+The README's is ``docs/img/before_after.png``, the answer of ``make demo``. A block of Python that is followed by a
+picture draws that picture: it is the last figure that the block opens.
 """
 
 import io

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANSWER", "DRAWS", "EDGE", "MISSED", "PRIOR", "QUIET", "REACHING", "ROW", "SAFE", "UNSEEN", "as_panels",
-    "broken_text", "finish_axes", "given_panels", "literal_text", "new_axes", "new_panels", "pale", "put_legend_outside",
-    "short_text", "stacked_panels", "wish_text",
+    "broken_text", "finish_axes", "given_panels", "literal_text", "new_axes", "new_panels", "pale",
+    "put_legend_outside", "short_text", "stacked_panels", "wish_text",
 ]  # fmt: skip
 
 # Told apart by people with any kind of colour blindness: tests/plots/test_colours.py measures it.
@@ -134,7 +134,8 @@ def broken_text(text: str, width: int, most: int = 2) -> str:
     average_monthly_
     balance of all…
     """
-    lines, rest = [], printable(text)
+    lines: list[str] = []
+    rest = printable(text)
     while rest and len(lines) < most:
         cut = len(rest)
         if cut > width:

@@ -170,6 +170,13 @@ function etaCurve(path, name, title, yTitle, percent) {
   return { node, update };
 }
 
+// How wide a text in a picture is, in its units.
+function textWidth(text) {
+  textWidth.pen ??= document.createElement("canvas").getContext("2d");
+  textWidth.pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  return textWidth.pen.measureText(text).width;
+}
+
 // Names beside their marks, each at a height of its own where it would cover another name or a mark.
 // `lines` are [x, y, x, y] that no name may cross.
 function placeLabels(layer, named, size, lines = []) {
@@ -181,16 +188,18 @@ function placeLabels(layer, named, size, lines = []) {
   const offsets = [4, -10, 18, -24, 32, 46, -38, 60, 74];
   for (const [x, y, label] of [...named].sort((a, b) => a[1] - b[1])) {
     if (!label) continue;
-    const text = shorten(label, 26), width = 7 * text.length;
-    const places = offsets.flatMap((offset) => [12, -12 - width].map((aside) => ({ offset, left: x + aside,
-      right: x + aside + width, top: y + offset - 11, bottom: y + offset + 3 })));
+    const text = shorten(label, NARROW ? 14 : 26), width = textWidth(text) + 2;
+    const lefts = [x + 12, x - 12 - width, x - width / 2, size.width - width];
+    const places = offsets.flatMap((offset) => lefts.map((left) => ({ left, right: left + width, top: y + offset - 11,
+      bottom: y + offset + 3 })));
     const isFree = (one) => one.top > -4 && one.left >= size.left && one.right <= size.width
       && one.bottom < size.height - size.bottom && !taken.some((other) => one.left < other.right
       && other.left < one.right && one.top < other.bottom && other.top < one.bottom);
-    const place = places.find(isFree) ?? places[Number(x + 12 + width > size.width)];
+    const place = places.find(isFree);
+    if (!place) continue; // its mark has the name as its title, and the table of rules has all of them
     taken.push(place);
-    layer.append(draw("text", { x: place.left < x ? x - 12 : x + 12, y: y + place.offset, class: "soft tag",
-      "text-anchor": place.left < x ? "end" : "start" }, text));
+    const [at, anchor] = place.right < x ? [place.right, "end"] : [place.left, "start"];
+    layer.append(draw("text", { x: at, y: place.bottom - 3, class: "soft tag", "text-anchor": anchor }, text));
   }
 }
 
@@ -214,7 +223,8 @@ function frontierPicture(steps, others, by, choose) {
   });
   marks.append(draw("path", { class: "line", d: lines.map(([ax, ay, bx, by]) => `M${ax},${ay} L${bx},${by}`).join(" ") }));
   for (const one of others) {
-    marks.append(draw("circle", { cx: x(one.cost), cy: y(one.reliability), r: 4.5, class: "other" }));
+    marks.append(draw("circle", { cx: x(one.cost), cy: y(one.reliability), r: 4.5, class: "other" },
+      draw("title", {}, one.label)));
   }
   placeLabels(marks, [...steps, ...others].map((one) => [x(one.cost), y(one.reliability), one.label]), size, lines);
   const dots = steps.map((one, k) => {

@@ -851,5 +851,6 @@ byId("top").append(make("nav", { class: "no-print", "aria-label": "on this page"
     one.querySelector("h2").textContent))))));
 byId("foot").append(make("p", { class: "soft small" }, `Made by gbce ${payload.receipt.versions.gbce}. One file: no `
   + "server, no network, nothing leaves your browser."));
+if (window.self !== window.top) document.documentElement.dataset.framed = "yes";
 refresh();
 document.documentElement.dataset.ready = "yes";
