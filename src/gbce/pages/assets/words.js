@@ -14,7 +14,7 @@ const MEANINGS = {
   draw: "One possible change of the row, shown to the model. Draws that stay near the row and reach the target count "
     + "more than others, and all draws together show which changes would do.",
   "effective draws": "So many draws of equal weight say as much as all of them with their weights.",
-  "small errors of execution": "What is done is rarely exact.",
+  "small errors of execution": "Also called execution noise: what is done is rarely exact.",
   holds: "Still reaches the target under small errors of execution; said as a share of such tries.",
   eta: "How much reaching the target counts against staying near the row.",
   "without the target": "Where draws would lie if only nearness to the row counted.",
