@@ -17,6 +17,8 @@ from gbce.space import plain_records, plain_value, space_fields
 
 __all__ = ["compare_receipts", "receipt_of", "row_hash"]
 
+_COSTS = ("model_rows",)  # no setting: an explainer's first question costs what it asks once about its data
+
 
 def receipt_of(explanation: Explanation) -> dict[str, Any]:
     """Return what was asked and with what, as plain data: hashes of rows, models, settings, seed, versions.
@@ -65,7 +67,7 @@ def receipt_of(explanation: Explanation) -> dict[str, Any]:
 def compare_receipts(receipt: Mapping[str, Any], explanation: Explanation) -> dict[str, tuple[Any, Any]]:
     """Return what differs between a receipt and that of an explanation: by name, both entries; nothing if they agree.
 
-    To check a receipt, explain its row again with its settings and compare. Where only ``versions`` differ, another
+    What it cost (``model_rows``) is not compared. To check a receipt, explain its row again with its settings and compare. Where only ``versions`` differ, another
     version may have drawn other points.
 
     Parameters
@@ -88,7 +90,7 @@ def compare_receipts(receipt: Mapping[str, Any], explanation: Explanation) -> di
     if not isinstance(receipt, Mapping):
         raise TypeError(f"a receipt is a mapping, as receipt_of(explanation) returns it, not {receipt!r:.80}")
     then, now = json.loads(json.dumps(dict(receipt))), json.loads(json.dumps(receipt_of(explanation)))
-    names = list(dict.fromkeys([*then, *now]))
+    names = [name for name in dict.fromkeys([*then, *now]) if name not in _COSTS]
     return {name: (then.get(name), now.get(name)) for name in names if then.get(name) != now.get(name)}
 
 
