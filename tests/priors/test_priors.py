@@ -69,3 +69,15 @@ def test_what_stays_need_not_be_mapped(law):
     every = reals.draw(spiked._spread(z))[0]
     np.testing.assert_array_equal(spiked.draw(z)[0], np.where(stays, origin, every))
     assert 0.4 < stays.mean() < 0.6
+
+
+@pytest.mark.parametrize("law", [NORMAL, LAPLACE, STUDENT], ids=lambda law: law.name)
+@pytest.mark.parametrize("limits", [(-np.inf, 0.3), (-0.3, np.inf), (-np.inf, np.inf)])
+def test_noise_from_far_out_is_mapped_to_finite_values(law, limits):
+    """A search may step where the normal tail is zero in floating point; no model is shown an infinite number."""
+    z = np.array([-100.0, -39.0, 0.0, 39.0, 100.0])
+    value = truncate(law, z, *(np.full(5, limit) for limit in limits))
+    assert np.isfinite(value).all()
+    assert (np.diff(value) >= 0).all()
+    assert (value >= limits[0]).all()
+    assert (value <= limits[1]).all()
