@@ -67,8 +67,8 @@ def receipt_of(explanation: Explanation) -> dict[str, Any]:
 def compare_receipts(receipt: Mapping[str, Any], explanation: Explanation) -> dict[str, tuple[Any, Any]]:
     """Return what differs between a receipt and that of an explanation: by name, both entries; nothing if they agree.
 
-    What it cost (``model_rows``) is not compared. To check a receipt, explain its row again with its settings and compare. Where only ``versions`` differ, another
-    version may have drawn other points.
+    To check a receipt, explain its row again with its settings and compare. Where only ``versions`` differ, another
+    version may have drawn other points. What it cost (``model_rows``) is not compared.
 
     Parameters
     ----------
