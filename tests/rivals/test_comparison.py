@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -90,6 +91,15 @@ def test_an_answer_is_judged_by_the_model_the_row_the_rules_and_models_that_chan
     assert 0.2 < edge.noise < 0.8  # half of the copies fall short
 
 
+def test_a_fraction_breaks_a_rule_only_where_methods_are_told_that_numbers_are_whole():
+    asked = problem()
+    row, answer = asked.rows.iloc[[0]], one(0.6, 2.5, "x")
+    assert asked.broken(answer, row) == 1
+    floats = FRAME.astype({"n": float})  # whole ones, but gbce.Space takes them for any
+    case = replace(asked.case, X=floats, space=gbce.Space.infer(floats, immutable=["k"]))
+    assert replace(asked, case=case).broken(answer, row) == 0
+
+
 def test_an_answer_that_is_a_row_of_the_data_is_near_and_one_far_away_is_far():
     asked = problem()
     row = asked.rows.iloc[[0]]
@@ -113,7 +123,7 @@ def lines(*given):
     names = ["method", "answer", "row", "valid", "l1", "survival"]
     frame = pd.DataFrame([dict(zip(names, line, strict=True)) for line in given])
     frame["name"] = [m + (f": {a}" if a else "") for m, a in zip(frame["method"], frame["answer"], strict=True)]
-    return frame.assign(table="t", model="m")
+    return frame.assign(table="t", model="m", broken=0)
 
 
 def test_who_beats_whom_is_counted_row_by_row():
@@ -139,8 +149,10 @@ def test_who_beats_whom_is_counted_row_by_row():
     assert line["rows"] == 5
     assert line["some decision"] == pytest.approx(2 / 5)
     assert line["answer"] == pytest.approx(1 / 5)
-    assert line["beaten"] == pytest.approx(2 / 5)
-    assert np.isnan(line["answer, refits"])
+    assert line["answer beaten"] == pytest.approx(2 / 5)
+    assert np.isnan(line["refits, ranges"])
+    told.loc[told["method"] == "MOC", "broken"] = 1  # answers that break a rule are no rivals
+    assert len(beaten(told)) == 0
 
 
 def test_sums_are_over_valid_answers_and_say_how_many_keep_the_rules():
