@@ -58,7 +58,7 @@ def _draw_panel(ax: Any, sums: pd.DataFrame, rivals: Sequence[str]) -> None:
     front = sums[[name.startswith("gbce frontier: ") for name in sums.index]].sort_values("l1")
     if len(front):
         ax.plot(front["l1"], front["survival"], "-", color="black", lw=1.2, marker=".", label="gbce frontier")
-    for name, mark in (("gbce", "*"), ("gbce, refits", "P")):
+    for name, mark in (("gbce, ranges", "*"), ("gbce, refits, ranges", "P")):
         if name in sums.index:
             at = sums.loc[name, "l1"], sums.loc[name, "survival"]
             ax.plot(*at, mark, color="black", ms=11, mec="white", label=f"{name}: answer")

@@ -207,5 +207,13 @@ def _own_problem(own: OwnTable, n: int) -> Problem:
 
 
 def _with_numbers(case: Case) -> Case:
-    """Return a case whose outcome is a float if it is a number: whole ones would pass for classes."""
+    """Return a case in which a number that is wanted is a float, and numbers that are always whole are whole.
+
+    Whole outcomes would pass for classes; and that a column's numbers are whole is a rule that all methods are told.
+    """
+    whole, space = Columns.of(case.X).whole, case.space
+    features = [
+        replace(one, kind="integer") if one.kind == "real" and one.name in whole else one for one in space.features
+    ]
+    case = replace(case, space=replace(space, features=tuple(features)))
     return case if case.classification else replace(case, y=case.y.astype(float))

@@ -14,7 +14,16 @@ from benchmarks._answer_sheet import markdown
 from benchmarks.rivals._judge import N_NOISE, NOISE
 from benchmarks.rivals._methods import METHODS
 from benchmarks.rivals._protocol import Method
-from benchmarks.rivals._results import beaten, lines_of, mean_interval, measured, notes_of, sayings_of, summed_up
+from benchmarks.rivals._results import (
+    ANSWERS,
+    beaten,
+    lines_of,
+    mean_interval,
+    measured,
+    notes_of,
+    sayings_of,
+    summed_up,
+)
 
 __all__ = ["page"]
 
@@ -52,11 +61,11 @@ a method that does not take a table or model, or ran out of time, is missing the
 same rows.
 """
 _DUELS = """
-Rows are those with a valid answer of the rival in which gbce was asked too. The share of them in which a point of
-gbce's costs no more (l1) and survives no less, and is better in one of the two; in the last column the other way round,
-or gbce has no valid answer. In what is left one is cheaper and the other survives more, or both are alike. *some gbce
-decision* is any of gbce's decisions and frontier points, with refits and without: many points against one, some of
-which were chosen by refits that most rivals do not look at.
+The share of rows, among those in which the rival's answer is valid and keeps the rules, in which a point of gbce's
+costs no more (l1) and survives no less, and is better in one of the two; beside each, the share in which the rival's is
+better in that sense. In the remaining rows one is cheaper and the other survives more. *some gbce decision*: any of
+them, the frontier included. Then the answer that gbce hands over: with its own units, priced by ranges as l1 is, and
+priced by ranges with refits to survive.
 """
 _DISTRIBUTIONS = """
 The other method that gives a distribution is that of Raman et al. 2023, whose hierarchy of population, subgroup and row
@@ -197,21 +206,13 @@ def _duels(lines: pd.DataFrame) -> list[str]:
     shown = duels.drop(columns=["name", "rows"]).map(lambda share: "-" if np.isnan(share) else f"{share:.0%}")
     body = [[str(name), str(n), *cells] for name, n, cells in
             zip(duels["name"], duels["rows"], shown.to_numpy().tolist(), strict=True)]  # fmt: skip
-    head = [
-        "rival",
-        "rows",
-        "some gbce decision",
-        "gbce's answer",
-        "gbce's answer, refits",
-        "rival beats gbce's answer",
-    ]
+    head = ["rival", "rows", "some gbce decision", *(one for what in ANSWERS for one in (what, "is beaten"))]
     worst = duels.sort_values("some decision").iloc[0]
-    winners = duels[duels["beaten"] > duels["answer"]]["name"].tolist()
-    said = (
-        f"Least often, in {worst['some decision']:.0%} of rows, some decision of gbce beats {worst['name']}. "
-        + (f"gbce's answer without refits is beaten more often than it beats: {', '.join(winners)}." if winners else
-           "No rival beats gbce's answer without refits more often than it is beaten by it.")
-    )  # fmt: skip
+    said = [f"Least often, in {worst['some decision']:.0%} of rows, some decision of gbce beats {worst['name']}."]
+    for what in ANSWERS:
+        winners = duels[duels[f"{what} beaten"] > duels[what]]["name"].tolist()
+        which = {"answer": "gbce's answer"}.get(what, f"gbce's answer ({what})")
+        said.append(f"{which} is beaten by a rival more often than it beats it: {', '.join(winners) or 'by none'}.")
     return [
         "## Cost and survival, row by row",
         "",
@@ -219,7 +220,7 @@ def _duels(lines: pd.DataFrame) -> list[str]:
         "",
         markdown(head, body),
         "",
-        _wrapped(said),
+        *(f"- {one}" for one in said),
     ]
 
 

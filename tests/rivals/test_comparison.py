@@ -136,7 +136,7 @@ def lines(*given):
     names = ["method", "answer", "row", "valid", "l1", "survival"]
     frame = pd.DataFrame([dict(zip(names, line, strict=True)) for line in given])
     frame["name"] = [m + (f": {a}" if a else "") for m, a in zip(frame["method"], frame["answer"], strict=True)]
-    return frame.assign(table="t", model="m")
+    return frame.assign(table="t", model="m", broken=0)
 
 
 def test_who_beats_whom_is_counted_row_by_row():
@@ -162,8 +162,10 @@ def test_who_beats_whom_is_counted_row_by_row():
     assert line["rows"] == 5
     assert line["some decision"] == pytest.approx(2 / 5)
     assert line["answer"] == pytest.approx(1 / 5)
-    assert line["beaten"] == pytest.approx(2 / 5)
-    assert np.isnan(line["answer, refits"])
+    assert line["answer beaten"] == pytest.approx(2 / 5)
+    assert np.isnan(line["refits, ranges"])
+    told.loc[told["method"] == "MOC", "broken"] = 1  # answers that break a rule are no rivals
+    assert len(beaten(told)) == 0
 
 
 def test_sums_are_over_valid_answers_and_say_how_many_keep_the_rules():
