@@ -69,3 +69,13 @@ def test_what_stays_need_not_be_mapped(law):
     every = reals.draw(spiked._spread(z))[0]
     np.testing.assert_array_equal(spiked.draw(z)[0], np.where(stays, origin, every))
     assert 0.4 < stays.mean() < 0.6
+
+
+@pytest.mark.parametrize("law", [NORMAL, LAPLACE, STUDENT])
+def test_noise_far_out_has_no_infinite_value(law):
+    """A step of a search may lead there; the tail of the normal law is zero beyond 38."""
+    z = np.array([-60.0, -37.0, 37.0, 60.0])
+    for low, high in ((-np.inf, np.inf), (0.0, np.inf), (-np.inf, 0.0)):
+        value = truncate(law, z, np.array(low), np.array(high))
+        assert np.isfinite(value).all()
+        np.testing.assert_array_equal(value[[0, 3]], value[[1, 2]])

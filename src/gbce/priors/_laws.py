@@ -87,11 +87,15 @@ STUDENT = Law(
 )
 
 
+_FARTHEST_NOISE = 37.0  # beyond 38.5 the tail of the normal law is zero in double precision, and values infinite
+
+
 def truncate(law: Law, z: Array, low: Array, high: Array) -> Array:
     """Map standard normal noise ``z`` to the law restricted to ``[low, high]`` by its inverse CDF.
 
     Works from whichever tail is nearer, so that nothing is lost where the other CDF is close to one.
     """
+    z = np.clip(z, -_FARTHEST_NOISE, _FARTHEST_NOISE)
     at_low, at_high = law.cdf(low), law.cdf(high)
     from_below = at_low + ndtr(z) * (at_high - at_low)
     lower = from_below <= 0.5
