@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-machines paper lint types clean
+.PHONY: demo test test-machines paper benchmark lint types clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/bin/python:
@@ -30,6 +30,17 @@ demo: $(VENV)/.installed
 # every table and figure of the paper; FLAGS=--fast does without AutoML
 paper: $(VENV)/.installed-paper
 	$(BIN)/python -m experiments $(FLAGS)
+
+# NICE asks for a numpy of before 2.0 and runs with later ones; of the other two only the tables inside are used
+$(VENV)/.installed-benchmark: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[benchmark]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps NICEx pysubgroup shapiq
+	@touch $@
+
+# gbce beside other methods, up to two hours; FLAGS=--fast takes minutes. alibi has an environment of its own
+benchmark: $(VENV)/.installed-benchmark
+	-$(BIN)/python -m benchmarks.rivals.alibi
+	$(BIN)/python -m benchmarks.rivals $(FLAGS)
 
 test: lint types
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto

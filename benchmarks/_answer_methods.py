@@ -13,6 +13,10 @@ import gbce
 from benchmarks._answer_judge import WIDENED, Columns
 from benchmarks._peers import CannotRunError, dice, require
 from benchmarks._real_tables import Case
+from benchmarks.rivals._data import Data
+from benchmarks.rivals._model import CountedModel
+from benchmarks.rivals._wish import Wish
+from benchmarks.rivals.nice import Nice
 
 __all__ = ["METHODS", "PEERS", "Answers", "Given"]
 
@@ -84,23 +88,6 @@ def nearest_of(explanation: gbce.Explanation) -> pd.DataFrame:
 # --- peers ------------------------------------------------------------------------------------------------------
 
 
-class _Counted:
-    """A model that counts the rows it is shown."""
-
-    def __init__(self, model: Any) -> None:
-        self._model, self.rows = model, 0
-        if hasattr(model, "classes_"):
-            self.classes_ = model.classes_
-
-    def predict(self, frame: pd.DataFrame) -> Any:
-        self.rows += len(frame)
-        return self._model.predict(frame)
-
-    def predict_proba(self, frame: pd.DataFrame) -> Any:
-        self.rows += len(frame)
-        return self._model.predict_proba(frame)
-
-
 def _one(name: str, model: Any, answer: Callable[[pd.DataFrame], pd.DataFrame | None]) -> Answers:
     """Count the rows of a method that gives one answer."""
 
@@ -114,42 +101,18 @@ def _one(name: str, model: Any, answer: Callable[[pd.DataFrame], pd.DataFrame | 
 
 def dice_on(case: Case, method: str) -> Answers:
     """Ask DiCE for one answer within the ranges of the data."""
-    model = _Counted(case.model)
+    model = CountedModel(case.model)
     return _one(f"DiCE {method}", model, dice(replace(case, model=model), method))
 
 
 def nice_on(case: Case) -> Answers:
-    """Ask NICE for its answer of least change, which it prices by ranges; levels go in as numbers."""
-    require("nice", "--no-deps NICEx")
-    if not case.classification:
-        raise CannotRunError("takes classifiers only")
-    from nice import NICE
-
-    model = _Counted(case.model)
-    known = case.X.dropna()
-    levels = {name: list(known[name].unique()) for name in Columns.of(known).levels}
-    codes = known.assign(**{name: known[name].map(found.index).astype(float) for name, found in levels.items()})
-    leveled = [case.X.columns.get_loc(name) for name in levels]
-
-    def decoded(x: Any) -> pd.DataFrame:
-        frame = pd.DataFrame(np.asarray(x, dtype=float), columns=case.X.columns)
-        for name, found in levels.items():
-            frame[name] = pd.Series([found[int(code)] for code in frame[name]], dtype=case.X[name].dtype)
-        return frame
-
-    explainer = NICE(
-        X_train=codes.to_numpy(float, copy=True), predict_fn=lambda x: model.predict_proba(decoded(x)),
-        y_train=np.searchsorted(case.model.classes_, case.y.loc[known.index]), cat_feat=leveled,
-        num_feat=[j for j in range(case.X.shape[1]) if j not in leveled], distance_metric="HEOM",
-        num_normalization="minmax", optimization="proximity", justified_cf=True,
-    )  # fmt: skip
-    wanted = [int(np.searchsorted(case.model.classes_, case.wish))]
+    """Ask NICE for its answer of least change, which it prices by ranges."""
+    model = CountedModel(case.model)
+    peer = Nice("proximity")
+    peer.fit(model, Data(case.X, case.y), case.space)
 
     def answer(row: pd.DataFrame) -> pd.DataFrame | None:
-        if row.isna().any(axis=None):
-            return None
-        now = [levels[name].index(v) if name in levels else float(v) for name, v in row.iloc[0].items()]
-        return decoded(explainer.explain(np.array([now], dtype=float), wanted))
+        return None if row.isna().any(axis=None) else peer.counterfactual(row, Wish(case.wish), seed=0).answers.get("")
 
     return _one("NICE", model, answer)
 

@@ -8,8 +8,6 @@ model are counted.
 """
 
 import argparse
-import contextlib
-import signal
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -24,6 +22,7 @@ from benchmarks._answer_methods import METHODS, PEERS, Answers, Given
 from benchmarks._answer_report import per_group, summary
 from benchmarks._answer_sheet import Sheet
 from benchmarks._answer_tables import MODELS, TABLES, Table, case_of, rows_of
+from benchmarks._clock import at_most
 from benchmarks._peers import CannotRunError
 from benchmarks._real_tables import Case
 from benchmarks._wheels import MissingWheelError
@@ -56,22 +55,6 @@ class Patience(TimeoutError):
     """A row took too long."""
 
 
-@contextlib.contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """Stop what goes on after so many seconds of one core."""
-
-    def stop(*_: Any) -> None:
-        raise Patience(f"a row was not done after {seconds:g} s")
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0.0)
-        signal.signal(signal.SIGPROF, before)
-
-
 Note = tuple[str, str, str]  # what, on which table, and for which model and row of it
 NAMES = {"gbce": ("gbce answer", "gbce Nearest"), "gbce by ranges": ("gbce Nearest, ranges",)}
 
@@ -79,7 +62,7 @@ NAMES = {"gbce": ("gbce answer", "gbce Nearest"), "gbce by ranges": ("gbce Neare
 def answered(case: Case, columns: Columns, answers: Answers, row: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
     """Ask a method about a row, and judge what it gives."""
     start = time.process_time()
-    with at_most(PATIENCE):
+    with at_most(PATIENCE, Patience(f"a row was not done after {PATIENCE:g} s")):
         given = answers(row, seed)
     seconds = time.process_time() - start
     return {name: _judged(case, columns, one, row) | {"seconds": seconds} for name, one in given.items()}

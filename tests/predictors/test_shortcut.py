@@ -139,7 +139,11 @@ def assert_same(model, space, rows, *, short=True, sizes=SIZES):
         table = space.decode(part)
         said = predictor(part, use_predict=True)
         if said.classes is None or hasattr(model, "predict_proba"):
-            assert said.values.tobytes() == np.ascontiguousarray(own(model, table), dtype=float).tobytes()
+            expected = np.ascontiguousarray(own(model, table), dtype=float)
+            if isinstance(model, Ridge):  # a product by BLAS, whose last bit may hang on the layout of the table
+                np.testing.assert_allclose(said.values, expected, rtol=1e-13)
+            else:
+                assert said.values.tobytes() == expected.tobytes()
         if said.classes is not None:
             np.testing.assert_array_equal(np.asarray(said.classes)[said.decided], model.predict(table))
     assert predictor.meter.rows == (5 + sum(sizes)) * (2 if predictor.classes is not None else 1)

@@ -197,7 +197,7 @@ def test_the_mode_is_the_enumerated_one(name):
     reached = np.abs(case.values - WISH) <= 0.5
     changes = np.array([sum(a != b for a, b in zip(p, case.row.values(), strict=True)) for p in case.points])
     path = explanation.sparsity_path
-    assert len(path) > 1
+    assert len(path) > 1 or reached[changes == 0].all()  # a row that reaches needs no change
     for label, line in path.set_index("rule")[list(case.row)].iterrows():
         k = sum(a != b for a, b in zip(line, case.row.values(), strict=True))
         own = changes == k

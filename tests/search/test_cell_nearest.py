@@ -298,3 +298,23 @@ def test_a_log_of_the_outcome_is_searched_on_its_own_scale():
     sums = trees.scores(trees.cells(x)) @ wish.weights.T
     clear = np.abs(said - np.median(said)) > 1e-9
     np.testing.assert_array_equal((wish.missing(sums) <= 0)[clear], (said >= np.median(said))[clear])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_way_through_what_rules_forbid_ends_there(seed):
+    """Taking a change away may break a rule between two columns; what reaches there is none of the points."""
+    rng = np.random.default_rng(seed)
+    low = rng.normal(size=(150, 4))
+    data = np.hstack([low, low + rng.exponential(0.7, size=low.shape)])
+    y = -data[:, 4:].sum(axis=1) - 0.5 * low.sum(axis=1) + 0.3 * rng.normal(size=150)
+    model = RandomForestRegressor(12, max_depth=6, random_state=seed).fit(data, y)
+    space = gbce.Space.infer(data, constraints=[f"x{j + 1} <= x{j + 5}" for j in range(4)])
+    trees, (low_edge, high_edge) = read(model, space, data), np.quantile(model.predict(data), [0.1, 0.9])
+    rows = np.flatnonzero(model.predict(data) < low_edge)[:4]
+    n_found = 0
+    for i in rows.tolist():
+        offers = offer_cells(trees, space, data[i], price_units(space, data[i]))
+        found = find_nearest_cells(trees, offers, at_least(high_edge), starts=data, path=6)
+        assert space.admissible(found.x, data[i]).all()
+        n_found += len(found.x)
+    assert n_found > len(rows)

@@ -329,7 +329,7 @@ def _has_rules(space: Space) -> bool:
 
 def _join_known(scene: Scene, found: NearestSites, known: _Known, most: int) -> NearestSites:
     """Return what a search found and what was known, within the number of changes, the cheapest first."""
-    few = found.changes <= most
+    few = (found.changes <= most) & scene.space.admissible(found.x, scene.x0)
     x = np.vstack([found.x[few], scene.draws.known.x[known.where], known.rows])
     cost = np.concatenate([found.cost[few], known.cost, known.row_costs])
     changes = np.concatenate([found.changes[few], known.changes, known.row_changes])

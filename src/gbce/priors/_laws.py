@@ -87,23 +87,20 @@ STUDENT = Law(
 )
 
 
-_FARTHEST_NOISE = 37.0  # beyond 38.5 the tail of the normal law is zero in double precision, and values infinite
-
-
 def truncate(law: Law, z: Array, low: Array, high: Array) -> Array:
     """Map standard normal noise ``z`` to the law restricted to ``[low, high]`` by its inverse CDF.
 
-    Works from whichever tail is nearer, so that nothing is lost where the other CDF is close to one.
+    Works from whichever tail is nearer, so that nothing is lost where the other CDF is close to one. In a tail without
+    an end, noise so far out that its probability is zero in floating point is mapped to a finite value all the same.
     """
-    z = np.clip(z, -_FARTHEST_NOISE, _FARTHEST_NOISE)
     at_low, at_high = law.cdf(low), law.cdf(high)
     from_below = at_low + ndtr(z) * (at_high - at_low)
     lower = from_below <= 0.5
     value = np.empty(from_below.shape)
-    value[lower] = law.quantile(from_below[lower])
+    value[lower] = law.quantile(np.maximum(from_below[lower], TINY))
     z, least, most = (np.broadcast_to(one, lower.shape)[~lower] for one in (z, low, high))
     at_low, at_high = law.cdf(-most), law.cdf(-least)
-    value[~lower] = -law.quantile(at_low + ndtr(-z) * (at_high - at_low))
+    value[~lower] = -law.quantile(np.maximum(at_low + ndtr(-z) * (at_high - at_low), TINY))
     return np.clip(value, low, high)
 
 

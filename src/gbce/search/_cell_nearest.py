@@ -192,6 +192,10 @@ class _Search:
             slots = np.where(follows, self.offers.slots_of(self.trees.cells(x)), slots)
         return slots, good
 
+    def _keeps_rules(self, slots: Array) -> bool:
+        """Whether slots ``(m,)`` keep the rules; a way may lead over some that do not."""
+        return bool(self._settle(slots[None, :])[1][0])
+
     def _reach(self, slots: Array) -> Array:
         """Return which of slots ``(n, m)`` reach ``(n,)``."""
         if len(slots) == 0:
@@ -329,7 +333,7 @@ class _Search:
         for _ in range(_MOST_MOVES):
             missing, left = self._look()
             own = self._own()
-            if left > 0:  # what follows from others may spoil a move
+            if left > 0 or not self._keeps_rules(self.lines.slots):  # what follows from others may spoil a move
                 return
             self._note(self.lines.slots)
             to = np.flatnonzero(missing <= 0)

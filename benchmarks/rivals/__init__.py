@@ -1,0 +1,1 @@
+"""The methods that the paper argues with, beside gbce on the same rows: ``python -m benchmarks.rivals``."""
