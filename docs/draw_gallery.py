@@ -1,6 +1,7 @@
-"""Draw the pictures of ``docs/gallery.md`` by running its blocks, and the README's ``docs/img/before_after.png``.
+"""Draw the pictures of ``docs/gallery.md`` and ``docs/uncertainty.md`` by running their blocks, and the README's.
 
-A block of Python that is followed by a picture draws that picture: it is the last figure that the block opens.
+The README's is ``docs/img/before_after.png``, the answer of ``make demo``. A block of Python that is followed by a
+picture draws that picture: it is the last figure that the block opens.
 """
 
 import io
@@ -20,13 +21,14 @@ from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "gallery.md"
+OTHERS = (ROOT / "docs" / "uncertainty.md",)  # further pages whose pictures are drawn by their own blocks
 LARGEST = 60_000  # bytes of a picture
 DPI = (110, 90, 75, 60)  # the first that keeps a picture small enough
 COLOURS = 256  # of a picture: drawings have few
 
 
 class Block(NamedTuple):
-    """Lines of code, and the picture that they draw, if any."""
+    """Lines of code, and the picture that they draw, if any: its file in ``docs/img``, without the ending."""
 
     code: str
     picture: str | None
@@ -34,14 +36,15 @@ class Block(NamedTuple):
 
 def read_blocks(page: str) -> list[Block]:
     """Return the blocks of a page in order."""
-    pattern = r"```python\n(.*?)```(?:\s*!\[[^\]]*\]\(img/gallery/([a-z_]+)\.png\))?"
+    pattern = r"```python\n(.*?)```(?:\s*!\[[^\]]*\]\(img/((?:gallery/)?[a-z_]+)\.png\))?"
     return [Block(code, picture or None) for code, picture in re.findall(pattern, page, flags=re.DOTALL)]
 
 
 def run_blocks(blocks: list[Block]) -> Iterator[tuple[str, Figure]]:
-    """Run blocks one after the other; yield the name and the figure of each that draws one."""
+    """Run blocks one after the other, up to the last that draws; yield the name and the figure of each that does."""
     names: dict[str, Any] = {}
-    for block in blocks:
+    drawing = [k for k, block in enumerate(blocks) if block.picture is not None]
+    for block in blocks[: max(drawing, default=-1) + 1]:
         plt.close("all")
         exec(compile(block.code, "gallery.md", "exec"), names)
         if block.picture is not None:
@@ -64,9 +67,10 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def main() -> None:
-    """Draw every picture of the page, and the answer of ``make demo`` for the README."""
-    for name, figure in run_blocks(read_blocks(PAGE.read_text())):
-        save(figure, ROOT / "docs" / "img" / "gallery" / f"{name}.png")
+    """Draw every picture of the pages, and the answer of ``make demo`` for the README."""
+    for page in (PAGE, *OTHERS):
+        for name, figure in run_blocks(read_blocks(page.read_text())):
+            save(figure, ROOT / "docs" / "img" / f"{name}.png")
     sys.path.insert(0, str(ROOT / "examples"))
     from demo import explain_patient
 

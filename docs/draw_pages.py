@@ -1,6 +1,7 @@
-"""Draw pages as a browser shows them: ``docs/img/explorer-{light,dark,narrow}.png`` and ``docs/img/table-page.png``.
+"""Draw pages in a browser: ``docs/img/explorer-{light,dark,narrow}.png``, ``table-page.png`` and ``notebook.png``.
 
-The explorer is that of the demo's patient, the table page has twenty patients of the same data.
+The explorer is that of the demo's patient, alone and in the cell of a notebook; the table page has twenty patients of
+the same data.
 
 ``python docs/draw_pages.py`` needs playwright (extra ``test``) and a Chromium.
 """
@@ -42,6 +43,10 @@ PICTURES = (
     Picture("dark", "dark", 1080, 900, "changes"),
     Picture("narrow", "light", 390, 1100, "terms"),
 )
+# Around what a cell shows, as nbconvert has it: the prompt, then the output.
+CELL = """<!doctype html><meta charset="utf-8"><title>notebook</title>
+<style>body {{ font-family: sans-serif; margin: 1rem 4rem }}
+pre {{ background: #f5f5f5; border: 1px solid #e0e0e0; padding: .5rem }}</style><pre>explanation</pre>{view}"""
 COLOURS = 256  # of the palette that a picture is kept with: text and flat bars need no more
 
 
@@ -51,7 +56,8 @@ def main() -> None:
     if path is None:
         sys.exit(HOW_TO_GET_IT)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        file = explain_patient().to_html(Path(folder) / "patient.html")
+        explanation = explain_patient()
+        file = explanation.to_html(Path(folder) / "patient.html")
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         for name, colours, width, height, top in PICTURES:
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=colours)
@@ -59,6 +65,12 @@ def main() -> None:
             if top is not None:
                 page.locator(f"#{top}").evaluate("one => one.scrollIntoView()")
             _keep(page, ROOT / "docs" / "img" / f"explorer-{name}.png")
+        cell = Path(folder) / "cell.html"
+        cell.write_text(CELL.format(view=explanation._repr_html_()))
+        page = browser.new_page(viewport={"width": 1000, "height": 900}, color_scheme="light")
+        page.goto(f"file://{cell}")
+        page.wait_for_function("document.querySelector('iframe').previousElementSibling.hidden")
+        _keep(page, ROOT / "docs" / "img" / "notebook.png")
         table = explain_patients(N_PATIENTS).to_html(Path(folder) / "patients.html")
         page = browser.new_page(viewport={"width": 1080, "height": 1150}, color_scheme="light")
         page.goto(f"file://{table}")

@@ -7,6 +7,7 @@ is the page, ``comparison.png`` the picture.
 
 import argparse
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -20,11 +21,11 @@ from benchmarks.rivals._cell import Settings, write_whole
 from benchmarks.rivals._learners import LEARNERS
 from benchmarks.rivals._measures import MEASURES
 from benchmarks.rivals._methods import METHODS
-from benchmarks.rivals._picture import draw
+from benchmarks.rivals._picture import CAPTION, draw
 from benchmarks.rivals._problem import OwnTable
 from benchmarks.rivals._report import page
 from benchmarks.rivals._results import lines_of
-from benchmarks.rivals._run import ROOT, SettingsDifferError, run
+from benchmarks.rivals._run import ROOT, SettingsDifferError, require_same, run
 
 DOCUMENT, PICTURE = ROOT / "docs" / "comparison.md", ROOT / "docs" / "img" / "comparison.png"
 FAST: dict[str, Any] = {
@@ -71,34 +72,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = Settings(tuple(options.methods), chosen["rows"], chosen["seconds"], options.seed, table)
     folder = options.folder or ROOT / "out" / ("rivals-fast" if options.fast else "rivals")
     if not options.only_report:
-        begun = time.monotonic()
         try:
             if table is not None:
                 table.case()  # a sentence now rather than a line for each method
-            run(folder, cells, settings, options.jobs)
+            require_same(folder, settings)
+            begun = time.monotonic()
+            try:
+                run(folder, cells, settings, options.jobs)
+            finally:  # also of a run that is stopped, so that what there is can be reported
+                _remember(folder, options, names, (time.monotonic() - begun) / 60)
         except (SettingsDifferError, ValueError, OSError) as error:
             parser.error(str(error))
-        _remember(folder, options, (time.monotonic() - begun) / 60)
     return _write(folder, options.docs)
 
 
 def _own_table(parser: argparse.ArgumentParser, options: argparse.Namespace) -> OwnTable | None:
     """Return the user's own table if there is one, and end with a sentence where only half of it is given."""
     given = [options.model, options.data, options.outcome]
-    if not any([*given, options.label, options.change]):
+    if not any(one is not None for one in (*given, options.label, options.change)):
         return None
+    if options.tables or options.models:
+        parser.error("a table of your own comes with its model: leave out --tables and --models")
     if not all(given) or (options.label is None) == (options.change is None):
         parser.error("a table of your own needs --model, --data, --outcome, and one of --label and --change")
-    return OwnTable(options.model, options.data, options.outcome, options.label, options.change)
+    model, data = (str(Path(path).resolve()) for path in (options.model, options.data))  # read from another folder, too
+    return OwnTable(model, data, options.outcome, options.label, options.change)
 
 
-def _remember(folder: Path, options: argparse.Namespace, minutes: float) -> None:
+def _remember(folder: Path, options: argparse.Namespace, names: Sequence[str], minutes: float) -> None:
     """Keep how a run was called, on what, and how long it took with what was done before."""
     path = folder / "about.json"
     before = json.loads(path.read_text(encoding="utf-8"))["minutes"] if path.exists() else 0.0
     said = subprocess.run(["git", "rev-parse", "--short=7", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     about = {
-        "command": _command(options),
+        "command": _command(options, names),
         "commit": said.stdout.strip() or "an unknown commit",
         "date": date.today().isoformat(),
         "minutes": before + minutes,
@@ -107,15 +114,26 @@ def _remember(folder: Path, options: argparse.Namespace, minutes: float) -> None
     write_whole(path, json.dumps(about, indent=1))
 
 
-def _command(options: argparse.Namespace) -> str:
+def _command(options: argparse.Namespace, names: Sequence[str]) -> str:
     """Return how this was called, without what does not change the outcome."""
-    words = ["python -m benchmarks.rivals", *(["--fast"] if options.fast else [])]
-    for name in ("tables", "models", "rows", "seconds", "model", "data", "outcome", "label", "change"):
+    words = ["--fast"] if options.fast else []
+    for name in (
+        "tables",
+        "models",
+        "methods",
+        "rows",
+        "seconds",
+        "seed",
+        "model",
+        "data",
+        "outcome",
+        "label",
+        "change",
+    ):
         value = getattr(options, name)
-        if value is not None:
-            values = [str(one) for one in (value if isinstance(value, list) else [value])]
-            words += [f"--{name}", *(f'"{one}"' if " " in one else one for one in values)]
-    return " ".join(words)
+        if value not in (None, *([0] if name == "seed" else [])) and value != names:
+            words += [f"--{name}", *(str(one) for one in (value if isinstance(value, list) else [value]))]
+    return shlex.join(["python", "-m", "benchmarks.rivals", *words])
 
 
 def _write(folder: Path, docs: bool) -> int:
@@ -124,13 +142,17 @@ def _write(folder: Path, docs: bool) -> int:
     if not len(lines):
         print(f"no method gave a line; what each said is in {folder / 'cells'}", file=sys.stderr)
         return 1
+    if not (folder / "about.json").exists():
+        print(f"the run in {folder} was cut off: give its command again, and it goes on", file=sys.stderr)
+        return 1
     lines.to_csv(folder / "lines.csv", index=False)
     said = page(folder, json.loads((folder / "about.json").read_text(encoding="utf-8")))
     (folder / "comparison.md").write_text(said, encoding="utf-8")
     draw(lines, folder / "comparison.png")
     if docs:
         head, rest = said.split("\n## ", 1)
-        DOCUMENT.write_text(f"{head}\n![Cost against survival](img/comparison.png)\n\n## {rest}", encoding="utf-8")
+        shown = f"![Cost against survival](img/comparison.png)\n\n{CAPTION}"
+        DOCUMENT.write_text(f"{head}\n{shown}\n\n## {rest}", encoding="utf-8")
         PICTURE.write_bytes((folder / "comparison.png").read_bytes())
     print(said)
     return 0

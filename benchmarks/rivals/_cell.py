@@ -103,6 +103,8 @@ class Cell:
             return
         problem = problem_of(self._table, self._model, self._settings.rows, self._settings.own)
         judge = Judge(problem, _changed(problem))
+        if methods:
+            _refits(problem)  # before anybody's clock is started, also the one that ends the process
         for method in methods:
             print(method.name, flush=True)  # who is to blame if the process ends here
             self._answered(method, problem, judge)
@@ -174,7 +176,7 @@ class Cell:
 
 
 def _refits(problem: Problem) -> list[CountedModel]:
-    """Fit what methods may look at, before the clock of the first one that does is started."""
+    """Return what methods may look at, fitted the first time."""
     return [] if problem.data.learn is None else problem.data.refits(MOST_REFITS)
 
 

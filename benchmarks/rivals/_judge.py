@@ -30,9 +30,10 @@ class Judged:
     valid : bool
         Whether the model's own ``predict`` grants the wish.
     l1 : float
-        Sum of changes, in ranges of the data; another level is one.
+        Sum of changes, in ranges of the data; another level is one, of an ordinal as many steps of the way between its
+        ends as it takes, as methods are told.
     l2 : float
-        Root of the sum of squared changes, in standard deviations; another level is one.
+        Root of the sum of squared changes, in standard deviations; another level that is no ordinal's is one.
     changed : int
         Columns that changed, without those that follow from others.
     broken : int
@@ -78,7 +79,12 @@ class Judge:
         self._changed = {kind: [CountedModel(model) for model in models] for kind, models in changed.items()}
         self._codes = Codes(problem.case.X, problem.case.space)
         self._columns = problem.columns
-        self._deviations = problem.case.X.select_dtypes("number").std().replace(0.0, 1.0)
+        space = problem.case.space
+        self._ordinals = {one.name: list(one.levels or ()) for one in space.features if one.kind == "ordinal"}
+        spread = pd.DataFrame(space.encode(problem.case.X), columns=list(space.names)).std().replace(0.0, 1.0)
+        spans = pd.Series({name: max(len(levels) - 1, 1) for name, levels in self._ordinals.items()}, dtype=float)
+        ranges = pd.concat([self._columns.ranges.drop(spans.index, errors="ignore"), spans])
+        self._steepness = ranges / spread[ranges.index]  # standard deviations in a range
         self._model = CountedModel(problem.case.model)
         known = self._codes.points[self._codes.known]
         usual = _nearest(known[:_USUAL], known, _NEIGHBOURS + 1)[:, 1:]  # not itself
@@ -122,14 +128,17 @@ class Judge:
     def _changes(self, answer: pd.DataFrame, row: pd.DataFrame) -> dict[str, Any]:
         followed = {one.name for one in self._problem.case.space.computed}
         sizes = self._columns.sizes(answer.iloc[0], row.iloc[0])
-        sizes = {name: size for name, size in sizes.items() if name not in followed}
-        ranges = self._columns.ranges
-        squares = [
-            (size * ranges[name] / self._deviations[name] if name in ranges else size) ** 2
-            for name, size in sizes.items()
-        ]
+        sizes = {name: self._steps(name, size, answer, row) for name, size in sizes.items() if name not in followed}
+        squares = [(size * self._steepness.get(name, 1.0)) ** 2 for name, size in sizes.items()]
         changed = sum(size > 0 for size in sizes.values())
         return {"l1": sum(sizes.values()), "l2": float(np.sqrt(sum(squares))), "changed": changed}
+
+    def _steps(self, name: str, size: float, answer: pd.DataFrame, row: pd.DataFrame) -> float:
+        """Return the size of a change, of an ordinal by its levels if it knows both."""
+        levels, ends = self._ordinals.get(name, []), [frame[name].iloc[0] for frame in (answer, row)]
+        if not all(end in levels for end in ends):
+            return size
+        return abs(levels.index(ends[0]) - levels.index(ends[1])) / max(len(levels) - 1, 1)
 
     def _far(self, answer: pd.DataFrame) -> float:
         point = self._point(answer)

@@ -11,7 +11,12 @@ from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 from benchmarks.rivals._methods import METHODS
 from benchmarks.rivals._results import summed_up
 
-__all__ = ["draw"]
+__all__ = ["CAPTION", "draw"]
+
+CAPTION = """\
+Means over the rows with a valid answer, for each method over its own. Methods with fewer than half of their answers
+valid are left out; the frontier has a point for each probability that one more refit agrees.
+"""
 
 _WIDE, _HIGH = 3.6, 3.0  # inches of a panel
 _LEAST_WIDE = 6.0  # inches, so that the legend fits below a single one
@@ -53,7 +58,7 @@ def _draw_panel(ax: Any, sums: pd.DataFrame, rivals: Sequence[str]) -> None:
     front = sums[[name.startswith("gbce frontier: ") for name in sums.index]].sort_values("l1")
     if len(front):
         ax.plot(front["l1"], front["survival"], "-", color="black", lw=1.2, marker=".", label="gbce frontier")
-    for name, mark in (("gbce", "*"), ("gbce, refits", "P")):
+    for name, mark in (("gbce, ranges", "*"), ("gbce, refits, ranges", "P")):
         if name in sums.index:
             at = sums.loc[name, "l1"], sums.loc[name, "survival"]
             ax.plot(*at, mark, color="black", ms=11, mec="white", label=f"{name}: answer")

@@ -49,10 +49,12 @@ class OwnTable:
     def case(self) -> Case:
         """Read both files.
 
+        Rows without an outcome are left out, and columns that the model says it was not fitted on.
+
         Raises
         ------
         ValueError
-            If the outcome is no column, or the label no class of the model.
+            If the model does not take the rows, the outcome is no column, or what is wanted does not go with them.
         """
         import joblib
 
@@ -61,26 +63,72 @@ class OwnTable:
             raise ValueError(
                 f"{self.data} has no column {self.outcome!r}; it has {', '.join(map(repr, frame.columns))}"
             )
-        X, y = frame.drop(columns=self.outcome), frame[self.outcome]
+        frame = frame.dropna(subset=self.outcome, ignore_index=True)
         model = joblib.load(self.model)
-        wish: Any = self.change
+        X, y = self._columns_of(model, frame), frame[self.outcome]
+        try:
+            model.predict(X.iloc[:1])
+        except Exception as error:  # anything can be in a file
+            raise ValueError(f"the model in {self.model} does not take the rows of {self.data}: {error}") from error
         if self.label is not None:
-            wish = self._class_of(model)
-        elif not self.change:
-            raise ValueError("say what is wanted: --label for a class, or --change for a number, such as 0.1")
+            wish, y = self._class_of(model), self._classes_of(model, y)
+        else:
+            wish = self._change_of(model, y)
         return Case(X, y, model, gbce.Space.infer(X), (), lambda answers, row: {}, wish, {})
+
+    def _columns_of(self, model: Any, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the columns that a model was fitted on, if it knows; otherwise all but the outcome."""
+        names = list(getattr(model, "feature_names_in_", ())) or [name for name in frame if name != self.outcome]
+        missing = [name for name in names if name not in frame or name == self.outcome]
+        if missing:
+            raise ValueError(
+                f"the model in {self.model} was fitted on columns that {self.data} does not have beside the outcome: "
+                f"{', '.join(map(repr, missing))}"
+            )
+        return frame[names]
 
     def _class_of(self, model: Any) -> Any:
         known = {str(label): label for label in getattr(model, "classes_", ())}
         if self.label not in known:
             said = f"its classes are {', '.join(known)}" if known else "it has no classes: use --change"
             raise ValueError(f"the model in {self.model} does not know the class {self.label!r}; {said}")
-        return known[self.label]
+        if not hasattr(model, "predict_proba"):
+            raise ValueError(
+                f"the model in {self.model} has no predict_proba, which nearly all methods ask: "
+                "put it into scikit-learn's CalibratedClassifierCV"
+            )
+        return _plain(known[self.label])
+
+    def _classes_of(self, model: Any, y: pd.Series) -> pd.Series:
+        """Return outcomes as the model spells its classes: a file does not know whether 1 is a number or a text."""
+        known = {str(label): label for label in model.classes_} | {label: label for label in model.classes_}
+        spelled = {value: known.get(value, known.get(str(_plain(value)))) for value in y.unique()}
+        others = [value for value, label in spelled.items() if label is None]
+        if others:
+            raise ValueError(
+                f"{self.outcome} in {self.data} has {', '.join(map(str, others[:5]))}, which the model in {self.model} "
+                f"does not know; its classes are {', '.join(map(str, model.classes_))}"
+            )
+        return pd.Series([_plain(spelled[value]) for value in y], y.index)
+
+    def _change_of(self, model: Any, y: pd.Series) -> float:
+        if not self.change:
+            raise ValueError("say what is wanted: --label for a class, or --change for a number, such as 0.1")
+        if hasattr(model, "classes_"):
+            raise ValueError(f"the model in {self.model} gives classes, so name one by --label instead of --change")
+        if not pd.api.types.is_numeric_dtype(y):
+            raise ValueError(f"{self.outcome} in {self.data} is not a number, so it cannot change by {self.change:g}")
+        return float(self.change)
 
     @property
     def names(self) -> tuple[str, str]:
         """How the table and the model are called."""
         return Path(self.data).stem, Path(self.model).stem
+
+
+def _plain(label: Any) -> Any:
+    """Return a class that is not a float, which here stands for a change that is wanted: 1 is as good as 1.0."""
+    return int(label) if isinstance(label, float) and label == int(label) else label
 
 
 @dataclass(frozen=True)
@@ -126,7 +174,9 @@ class Problem:
         followed = {one.name for one in self.case.space.computed}
         free = [name for name in changed if name not in followed]
         beyond, _ = self.columns.misfits(answer.iloc[0], [name for name in free if name not in self.case.ranges])
-        _, fractions = self.columns.misfits(answer.iloc[0], free)
+        # a column of floats may hold whole ones only, but nobody is told so
+        whole = {feature.name for feature in self.case.space.features if feature.discrete}
+        _, fractions = self.columns.misfits(answer.iloc[0], [name for name in free if name in whole])
         return rules + fixed + beyond + fractions
 
 
@@ -157,5 +207,13 @@ def _own_problem(own: OwnTable, n: int) -> Problem:
 
 
 def _with_numbers(case: Case) -> Case:
-    """Return a case whose outcome is a float if it is a number: whole ones would pass for classes."""
+    """Return a case in which a number that is wanted is a float, and numbers that are always whole are whole.
+
+    Whole outcomes would pass for classes; and that a column's numbers are whole is a rule that all methods are told.
+    """
+    whole, space = Columns.of(case.X).whole, case.space
+    features = [
+        replace(one, kind="integer") if one.kind == "real" and one.name in whole else one for one in space.features
+    ]
+    case = replace(case, space=replace(space, features=tuple(features)))
     return case if case.classification else replace(case, y=case.y.astype(float))

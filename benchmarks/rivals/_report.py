@@ -13,7 +13,17 @@ import pandas as pd
 from benchmarks._answer_sheet import markdown
 from benchmarks.rivals._judge import N_NOISE, NOISE
 from benchmarks.rivals._methods import METHODS
-from benchmarks.rivals._results import beaten, lines_of, measured, notes_of, sayings_of, summed_up
+from benchmarks.rivals._protocol import Method
+from benchmarks.rivals._results import (
+    ANSWERS,
+    beaten,
+    lines_of,
+    mean_interval,
+    measured,
+    notes_of,
+    sayings_of,
+    summed_up,
+)
 
 __all__ = ["page"]
 
@@ -26,39 +36,56 @@ _KINDS = {
     "package": "the authors' package",
     "publication": "as published",
     "reconstruction": "reconstruction",
-    "own": "",
+    "own": "this library",
 }
 _MEANINGS = f"""
-All methods are asked about the same rows, which no model was fitted on, and told the same: what each column can be, and
-what may change, as far as they can be told. *valid*: the model's own `predict` grants the wish. *keeps rules*: and it
-breaks no rule. *l1*: sum of changes in ranges of the data, another level is one. *l2*: in standard deviations.
-*broken*: rules that an answer breaks (conditions between columns, columns that may not change, values that a column
-cannot have). *far*: distance to the five
+A wish is a class, or a number beyond what the model says now by a share of it. All methods are asked about the same
+rows, and told the same: what each column can be, and what may change, as far as they can be told. Conditions between
+columns are told to gbce and, the linear ones, to the genetic search of treecf. *valid*: the model's own `predict`
+grants the wish. *keeps rules*: and it breaks no rule. *l1*: sum of changes in ranges of the data, another level is one,
+of an ordinal its steps as a share of all. *l2*: in standard deviations. *broken*: rules that an answer breaks
+(conditions between columns, columns that may not change, values that a column cannot have). *far*: distance to the five
 nearest rows of the data, one is as usual among these. *survival*: share of changed models that still grant the wish,
 which no method was shown: refits on bootstraps, other seeds, a tenth of the rows deleted, a twentieth of the outcomes
 wrong, other learners; the mean of these five. *noise*: share of {N_NOISE} copies that miss the advice by up to
 {NOISE:.0%} of each range to which the model still grants the wish. Means over rows with a valid answer, ± half of a 95%
-interval over rows; seconds of one core and rows shown to models, fitting and refitting left out, over all rows.
+interval over rows. *seconds* of one core and rows shown to models are over all rows that a method came to, without
+fitting and refitting; what it prepares once it knows the wish is in its first row. Methods that read trees ask about
+fewer rows.
+"""
+_HELD_OUT = "The rows that methods are asked about are none that the models were fitted on."
+_OWN_ROWS = "The rows that methods are asked about are rows of the table, which the model may have been fitted on."
+_DIFFERENT_ROWS = """
+Means are over the rows with a valid answer of each method, so over different ones, here and in the tables further down:
+a method that does not take a table or model, or ran out of time, is missing there. The next two sections compare the
+same rows.
 """
 _DUELS = """
-The share of rows with valid answers in which a point of gbce's costs no more (l1) and survives no less, and is better
-in one of the two; in the last column the other way round. In the remaining rows one is cheaper and the other survives
-more.
+The share of rows, among those in which the rival's answer is valid and keeps the rules, in which a point of gbce's
+costs no more (l1) and survives no less, and is better in one of the two; beside each, the share in which the rival's is
+better in that sense. In the remaining rows one is cheaper and the other survives more. *some gbce decision*: any of
+them, the frontier included. Then the answer that gbce hands over: with its own units, priced by ranges as l1 is, and
+priced by ranges with refits to survive.
 """
 _DISTRIBUTIONS = """
-The other method that gives a distribution is that of Raman et al. 2023, whose hierarchy of population, subgroup and
-row is reconstructed here, beside its lowest level alone. Of each the same number of draws: the share that reaches; the
+The other method that gives a distribution is that of Raman et al. 2023, whose hierarchy of population, subgroup and row
+is reconstructed here, beside its lowest level alone. Of each the same number of draws: the share that reaches; the
 share of a reference set of points that reach (rows of the data, and changes of few columns) with a reaching draw within
 a quarter of a range (l1); sets of changed columns with at least one reaching draw in a hundred; the mean cost of
-reaching draws and the least (l1, in ranges). Seconds and rows are those of a row: what the hierarchy takes for its
-population is not in them.
+reaching draws and the least (l1, in ranges). How much the wish weighs against the distance is not published: it is one
+here, and with more of it more of its draws would reach. Seconds and rows are those of a row: what the hierarchy takes
+for its population is not in them.
 """
 _MULTIPLICITY = """
 An answer for one model may be refused by another. The average cost under the other is at most the cost of the answer
 plus the share refused times the longest way on from there (reach): a bound derived here, in the spirit of Pawelczyk et
-al. 2020, whose theorem is another. *sparse* is the nearest point found, *data support* the nearest row of the data.
+al. 2020, whose theorem is another. It holds by the triangle inequality, since one can go by way of the answer;
+*measured* is the least cost found under the other model, so that the two say how loose it is. *sparse* is the nearest
+point found, *data support* the nearest row of the data.
 """
-_ROUNDING = 1e-9
+_BETTER = {"valid": 1, "kept": 1, "l1": -1, "l2": -1, "changed": -1, "broken": -1, "far": -1, "survival": 1, "noise": 1,
+           "seconds": -1, "model_rows": -1}  # fmt: skip
+"""Whether more of a figure is better, or less."""
 _MOST_PLACES = 6  # that a note names before it counts the rest
 
 
@@ -78,11 +105,10 @@ def page(folder: Path, about: Mapping[str, Any]) -> str:
             "# gbce beside other methods", "",
             "This page is written by the command below, sentences about results included.", "",
             "```", about["command"], "```", "",
-            *_about(lines, about), "",
+            *_about(lines, about, "--model" in about["command"].split()), "",
             *_methods(lines), "",
             "## All tables and models", "",
-            _wrapped("A method that does not take a table or model is missing there, so these means are over different "
-                     "rows; the tables further down compare like with like."), "",
+            _wrapped(_DIFFERENT_ROWS), "",
             _table(summed_up(lines, [])), "",
             *_duels(lines), "",
             *_losses(lines), "",
@@ -95,7 +121,8 @@ def page(folder: Path, about: Mapping[str, Any]) -> str:
     ) + "\n"  # fmt: skip
 
 
-def _about(lines: pd.DataFrame, about: Mapping[str, Any]) -> list[str]:
+def _about(lines: pd.DataFrame, about: Mapping[str, Any], own_table: bool) -> list[str]:
+    """Return what was run where, and what the figures mean."""
     tables, models = lines["table"].unique(), lines["model"].unique()
     rows = len(lines.groupby(["table", "model", "row"]))
     known = ", ".join(f"{name} {_version(name)}" for name in PACKAGES if _version(name))
@@ -106,7 +133,7 @@ def _about(lines: pd.DataFrame, about: Mapping[str, Any]) -> list[str]:
             f"{about['jobs']} processes at a time."
         ),
         "",
-        _wrapped(_MEANINGS),
+        _wrapped(f"{_OWN_ROWS if own_table else _HELD_OUT} {_MEANINGS}"),
     ]
 
 
@@ -124,14 +151,20 @@ def _version(package: str) -> str:
 def _methods(lines: pd.DataFrame) -> list[str]:
     """Return the list of methods that ran."""
     seen = set(lines["method"])
-    body = [[one.label, one.source, _KINDS[one.kind]] for one in METHODS if one.name in seen and one.kind != "own"]
+    body = [[one.label, one.source, _KINDS[one.kind], _refits_of(one)] for one in METHODS if one.name in seen]
     return [
         "## Methods",
         "",
         "A reconstruction fills in what its publication does not say; its figures are not the authors'.",
         "",
-        markdown(["method", "publication", "here"], body),
+        markdown(["method", "publication", "here", "refits it looks at"], body),
     ]
+
+
+def _refits_of(method: Method) -> str:
+    """Return how many refits a method looks at, as its options have it."""
+    options = vars(method.make())
+    return str(next((options[name] for name in ("n_refits", "refits", "k") if options.get(name)), "-"))
 
 
 def _table(sums: pd.DataFrame) -> str:
@@ -173,21 +206,13 @@ def _duels(lines: pd.DataFrame) -> list[str]:
     shown = duels.drop(columns=["name", "rows"]).map(lambda share: "-" if np.isnan(share) else f"{share:.0%}")
     body = [[str(name), str(n), *cells] for name, n, cells in
             zip(duels["name"], duels["rows"], shown.to_numpy().tolist(), strict=True)]  # fmt: skip
-    head = [
-        "rival",
-        "rows",
-        "some gbce decision",
-        "gbce's answer",
-        "gbce's answer, refits",
-        "rival beats gbce's answer",
-    ]
+    head = ["rival", "rows", "some gbce decision", *(one for what in ANSWERS for one in (what, "is beaten"))]
     worst = duels.sort_values("some decision").iloc[0]
-    winners = duels[duels["beaten"] > duels["answer"]]["name"].tolist()
-    said = (
-        f"Least often, in {worst['some decision']:.0%} of rows, some decision of gbce beats {worst['name']}. "
-        + (f"gbce's answer without refits is beaten more often than it beats: {', '.join(winners)}." if winners else
-           "No rival beats gbce's answer without refits more often than it is beaten by it.")
-    )  # fmt: skip
+    said = [f"Least often, in {worst['some decision']:.0%} of rows, some decision of gbce beats {worst['name']}."]
+    for what in ANSWERS:
+        winners = duels[duels[f"{what} beaten"] > duels[what]]["name"].tolist()
+        which = {"answer": "gbce's answer"}.get(what, f"gbce's answer ({what})")
+        said.append(f"{which} is beaten by a rival more often than it beats it: {', '.join(winners) or 'by none'}.")
     return [
         "## Cost and survival, row by row",
         "",
@@ -195,45 +220,45 @@ def _duels(lines: pd.DataFrame) -> list[str]:
         "",
         markdown(head, body),
         "",
-        _wrapped(said),
+        *(f"- {one}" for one in said),
     ]
 
 
 def _losses(lines: pd.DataFrame) -> list[str]:
-    """Return in which tables and figures a rival is ahead of gbce's answer, by more than both intervals."""
-    better = {
-        "valid": 1,
-        "kept": 1,
-        "l1": -1,
-        "changed": -1,
-        "broken": -1,
-        "far": -1,
-        "survival": 1,
-        "noise": 1,
-        "seconds": -1,
-    }
-    own = {one.label for one in METHODS if one.kind == "own"}
+    """Return in which tables and figures a rival is ahead of gbce's answer, over the rows that both have."""
+    own = {one.name for one in METHODS if one.kind == "own"}
+    mine = lines[lines["name"] == "gbce"]
     ahead: dict[str, dict[str, list[str]]] = {}
-    for name, group in lines.groupby("table", sort=False):
-        sums = summed_up(group, []).set_index("name")
-        if "gbce" not in sums.index:
-            continue
-        mine = sums.loc["gbce"]
-        for rival in [one for one in sums.index if one.split(": ")[0] not in own]:
-            theirs = sums.loc[rival]
-            for figure, sign in better.items():
-                noise = 0.0 if figure in ("valid", "kept") else np.hypot(mine[f"{figure} ±"], theirs[f"{figure} ±"])
-                if sign * (theirs[figure] - mine[figure]) > noise:
-                    ahead.setdefault(figure, {}).setdefault(str(rival), []).append(str(name))
-    said = [f"- {_HEADS[figure]}: " + "; ".join(f"{rival} ({_listed(where)})" for rival, where in rivals.items())
-            for figure, rivals in ahead.items()]  # fmt: skip
+    for (name, rival), theirs in lines[~lines["method"].isin(own)].groupby(["table", "name"], sort=False):
+        both = mine.merge(theirs, on=["table", "model", "row"], suffixes=("", " theirs"))
+        for figure, sign in _BETTER.items():
+            gain, half, _ = mean_interval((sign * _difference(both, figure)).to_list())
+            if gain > half:
+                ahead.setdefault(figure, {}).setdefault(str(rival), []).append(str(name))
+    said = []
+    for figure in [one for one in _BETTER if one in ahead]:
+        rivals = [f"{rival} ({_listed(where)})" for rival, where in ahead[figure].items()]
+        said.append(f"- {_HEADS[figure]}: {'; '.join(rivals)}")
     return [
         "## Where a rival is ahead of gbce's answer",
         "",
-        "Without refits, in the mean over the rows of a table, by more than the intervals of both allow for.",
+        _wrapped("Without refits, in the mean over the rows of a table that both were asked about (of *valid*, *keeps "
+                 "rules*, *seconds* and *model rows*) or have a valid answer to (of the rest), by more than half of "
+                 "the 95% interval of the mean difference."),
         "",
         *(said or ["Nowhere."]),
-    ]
+    ]  # fmt: skip
+
+
+def _difference(both: pd.DataFrame, figure: str) -> pd.Series:
+    """Return by how much a figure of the rival exceeds gbce's, in the rows in which it is one of both."""
+    if figure in ("valid", "kept"):
+        mine, theirs = (
+            both[f"valid{whose}"] & ((both[f"broken{whose}"] == 0) | (figure == "valid")) for whose in ("", " theirs")
+        )
+        return theirs.astype(float) - mine.astype(float)
+    over = both if figure in ("seconds", "model_rows") else both[both["valid"] & both["valid theirs"]]
+    return over[f"{figure} theirs"].astype(float) - over[figure].astype(float)
 
 
 def _survivals(lines: pd.DataFrame) -> list[str]:
@@ -267,10 +292,9 @@ def _multiplicity(folder: Path) -> list[str]:
     lines = lines[lines["bound"].notna()]
     figures, body = ["cost", "refused", "reach", "bound", "measured"], []
     for (table, answer), group in lines.groupby(["table", "answer"], sort=False):
-        holds = (group["measured"] <= group["bound"] + _ROUNDING).mean()
         cells = [f"{group[figure].mean():.2f}" for figure in figures]
-        body.append([str(table), str(answer), str(len(group)), *cells, f"{holds:.0%}"])
-    head = ["table", "answer", "pairs of models", *figures, "bound holds"]
+        body.append([str(table), str(answer), str(len(group)), *cells])
+    head = ["table", "answer", "pairs of models", *figures]
     return ["## The cost of many models", "", _wrapped(_MULTIPLICITY), "", markdown(head, body), ""]
 
 
@@ -278,7 +302,9 @@ def _notes(folder: Path) -> list[str]:
     """Return what did not run, and why."""
     said = [f"- {method}: {note} ({_listed(places)})" for (method, note), places in notes_of(folder).items()]
     words = sayings_of(folder)
-    spoken = [f"- {method}: {text} ({n:,} rows)" for method, text, n in words.itertuples(index=False)]
+    spoken = [
+        f"- {method}: {text} ({n:,} {'row' if n == 1 else 'rows'})" for method, text, n in words.itertuples(index=False)
+    ]
     return ["## What methods said of their answers", "", *(spoken or ["Nothing."]), "",
             "## Not run", "", *(said or ["Everything ran."])]  # fmt: skip
 

@@ -12,7 +12,17 @@ from benchmarks.rivals._judge import Judged
 from benchmarks.rivals._measures import MEASURES
 from benchmarks.rivals._methods import METHODS
 
-__all__ = ["FIGURES", "beaten", "lines_of", "mean_interval", "measured", "notes_of", "sayings_of", "summed_up"]
+__all__ = [
+    "ANSWERS",
+    "FIGURES",
+    "beaten",
+    "lines_of",
+    "mean_interval",
+    "measured",
+    "notes_of",
+    "sayings_of",
+    "summed_up",
+]
 
 FIGURES = ("l1", "l2", "changed", "broken", "far", "survival", "bootstrap", "seed", "deletion", "label_noise",
            "other_learners", "noise", "seconds", "model_rows")  # fmt: skip
@@ -29,16 +39,29 @@ def _files(folder: Path) -> list[dict]:
 
 def lines_of(folder: Path) -> pd.DataFrame:
     """Return one line for each answer, and one for each row that a method has none for."""
+    files = [one for one in _files(folder) if one["method"] not in MEASURES]
     found = [
         {"table": one["table"], "model": one["model"], "method": one["method"], **line}
-        for one in _files(folder)
-        if one["method"] not in MEASURES
-        for line in one["lines"]
+        for one in files
+        for line in _every_row(one["lines"], _answers_of(files, one["method"]))
     ]
     columns = ["table", "model", "method", "answer", "row", "seconds", "model_rows", *Judged.__annotations__]
     frame = pd.DataFrame(found, columns=columns)
     frame["valid"] = frame["valid"].astype("boolean").fillna(False).astype(bool)
     return frame.assign(name=[_name(*pair) for pair in zip(frame["method"], frame["answer"], strict=True)])
+
+
+def _answers_of(files: Sequence[dict], method: str) -> list[str]:
+    """Return the names of all answers that a method gave anywhere; its own, which has none, where it gave none."""
+    given = [line["answer"] for one in files if one["method"] == method for line in one["lines"] if "valid" in line]
+    return list(dict.fromkeys(given)) or [""]
+
+
+def _every_row(lines: Sequence[dict], answers: Sequence[str]) -> list[dict]:
+    """Return lines with one for each row and name of an answer: what was not found there counts as not valid."""
+    facts = {line["row"]: {name: line.get(name) for name in ("row", "seconds", "model_rows")} for line in lines}
+    given = {(line["row"], line["answer"]): line for line in lines if "valid" in line}
+    return [given.get((row, name), {**fact, "answer": name}) for row, fact in facts.items() for name in answers]
 
 
 def sayings_of(folder: Path) -> pd.DataFrame:
@@ -106,37 +129,44 @@ def summed_up(lines: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(groups)
 
 
+ANSWERS = {"answer": "gbce", "ranges": "gbce, ranges", "refits, ranges": "gbce, refits, ranges"}
+"""Which answers of gbce's are set against a rival's, by the method that gives them."""
+
+
 def beaten(lines: pd.DataFrame, price: str = "l1") -> pd.DataFrame:
     """Return for each rival's answer the share of rows in which gbce beats it in cost and survival, and is beaten.
 
-    A point beats another if it is at least as good in both and better in one; rows are those in which the rival's
-    answer is valid and gbce has a valid one. "some gbce decision" is any of gbce's decisions and frontier points,
-    "the answer" the one that gbce hands over, without refits and with them.
+    A point beats another if it is at least as good in both and better in one. Rows are those in which the rival's
+    answer is valid and keeps the rules, and gbce was asked, too: where gbce has no such answer it beats nobody, and is
+    beaten. "some decision" is any of gbce's decisions and frontier points; of its answers there is one with its
+    own units, one priced by ranges, and one priced by ranges that is to survive refits.
     """
     own = {one.name for one in METHODS if one.kind == "own"}
-    good = lines[lines["valid"] & lines["survival"].notna()]
+    judged = lines[lines["survival"].notna() | ~lines["valid"]]
+    judged = judged.assign(usable=judged["valid"] & (judged["broken"] == 0))
     places = ["table", "model", "row"]
-    ours = {key: group for key, group in good[good["method"].isin(own)].groupby(places)}
+    ours = {key: group for key, group in judged[judged["method"].isin(own)].groupby(places)}
+    rivals = judged[judged["usable"] & ~judged["method"].isin(own)]
     found = []
-    for name, group in good[~good["method"].isin(own)].groupby("name", sort=False):
-        won: dict[str, list[bool]] = {"some decision": [], "answer": [], "answer, refits": [], "beaten": []}
+    for name, group in rivals.groupby("name", sort=False):
+        won: dict[str, list[bool]] = {"some decision": []}
         for place, theirs in zip(group[places].itertuples(index=False, name=None), group.itertuples(), strict=True):
             if place not in ours:
                 continue
             mine = ours[place]
-            better = _beats(mine[price], mine["survival"], getattr(theirs, price), theirs.survival)
+            cost, survival = getattr(theirs, price), theirs.survival
+            better = mine["usable"] & _beats(mine[price], mine["survival"], cost, survival)
+            worse = ~mine["usable"] | _beats(cost, survival, mine[price], mine["survival"])
             won["some decision"].append(bool(better.any()))
-            for what, method in (("answer", "gbce"), ("answer, refits", "gbce, refits")):
+            for what, method in ANSWERS.items():
                 is_answer = (mine["method"] == method) & (mine["answer"] == "")
                 if is_answer.any():
-                    won[what].append(bool(better[is_answer].any()))
-            is_answer = (mine["method"] == "gbce") & (mine["answer"] == "")
-            if is_answer.any():
-                one = mine[is_answer].iloc[0]
-                won["beaten"].append(bool(_beats(getattr(theirs, price), theirs.survival, one[price], one["survival"])))
+                    won.setdefault(what, []).append(bool(better[is_answer].any()))
+                    won.setdefault(f"{what} beaten", []).append(bool(worse[is_answer].any()))
         line = {"name": name, "rows": len(won["some decision"])}
         found.append(line | {what: float(np.mean(each)) if each else float("nan") for what, each in won.items()})
-    return pd.DataFrame(found, columns=["name", "rows", "some decision", "answer", "answer, refits", "beaten"])
+    each = [column for what in ANSWERS for column in (what, f"{what} beaten")]
+    return pd.DataFrame(found, columns=["name", "rows", "some decision", *each])
 
 
 def _beats(cost, survival, other_cost, other_survival):  # type: ignore[no-untyped-def]

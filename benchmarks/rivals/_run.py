@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.rivals._cell import Settings, file_of, write_whole
 
-__all__ = ["SettingsDifferError", "run"]
+__all__ = ["SettingsDifferError", "require_same", "run"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _PATIENCE = 4.0  # times the seconds of a method, and a minute: then its process is ended, whatever it waits for
@@ -47,15 +47,21 @@ def run(
     SettingsDifferError
         If the folder holds a run with other settings.
     """
-    _require_same(folder, settings)
+    require_same(folder, settings)
     progress = _Progress(len(cells) * len(settings.methods), tell)
     with ThreadPoolExecutor(jobs) as pool:
         for _ in pool.map(lambda cell: _Watched(folder, cell[0], cell[1], settings, progress).run(), cells):
             pass
 
 
-def _require_same(folder: Path, settings: Settings) -> None:
-    """Keep the settings, and compare them with those of a run that is to go on; methods may be added."""
+def require_same(folder: Path, settings: Settings) -> None:
+    """Keep the settings, and compare them with those of a run that is to go on; methods may be added.
+
+    Raises
+    ------
+    SettingsDifferError
+        If the folder holds a run with other settings.
+    """
     path, own = folder / "settings.json", json.loads(json.dumps(asdict(settings)))
     if path.exists():
         kept = json.loads(path.read_text(encoding="utf-8"))
@@ -98,7 +104,10 @@ class _Watched:
             if not why:
                 continue
             for method in [at_work] if at_work else left:
-                self._give_up(method, why)
+                if self._file(method).exists():  # it ended after its work was done
+                    self._done(method)
+                else:
+                    self._give_up(method, why)
 
     def _run_once(self) -> tuple[str, str]:
         """Run the process; return the method at work when it ended before its time, and why, or nothing."""

@@ -8,7 +8,9 @@ It takes classifiers. It is run as its documentation has it for models that only
 prediction, whose gradient costs four more calls a step, and drawn to the nearest training row of the wanted class by
 k-d trees; it gives the nearest point of its path that reaches the class. Numbers go in as [-1, 1], categories as
 indicators, and at most some 2,000 training rows are shown. It knows no columns that may not change: the model is shown
-rows in which these are put back, and bounds kept, and so is the answer. alibi's other methods are left out:
+rows in which these are put back, and bounds kept, and so is the answer. A row without a level cannot be told to it; a
+missing number is the middle of its column. Its seconds, and the limit on them, are those of this process, without its
+own. alibi's other methods are left out:
 ``Counterfactual`` takes no categories and needs a gradient at every step, ``CounterfactualRL`` trains a network for
 each table and model.
 """
@@ -84,6 +86,9 @@ class Alibi:
     def counterfactual(self, row: pd.DataFrame, target: Wish, seed: int) -> Found:
         """Return its answer."""
         question = Question(self._model, self._codes, row, target)
+        unordered = np.array([feature.unordered for feature in self._codes.space.features])
+        if np.isnan(question.x0[unordered]).any():
+            return Found(note="takes no missing levels")
         wanted = int(np.searchsorted(self._model.classes_, target.label))
         found = self._process.tell(
             {"row": self._told(question.start).tolist(), "wanted": wanted},

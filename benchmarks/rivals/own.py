@@ -1,8 +1,9 @@
 """gbce: its answer, its other decisions, and points of its frontier between cost and survival."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 import gbce
@@ -14,6 +15,8 @@ from benchmarks.rivals._wish import Wish
 __all__ = ["METHODS", "Own", "OwnFrontier"]
 
 N_REFITS = 12  # a frontier looks at each, for each candidate
+SIGMA = 0.25  # the prior's, in ranges: about the standard deviation of a column that fills its range evenly
+NOISE = 0.1  # standard deviation of execution noise in gbce's own units, its default
 LEVELS = (0.5, 0.8, 0.95, 0.99)  # of the probability that one more refit agrees
 
 
@@ -25,14 +28,19 @@ class Own:
     ----------
     n_refits : int
         How many refits the answer is to survive; none for zero.
+    by_ranges : bool
+        Whether changes are priced by the ranges of the data, as they are judged here and as most rivals price them;
+        otherwise by gbce's own units.
     """
 
     n_refits: int = 0
+    by_ranges: bool = False
 
     def fit(self, model: CountedModel, data: Data, space: gbce.Space) -> None:
         """Make the explainer; trees are read once."""
         refits = [one.inner for one in _refits(data, self.n_refits)] if self.n_refits else None
-        self.explainer = gbce.Explainer(model.inner, data.X, space=space, refits=refits)
+        told: dict[str, Any] = _in_ranges(space, data) if self.by_ranges else {"space": space}
+        self.explainer = gbce.Explainer(model.inner, data.X, refits=refits, **told)
         self._model = model
 
     def counterfactual(self, row: pd.DataFrame, target: Wish, seed: int) -> Found:
@@ -60,23 +68,41 @@ class OwnFrontier:
 
     def fit(self, model: CountedModel, data: Data, space: gbce.Space) -> None:
         """Make the explainer, whose own sample is only a start here."""
-        self._refits: list[Any] = [one.inner for one in _refits(data, self.n_refits)]
+        self._refits = _refits(data, self.n_refits)
         self.explainer = gbce.Explainer(
-            model.inner, data.X, space=space, sampler=gbce.SMC(precision="quick"), policy=None
+            model.inner, data.X, **_in_ranges(space, data), sampler=gbce.SMC(precision="quick"), policy=None
         )
         self._model = model
 
     def counterfactual(self, row: pd.DataFrame, target: Wish, seed: int) -> Found:
         """Explain without rules, and walk along the frontier."""
         explanation = self.explainer.explain(row, target.target, rules=["Nearest"], seed=seed)
+        before = [model.rows for model in self._refits]
         front = self.explainer.frontier(
             explanation, models=self._refits, reliability="next", distance="l1", levels=LEVELS
         )
-        self._model.rows += int(explanation.diagnostics["n_model_rows"])
+        # refits count for themselves; the model is asked about the points that each of them is asked about
+        looked = max(model.rows - rows for model, rows in zip(self._refits, before, strict=True))
+        self._model.rows += int(explanation.diagnostics["n_model_rows"]) + looked
         points = front[front["reached"]][list(row.columns)]
         names = [f"at {level:g}" for level in LEVELS]
         found = {name: points[points.index >= level - 1e-9].iloc[:1] for name, level in zip(names, LEVELS, strict=True)}
         return Found({name: point for name, point in found.items() if len(point)})
+
+
+def _in_ranges(space: gbce.Space, data: Data) -> dict[str, Any]:
+    """Return the space with the ranges of the data as units of numbers, and prior and noise on that scale."""
+    x = space.encode(data.X)
+    ranges = np.nanmax(x, axis=0) - np.nanmin(x, axis=0)
+    features = [
+        one if one.unordered or not size > 0 else replace(one, scale=float(size))
+        for one, size in zip(space.features, ranges, strict=True)
+    ]
+    return {
+        "space": replace(space, features=tuple(features)),
+        "prior": gbce.Sparse(gbce.Gaussian(SIGMA)),
+        "evaluation": gbce.Evaluation(noise=SIGMA * NOISE),
+    }
 
 
 def _refits(data: Data, n: int) -> list[CountedModel]:
@@ -89,5 +115,7 @@ def _refits(data: Data, n: int) -> list[CountedModel]:
 METHODS = (
     Method("gbce", "defaults", Own, "own"),
     Method("gbce, refits", "defaults and refits", lambda: Own(N_REFITS), "own"),
-    Method("gbce frontier", "refits", OwnFrontier, "own"),
+    Method("gbce, ranges", "priced by ranges", lambda: Own(by_ranges=True), "own"),
+    Method("gbce, refits, ranges", "refits, priced by ranges", lambda: Own(N_REFITS, by_ranges=True), "own"),
+    Method("gbce frontier", "refits, priced by ranges", OwnFrontier, "own"),
 )

@@ -186,6 +186,11 @@ class Query:
         points with different numbers of changed features cannot be compared.
     conditions : tuple of Condition
         What a follow-up question holds on to; the space has them as bounds, constraints and columns that stay.
+    effort : tuple of (str, float)
+        Columns that a follow-up question has made harder or easier to change, each with how many times as much a unit
+        of its change counts.
+    settings : tuple of (str, str)
+        What else it was made with, as texts by name, for a receipt: prior, sampler, policy, versions of libraries.
     """
 
     space: "Space"
@@ -200,6 +205,8 @@ class Query:
     identities: tuple[str, ...] = ()
     sparse: bool = False
     conditions: "tuple[Condition, ...]" = ()
+    effort: tuple[tuple[str, float], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def x0(self) -> Array:

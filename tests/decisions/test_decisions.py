@@ -250,6 +250,23 @@ def test_chance_constrained_takes_a_point_that_reaches_the_target_itself():
     assert "none of 1 draws reaches the target as it is" in nowhere.note
 
 
+def far_step(x):
+    """Reaches 1 from 6 on."""
+    return (np.asarray(x, dtype=float)[:, 0] >= 6.0).astype(float)
+
+
+@pytest.mark.parametrize("rules", [["ChanceConstrained"], ["Nearest", "ChanceConstrained"]])
+def test_chance_constrained_knows_what_training_rows_and_rules_before_it_reach(rules):
+    """No candidate of the prior comes near the step; the data have rows beyond it."""
+    data = np.concatenate([np.random.default_rng(0).normal(size=(100, 2)), [[8.0, 0.0], [9.0, 1.0]]])
+    explainer = gbce.Explainer(far_step, data, space=gbce.Space.real(2), sampler=gbce.Importance(500, 100), policy=None)
+    found = explainer.explain([0.0, 0.0], gbce.AtLeast(1.0), rules=rules, seed=0)
+    assert not found.draws.pool.reached.any()
+    decision = found.decisions[-1]
+    assert decision.reached.all()
+    assert 6.0 <= decision.x[0] < 8.0  # drawn nearer, as far as noise allows
+
+
 class Strict:
     """A classifier that decides for 1 only when it is very sure, whatever is most probable."""
 

@@ -54,10 +54,14 @@ def loan_row():
 
 
 @pytest.fixture(scope="session")
-def loan(loan_row):
+def loan_explainer():
+    return gbce.Explainer(worth, loans())
+
+
+@pytest.fixture(scope="session")
+def loan(loan_explainer, loan_row):
     """A loan with numbers, whole numbers, words and a date; one model."""
-    explainer = gbce.Explainer(worth, loans())
-    return explainer.explain(loan_row.iloc[0], gbce.AtLeast(round(float(worth(loan_row)[0]) + 0.8, 2)), seed=0)
+    return loan_explainer.explain(loan_row.iloc[0], gbce.AtLeast(round(float(worth(loan_row)[0]) + 0.8, 2)), seed=0)
 
 
 @pytest.fixture(scope="session")
@@ -72,17 +76,27 @@ def classified(n=300, d=6, seed=0):
 
 
 @pytest.fixture(scope="session")
-def models():
-    """Three models that disagree, by the paper's mixture."""
+def fitted():
+    """A table and three models of it."""
     data, label = classified()
-    fitted = [
+    return data, [
         LogisticRegression().fit(data, label),
         RandomForestClassifier(20, max_depth=4, random_state=0).fit(data, label),
         RandomForestClassifier(20, max_depth=2, random_state=1).fit(data, label),
     ]
-    explainer = gbce.Explainer(fitted, data, prior=gbce.Gaussian())
+
+
+@pytest.fixture(scope="session")
+def models_explainer(fitted):
+    return gbce.Explainer(fitted[1], fitted[0], prior=gbce.Gaussian())
+
+
+@pytest.fixture(scope="session")
+def models(models_explainer, fitted):
+    """Three models that disagree, by the paper's mixture."""
+    data, _ = fitted
     row = data.iloc[:, :4].sum(axis=1).sort_values().index[60]
-    return explainer.explain(data.loc[row], gbce.Class(1), seed=0)
+    return models_explainer.explain(data.loc[row], gbce.Class(1), seed=0)
 
 
 @pytest.fixture(scope="session")

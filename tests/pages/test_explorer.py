@@ -4,14 +4,17 @@ import ast
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 
+import gbce
 from gbce._numerics import weighted_quantile
 from gbce.metrics import costs
-from gbce.pages import receipt_of
+from gbce.pages import compare_receipts, receipt_of
 from gbce.pages._payload import explorer_payload
 from gbce.pages._receipt import row_hash
 from support.browser import opened, slide
@@ -56,17 +59,46 @@ def weighed(explanation, weights=None):
     }
 
 
+def tabled(explanation):
+    """Return the figures that Python's own tables have."""
+    said, draws = explanation.distribution, explanation.draws.read
+    moved = explanation.space.changed(draws.pool.x, explanation.x0)[:, explanation.free].sum(axis=1)
+    return {
+        "success": said["success_probability"],
+        "distance": said["expected_distance"],
+        "loss": said["expected_loss"],
+        "tail": said["tail"],
+        "changes": float(draws.mean(moved)),
+        **({} if len(explanation.models) < 2 else {"differ": explanation.disagreement().overall["differ"]}),
+    }
+
+
 def assert_same(shown, wanted):
     for name, value in wanted.items():
         assert shown[name] == pytest.approx(value, rel=THREE_DIGITS, abs=1e-6), name
 
 
 def assert_same_ranges(page, explanation, names):
-    draws = explanation.draws
+    ends = [explanation.quantiles(q) for q in (0.05, 0.5, 0.95)]
     for name in names:
-        column = draws.pool.x[:, explanation.space.names.index(name)]
-        wanted = [weighted_quantile(column, draws.pool_weights, q) for q in (0.05, 0.5, 0.95)]
+        wanted = [end[explanation.space.names.index(name)] for end in ends]
         assert strip(page, explanation, name) == pytest.approx(wanted, rel=THREE_DIGITS)
+
+
+def assert_same_columns(page, explanation):
+    """Compare the mean change of each column listed, and the shares of the levels of categories."""
+    bars = page.locator("#importance-bars li").evaluate_all("all => all.map((one) => ({ ...one.dataset }))")
+    assert bars
+    for one in bars:
+        name = explanation.space.names[int(one["column"])]
+        wanted = explanation.importance.loc[name, "change"]
+        assert float(one["change"]) == pytest.approx(wanted, rel=THREE_DIGITS, abs=1e-6), name
+    shares = page.locator(".strip-line .levels li[data-level]").evaluate_all(
+        "all => all.map((one) => [one.closest('.strip-line').dataset.column, one.dataset.level, one.dataset.share])"
+    )
+    for j, code, share in shares:
+        wanted = explanation.shares(explanation.space.names[int(j)])["posterior"].iloc[int(code)]
+        assert float(share) == pytest.approx(wanted, rel=THREE_DIGITS, abs=1e-6)
 
 
 def show_all(page):
@@ -89,9 +121,27 @@ def test_it_opens_with_the_answer_and_asks_for_nothing_but_itself(browser, loan,
         assert page.locator("#sentence").inner_text() == str(loan.answer)
         cells = page.locator("#answer table.changes tbody tr").all_inner_texts()
         assert len(cells) == len(loan.answer.changes)
-        assert_same(figures(page), weighed(loan))
+        assert_same(figures(page), tabled(loan))
         assert effective(page) == pytest.approx(loan.draws.ess, abs=0.5)
         assert page.locator("#warning").count() == 0
+        show_all(page)
+        assert_same_ranges(page, loan, ["income", "amount", "since"])
+        assert_same_columns(page, loan)
+        sound(page)
+
+
+def test_several_models_open_with_pythons_numbers(browser, models, models_file):
+    with opened(browser, models_file) as page:
+        assert_same(figures(page), tabled(models))
+        assert_same_ranges(page, models, ["c0", "c1"])
+        assert_same_columns(page, models)
+        found = models.disagreement()
+        lines = page.locator("#disagreement table").first.locator("tbody tr").all_text_contents()
+        for line, (_, pair) in zip(lines, found.pairs.iterrows(), strict=True):
+            assert f"{100 * pair['differ']:.0f}%" in line
+        # what is computed once, for the question as it was asked, says so
+        for part in ("ways", "rules", "trade", "disagreement"):
+            assert "does not follow the controls" in page.locator(f"#{part} .as-asked").text_content()
         sound(page)
 
 
@@ -103,8 +153,29 @@ def test_rules_say_when_to_use_them_and_the_receipt_is_that_of_the_row(browser, 
         page.locator("#copy-receipt").click()
         receipt = json.loads(page.locator("#copy-text").input_value())
         sound(page)
-    assert receipt == receipt_of(loan)
+    assert compare_receipts(receipt, loan) == {}
     assert receipt["row"] == row_hash(loan_row)
+    assert receipt["prior"].startswith("Sparse(")
+    assert "SMC(" in receipt["sampler"]
+    assert " at 0x" not in json.dumps(receipt)
+
+
+def test_a_receipt_has_all_it_takes_to_compute_an_explanation_again(models, fitted, tmp_path):
+    receipt = receipt_of(models)
+    assert receipt["versions"]["sklearn"] == sklearn.__version__
+    assert receipt["prior"] == repr(gbce.Gaussian())
+    data, each = fitted
+    named = {name: getattr(gbce, name) for name in ("Gaussian", "Reliable")}
+    prior, policy = (eval(receipt[name], named) for name in ("prior", "policy"))
+    assert receipt["sampler"] == f"left out, which is: {gbce.SMC()}"
+    explainer = gbce.Explainer(each, data, prior=prior, policy=policy, eta=receipt["eta"], weights=receipt["weights"])
+    row = data.loc[data.iloc[:, :4].sum(axis=1).sort_values().index[60]]
+    again = explainer.explain(row, gbce.Class(1), rules=receipt["rules"], seed=int(receipt["seed"]))
+    assert compare_receipts(json.loads(json.dumps(receipt)), again) == {}
+    assert receipt_of(gbce.load(models.save(tmp_path / "models.gbce"))) == receipt
+    assert set(compare_receipts(receipt, models.at(0.5))) == {"eta"}
+    with pytest.raises(TypeError, match="a receipt is a mapping"):
+        compare_receipts("receipt", models)
 
 
 # --- sliders -----------------------------------------------------------------------------------------------------
@@ -120,14 +191,12 @@ def test_eta_weighs_the_draws_as_at_does(browser, request, which):
         for step in (own - 12, own + 4):
             slide(page, "eta", step)
             there = explanation.at(etas[step])
-            assert_same(figures(page), weighed(there))
+            assert_same(figures(page), tabled(there))
             line = explanation.path([etas[step]]).iloc[0]
             assert figures(page)["success"] == pytest.approx(line["success_probability"], rel=THREE_DIGITS)
             assert effective(page) == pytest.approx(there.draws.ess, abs=0.51)
             assert_same_ranges(page, there, ["income", "amount", "since"] if which == "loan" else ["c0", "c1"])
-            # what at() reports rests on draws picked from the same weights, and differs by that picking only
-            picked, se = there.distribution[["success_probability", "success_probability_se"]]
-            assert abs(figures(page)["success"] - picked) < 5 * se
+            assert_same_columns(page, there)
         sound(page)
 
 
@@ -148,19 +217,54 @@ def test_an_eta_that_the_draws_cannot_carry_is_greyed_out(browser, wide, tmp_pat
 
 
 def test_reliability_moves_along_the_frontier_of_the_models(browser, models, models_file):
-    frontier = models.frontier()
+    frontier = models.frontier(distance="l1")
     assert len(frontier) > 1
     with opened(browser, models_file) as page:
-        for k in range(len(frontier)):
-            slide(page, "wanted", k + 1)
+        said = positions(page)
+        steps = [k for k, text in enumerate(said) if "as the answer" not in text]
+        assert len(steps) == len(frontier)
+        for k, (share, line) in zip(steps, frontier.iterrows(), strict=True):
+            slide(page, "wanted", k)
             chosen = plan(page)
-            assert chosen["distance"] == pytest.approx(frontier["distance"].iloc[k], rel=THREE_DIGITS)
-            row = frontier.iloc[k][list(chosen["row"])].astype(float)
+            assert (
+                said[k].replace("all 3", "3 of 3").startswith(("at least ", "")[share == 1] + f"{3 * share:.0f} of 3")
+            )
+            assert chosen["cost"] == pytest.approx(line["distance"], rel=THREE_DIGITS)
+            row = line[list(chosen["row"])].astype(float)
             assert list(chosen["row"].values()) == pytest.approx(row.tolist(), rel=THREE_DIGITS)
         assert page.locator("circle.step.chosen").count() == 1
         page.locator("circle.step").first.focus()
         page.keyboard.press("Enter")
-        assert page.locator("#wanted").input_value() == "1"
+        assert page.locator("#wanted").input_value() == str(steps[0])
+        sound(page)
+
+
+def positions(page):
+    """Return what the reliability slider says at each of its positions, and leave it where it was."""
+    start, most = (page.locator("#wanted").evaluate(f"one => Number(one.{end})") for end in ("value", "max"))
+    said = []
+    for k in range(most + 1):
+        slide(page, "wanted", k)
+        said.append(page.locator("#wanted-said").inner_text())
+    slide(page, "wanted", start)
+    return said
+
+
+@pytest.mark.parametrize("which", ["loan", "models"])
+def test_the_reliability_slider_rises_and_begins_at_the_answers_own_place(browser, request, which):
+    explanation, path = request.getfixturevalue(which), request.getfixturevalue(f"{which}_file")
+    with opened(browser, path) as page:
+        start = page.locator("#wanted").evaluate("one => Number(one.value)")
+        said = positions(page)
+        assert [k for k, text in enumerate(said) if "as the answer" in text] == [start]
+        assert len(set(said)) == len(said) > 2
+        counts = [float(re.search(r"\d+(\.\d+)?", text)[0]) for text in said]
+        assert counts == sorted(counts)
+        assert page.locator("#plan-sentence").inner_text() == str(explanation.answer)
+        slide(page, "wanted", len(said) - 1)
+        assert plan(page)["cost"] >= explanation.answer.cost
+        page.locator("#reset").click()
+        assert page.locator("#wanted-said").inner_text() == said[start]
         sound(page)
 
 
@@ -179,7 +283,8 @@ def test_one_model_has_the_frontier_of_what_was_tried_under_noise(loan):
     tried = {*loan.pointwise["robustness"].round(12), round(loan.answer.reliability.share, 12)}
     assert steps
     assert {round(one["reliability"], 12) for one in steps} <= tried
-    assert sorted(one["distance"] for one in steps) == [one["distance"] for one in steps]
+    assert sorted(one["cost"] for one in steps) == [one["cost"] for one in steps]
+    assert len({one["point"] for one in steps}) == len(steps)
 
 
 def known_points(explanation):
@@ -250,9 +355,10 @@ def test_conditions_weigh_the_draws_as_given_does(browser, loan, loan_file, name
     with opened(browser, loan_file) as page:
         show_all(page)
         do(page, lambda column: position(loan, column))
-        assert_same(figures(page), weighed(there))
+        assert_same(figures(page), tabled(there))
         assert effective(page) == pytest.approx(there.draws.ess, abs=0.51)
         assert_same_ranges(page, there, ["amount", "balance", "since"])
+        assert_same_columns(page, there)
         row = there.answer.row.iloc[0]
         chosen = plan(page)["row"]
         for column in ("income", "paid_share", "debt_ratio", "amount"):
@@ -260,7 +366,7 @@ def test_conditions_weigh_the_draws_as_given_does(browser, loan, loan_file, name
         assert chosen["job"] == row["job"]
         assert page.locator("#advice").is_hidden()
         page.locator("#reset").click()
-        assert_same(figures(page), weighed(loan))
+        assert_same(figures(page), tabled(loan))
         sound(page)
 
 
@@ -290,18 +396,90 @@ def options_of(text):
 def test_effort_tilts_the_weights_and_the_cost_by_the_size_of_the_change(browser, loan, loan_file):
     j = position(loan, "paid_share")
     x, reached = known_points(loan)
-    sizes = [loan.space.change(rows, loan.x0)[:, j] / loan.space.scale[j] for rows in (loan.draws.pool.x, x)]
+    size = loan.space.change(x, loan.x0)[:, j] / loan.space.scale[j]
     plain = costs(loan.space, x, loan.x0, "l1")
     with opened(browser, loan_file) as page:
         show_all(page)
-        for effort, tilt, factor in (("harder", 1.0, 2.0), ("easier", -0.5, 0.5), ("much harder", 3.0, 4.0)):
+        for effort, factor in (("harder", 2.0), ("easier", 0.5), ("much harder", 4.0)):
             page.locator(f"#column-{j}-effort").select_option(effort)
-            weights = loan.draws.pool_weights * np.exp(-tilt * sizes[0])
-            assert_same(figures(page), weighed(loan, weights / weights.sum()))
-            cost = np.where(reached, plain + (factor - 1.0) * sizes[1], np.inf)
-            row = loan.space.frame(x[[cost.argmin()]]).iloc[0]
-            assert plan(page)["row"]["paid_share"] == pytest.approx(float(row["paid_share"]), rel=THREE_DIGITS)
+            there = loan.given(effort={"paid_share": factor})
+            assert_same(figures(page), tabled(there))
+            assert_same_ranges(page, there, ["paid_share", "income"])
+            assert effective(page) == pytest.approx(there.draws.ess, abs=0.51)
+            cost = np.where(reached, plain + (factor - 1.0) * size, np.inf)
+            chosen = plan(page)
+            for row in (loan.space.frame(x[[cost.argmin()]]).iloc[0], there.answer.row.iloc[0]):
+                assert chosen["row"]["paid_share"] == pytest.approx(float(row["paid_share"]), rel=THREE_DIGITS)
         sound(page)
+
+
+# --- lines of Python ---------------------------------------------------------------------------------------------
+
+
+def harder(page, j):
+    page.locator(f"#column-{j('income')}-effort").select_option("harder")
+
+
+ASKED = {
+    "nothing": (lambda p, j: None, {}, None),
+    "conditions": (CONDITIONS["two at once"][1], CONDITIONS["two at once"][0], None),
+    "all of it": (
+        lambda p, j: (slide(p, "eta", 36), CONDITIONS["a level"][1](p, j), harder(p, j)),
+        {"effort": {"income": 2}, "exactly": {"owner": 1}},
+        36,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_lines_of_python_say_what_the_page_shows(browser, loan, loan_explainer, loan_file, name):
+    do, options, step = ASKED[name]
+    names = {"explanation": loan, "explainer": loan_explainer, "gbce": gbce}
+    with opened(browser, loan_file) as page:
+        show_all(page)
+        do(page, lambda column: position(loan, column))
+        reading, line = (page.locator(f"#{one}").text_content() for one in ("reading-line", "python-line"))
+        shown = figures(page)
+        sound(page)
+    read = eval(reading, names)
+    assert_same(shown, {"success": read["success_probability"], "tail": read["tail"], "loss": read["expected_loss"]})
+    found = eval(line, names)
+    if not options and step is None:
+        assert list(found.index) == ["Nearest"]
+        return
+    eta = loan.eta if step is None else explorer_payload(loan)["points"]["etas"][step]
+    asked = loan.given(**options).query if options else loan.query
+    assert found.eta == eta
+    assert found.query.conditions == asked.conditions
+    assert found.query.effort == asked.effort
+    # models asked anew and the same draws weighed anew answer the same question
+    value, se = found.distribution[["success_probability", "success_probability_se"]]
+    assert abs(value - shown["success"]) < 5 * np.hypot(se, read["success_probability_se"])
+
+
+def test_lines_for_few_columns_and_for_reliability_ask_a_rule(browser, loan, loan_explainer, loan_file):
+    names = {"explanation": loan, "explainer": loan_explainer, "gbce": gbce}
+    with opened(browser, loan_file) as page:
+        slide(page, "most", 1)
+        few = page.locator("#python-line").text_content()
+        slide(page, "wanted", len(positions(page)) - 1)
+        both, lacks = (page.locator(f"#{one}").text_content() for one in ("python-line", "python-line-lacks"))
+        sound(page)
+    row = eval(few, names)
+    assert loan.space.changed(loan.space.encode(row), loan.x0).sum() == 1
+    assert "at most 1 column" in lacks
+    wanted = explorer_payload(loan)["frontier"]["steps"][-1]["reliability"]
+    found = eval(both, names)
+    assert loan_explainer.assess(loan, found)["robustness"].iloc[0] > wanted - 5 * np.sqrt(0.25 / 200)
+
+
+def test_the_line_for_models_that_agree_is_a_step_of_the_frontier(browser, models, models_explainer, models_file):
+    with opened(browser, models_file) as page:
+        slide(page, "wanted", len(positions(page)) - 1)
+        line, chosen = page.locator("#python-line").text_content(), plan(page)
+        sound(page)
+    found = eval(line, {"explanation": models, "explainer": models_explainer})
+    assert found["distance"].tolist() == pytest.approx([chosen["cost"]], rel=THREE_DIGITS)
 
 
 def test_columns_are_found_by_name_and_all_can_be_shown(browser, loan, loan_file):
@@ -325,7 +503,9 @@ def test_bookmarks_stand_side_by_side_and_are_copied(browser, loan, loan_file):
     ways = loan.alternatives(4)
     with opened(browser, loan_file) as page:
         assert page.locator("article.card").count() == len(ways)
-        assert ways.sentences[0] in page.locator("article.card").first.text_content()
+        assert (
+            f"{100 * ways.table['mass'].iloc[0]:.0f}% of the draws" in page.locator("article.card").first.text_content()
+        )
         page.locator("#bookmark-answer").click()
         page.locator("[data-way='0']").click()
         page.locator("[data-rule]").first.click()
@@ -374,9 +554,10 @@ def test_models_that_disagree_have_a_section_and_a_live_figure(browser, models, 
     with opened(browser, models_file) as page:
         said = page.locator("#disagreement .lead").text_content()
         assert said.lower().rstrip(".") == str(models.disagreement()).lower().rstrip(".")
-        verdicts = models.draws.pool.reached
-        differ = verdicts.any(axis=1) & ~verdicts.all(axis=1)
-        assert_same(figures(page), {"differ": float(models.draws.pool_weights @ differ)})
+        step = 30
+        slide(page, "eta", step)
+        there = models.at(explorer_payload(models)["points"]["etas"][step])
+        assert_same(figures(page), {"differ": there.disagreement().overall["differ"]})
         sound(page)
 
 

@@ -70,6 +70,27 @@ def test_the_frame_is_as_high_as_its_page_and_clips_nothing(shown, open_view, wh
     assert page.frame_locator("iframe").locator("img").count() == 0
 
 
+def test_all_of_a_framed_page_is_laid_out_so_that_it_keeps_its_height(shown, open_view):
+    page = open_view(shown[0]._repr_html_(), 860)
+    page.wait_for_function("document.querySelector('iframe').previousElementSibling.hidden")
+    height = "document.querySelector('iframe').clientHeight"
+    page.wait_for_timeout(200)
+    before = page.evaluate(height)
+    inside = page.frame_locator("iframe")
+    for part in ("rules", "importance", "trade", "receipt", "quality"):
+        assert inside.locator(f"#{part} h2").inner_text()  # not skipped, though far out of sight
+        inside.locator(f"#{part}").scroll_into_view_if_needed()
+    assert page.evaluate(height) == before
+
+
+def test_a_table_in_a_cell_does_not_blow_up_its_pictures(shown, open_view):
+    page = open_view(shown[1]._repr_html_(), 860)
+    page.wait_for_function("document.querySelector('iframe').previousElementSibling.hidden")
+    strips = page.frame_locator("iframe").locator("svg.strip")
+    assert strips.count() > 0
+    assert max(strips.evaluate_all("all => all.map((one) => one.clientWidth)")) <= 480
+
+
 def test_the_frame_grows_with_its_page(shown, open_view):
     page = open_view(shown[1]._repr_html_())
     page.wait_for_function("document.querySelector('iframe').previousElementSibling.hidden")

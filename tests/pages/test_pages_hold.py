@@ -55,9 +55,20 @@ def test_hostile_names_are_shown_and_never_obeyed(browser, hostile):
     assert sorted(kept) == sorted(HOSTILE)
 
 
+CROSSINGS = """() => {
+  const picture = document.querySelector("#trade .wide-picture"), line = picture.querySelector(".line");
+  const names = [...picture.querySelectorAll(".tag")].map((one) => one.getBBox());
+  const inside = (box, { x, y }) => x > box.x && x < box.x + box.width && y > box.y + 2 && y < box.y + box.height - 2;
+  const on = Array.from({ length: 2000 }, (_, k) => line.getPointAtLength(k / 2000 * line.getTotalLength()));
+  const meet = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+  const over = names.filter((box, k) => names.slice(0, k).some((other) => meet(box, other)));
+  return [names.length, over.length + names.filter((box) => on.some((point) => inside(box, point))).length];
+}"""
+
+
 @pytest.mark.parametrize("widths", [(390,), (1280, 1600)])
 @pytest.mark.parametrize("which", ["loan_file", "models_file", "hostile"])
-def test_nothing_hangs_out_of_the_page(browser, request, which, widths):
+def test_nothing_hangs_out_of_the_page_and_no_name_is_struck_through(browser, request, which, widths):
     path = request.getfixturevalue(which)
     path = path[1] if which == "hostile" else path
     with opened(browser, path, width=widths[0], bypass_csp=True) as page:
@@ -65,6 +76,22 @@ def test_nothing_hangs_out_of_the_page(browser, request, which, widths):
         for width in widths:
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate("document.documentElement.scrollWidth") <= width
+        if which != "hostile":  # which has no frontier
+            named, wrong = page.evaluate(CROSSINGS)
+            assert named > 0
+            assert wrong == 0
+        assert page.complaints == []
+
+
+def test_a_table_wider_than_a_telephone_says_that_it_scrolls(browser, loan_file):
+    hint = "one => getComputedStyle(one, '::before').content"
+    with opened(browser, loan_file, width=390) as page:
+        page.locator("#rules").scroll_into_view_if_needed()
+        page.locator("#rules .scroll[data-more]").wait_for()
+        assert "scroll sideways" in page.locator("#rules .scroll").evaluate(hint)
+        assert page.locator("#answer .scroll[data-more]").count() == 0
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.locator("#rules .scroll:not([data-more])").wait_for()
         assert page.complaints == []
 
 

@@ -14,7 +14,7 @@ import gbce
 from gbce.batch._table import record_of, stack_records
 from gbce.explanation._words import number_text
 from gbce.pages import table_page
-from gbce.pages._table_payload import table_payload
+from gbce.pages._table_payload import _pack_new, table_payload
 
 QUICK = gbce.Importance(n_candidates=600, n_draws=150)
 HOSTILE = ["</script><script>window.hit=1</script>", '"><img src=x onerror=window.hit=1>', "a\u2028b & <b>"]
@@ -241,6 +241,8 @@ def test_a_row_opens_by_click_and_by_key_with_answer_changes_decisions_and_figur
     success = table.distribution.iloc[row]["success_probability"]
     said = detail.locator("dl.facts").first.text_content()
     assert four(np.float32(success)) in said
+    low, high = (float(end) for end in re.search(r"success probability\S* \(([\d.]+) to ([\d.]+)\)", said).groups())
+    assert 0 <= low <= success <= high <= 1
     assert str(table.diagnostics["seed"].iloc[row]) in said
     detail.locator("summary").click()
     detail.locator("details dl").wait_for()
@@ -288,6 +290,18 @@ def test_groups_are_those_of_group_costs(table, open_page):
     for group, cell in zip(heads, cells, strict=True):
         value = want.loc[(group, "debt"), "change"]
         assert np.isnan(value) or float(cell.split(" ")[0].replace(",", "")) == pytest.approx(value, rel=5e-3)
+
+
+def test_no_group_changes_a_category_with_a_probability_above_one(table):
+    often = table.importance.copy()
+    housing = often.index.get_level_values("feature") == "housing"
+    often.loc[housing, "change"] = np.linspace(0.8, 1.0, housing.sum())
+    found = gbce.group_changes(replace(table, importance=often), table.rows["cards"])
+    intervals = found.xs("housing", level="feature")[["change", "low", "high"]].dropna()
+    assert len(intervals) > 1
+    assert (intervals["high"] <= 1.0).all()
+    assert (intervals["high"] == 1.0).any()
+    assert (intervals["low"] <= intervals["change"]).all()
 
 
 def test_columns_can_be_added_and_rows_copied(table, open_page):
@@ -361,18 +375,35 @@ def test_axe_finds_nothing_serious_and_nothing_sticks_out(table, open_page, widt
     assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def grown(explanations, n, jitter=1e-3):
-    """Return the records of a few explanations as those of many rows, no two of them alike."""
+def grown(explanations, n):
+    """Return the records of a few explanations as those of many rows: values, changes and texts are each row's own."""
     rng = np.random.default_rng(0)
     known = [record_of(one) for one in explanations]
+
+    def retold(text):
+        return re.sub(r"\d", lambda _: str(rng.integers(10)), text)
+
     records = []
     for i in range(n):
         record = known[i % len(known)]
-        shift = 1 + jitter * rng.random()
-        encoded = replace(record.encoded, x0=record.encoded.x0 * shift, answer=record.encoded.answer * shift,
-                          decisions=record.encoded.decisions * shift)  # fmt: skip
-        answer = record.answer | {"sentence": f"{record.answer['sentence']} Case {i}."}
-        records.append(replace(record, encoded=encoded, answer=answer))
+        before, x0 = record.encoded.x0, rng.normal(size=record.encoded.x0.shape)
+        answer, decisions = (
+            x0 + (after - before) * rng.lognormal(size=after.shape)
+            for after in (record.encoded.answer, record.encoded.decisions)
+        )
+        figures = record.pointwise.select_dtypes(float)
+        records.append(
+            replace(
+                record,
+                encoded=replace(record.encoded, x0=x0, answer=answer, decisions=decisions),
+                answer=record.answer | {"sentence": retold(record.answer["sentence"])},
+                pointwise=record.pointwise.assign(**figures * rng.uniform(0.5, 1.5, size=figures.shape)),
+                distribution=record.distribution * rng.uniform(0.5, 1.5, size=len(record.distribution)),
+                diagnostics=record.diagnostics
+                | {name: retold(record.diagnostics[name]) for name in ("notes", "sampling_note")}
+                | {"seed": int(rng.integers(2**62))},
+            )
+        )
     return stack_records(records, [f"case {i}" for i in range(n)], n, n)
 
 
@@ -382,7 +413,10 @@ def test_a_thousand_rows_take_less_than_two_megabytes(prior, open_page, tmp_path
     explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, space=gbce.Space.real(20), prior=prior, sampler=QUICK)
     rules = ["MAP", "Mean", "Medoid", "GeometricMedian"]
     made = [explainer.explain(row, gbce.AtLeast(5, scale=1), rules=rules, seed=0) for row in data[:2]]
-    path = grown(made, 1_000).to_html(tmp_path / "many.html")
+    table = grown(made, 1_000)
+    assert len(np.unique(table.encoded.x0)) == table.encoded.x0.size  # no row stands for another one
+    assert len(set(table.answers["sentence"])) == 1_000
+    path = table.to_html(tmp_path / "many.html")
     with capsys.disabled():
         print(f"\n1,000 rows x 20 columns x {len(rules)} rules, {type(prior).__name__}: {path.stat().st_size:,} bytes")  # noqa: T201
     assert path.stat().st_size < MOST_BYTES
@@ -391,6 +425,16 @@ def test_a_thousand_rows_take_less_than_two_megabytes(prior, open_page, tmp_path
     shown.page.click("#more")
     assert len(shown.rows()) == 200
     assert "the first 200" in shown.page.locator("#matched").text_content()
+
+
+def test_changes_too_small_for_single_precision_are_kept_apart():
+    before = np.linspace(1.0, 2.0, 100)
+    after = before + np.where(np.arange(100) % 20 == 0, 1e-7, 0.3)
+    packed = _pack_new(before, after)
+    assert packed["type"] == "f4"
+    assert packed["apart"]["at"] == list(range(0, 100, 20))
+    assert packed["apart"]["values"] == after[::20].tolist()
+    assert _pack_new(before, before + 1e-7)["type"] == "f8"
 
 
 def test_one_row_many_columns_and_labels_that_occur_twice(open_page):

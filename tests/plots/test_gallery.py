@@ -26,10 +26,28 @@ def test_every_picture_has_an_example():
 def test_every_example_has_a_small_picture():
     names = [block.picture for block in BLOCKS if ".plot." in block.code]
     assert None not in names
-    files = sorted(path.stem for path in (DOCS / "img" / "gallery").glob("*.png"))
+    files = sorted(f"gallery/{path.stem}" for path in (DOCS / "img" / "gallery").glob("*.png"))
     assert sorted(names) == files  # none is missing, none is left over
-    for path in [*(DOCS / "img" / "gallery").glob("*.png"), DOCS / "img" / "before_after.png"]:
+    drawn = [DOCS / "img" / f"{name}.png" for name in (*elsewhere(), "before_after")]
+    for path in [*(DOCS / "img" / "gallery").glob("*.png"), *drawn]:
         assert path.stat().st_size < GALLERY["LARGEST"], path
+
+
+def elsewhere():
+    """Return the pictures that blocks of other pages draw."""
+    blocks = [block for page in GALLERY["OTHERS"] for block in GALLERY["read_blocks"](page.read_text())]
+    return [block.picture for block in blocks if block.picture]
+
+
+def test_every_picture_of_the_docs_is_drawn_by_a_script_and_shown_on_a_page():
+    scripts = "".join(path.read_text() for path in DOCS.glob("draw_*.py"))
+    pages = "".join(path.read_text() for path in [*DOCS.glob("*.md"), DOCS.parent / "README.md"])
+    found = [path.stem for path in (DOCS / "img").glob("*.png")]
+    assert set(elsewhere()) <= set(found)
+    for name in found:
+        parts = name.split("-")  # such as explorer-dark
+        assert name in elsewhere() or all(part in scripts for part in (f"{parts[0]}", parts[-1])), name
+        assert f"img/{name}.png" in pages, name
 
 
 def test_the_lines_of_the_gallery_run():
@@ -38,8 +56,8 @@ def test_the_lines_of_the_gallery_run():
     drawn = {name: len(figure.axes) for name, figure in GALLERY["run_blocks"](fewer)}
     assert list(drawn) == [block.picture for block in BLOCKS if block.picture]
     assert all(drawn.values())
-    assert drawn["pairs"] == 6
-    assert drawn["disagreement"] == 2
+    assert drawn["gallery/pairs"] == 6
+    assert drawn["gallery/disagreement"] == 2
 
 
 @pytest.mark.parametrize("text", ["no block", "```python\nx = 1\n```"])

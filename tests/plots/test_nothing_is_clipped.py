@@ -72,3 +72,15 @@ def test_a_small_figure_of_many_columns_names_each_of_them_once(wide):
     assert labels == list(wide.space.names)
     assert len(wide.plot.changes().get_yticklabels()) == 15
     assert len(wide.plot.importance().get_yticklabels()) == 15
+
+
+def test_names_beside_panels_do_not_run_into_each_other(hostile):
+    panels = hostile.plot.pairs([*hostile.space.names[1:4]])
+    figure = plt.gcf()
+    figure.draw_without_rendering()
+    across = [one.xaxis.label.get_window_extent() for one in panels if one.get_xlabel()]
+    up = [one.yaxis.label.get_window_extent() for one in panels if one.get_ylabel()]
+    assert len(across) == 3
+    assert len(up) == 2
+    assert not any(a.overlaps(b) for names in (across, up) for k, a in enumerate(names) for b in names[:k])
+    assert_fits(figure)

@@ -353,6 +353,16 @@ def test_the_swarm_has_a_dot_for_each_row_that_changes_a_column(table):
         table.plot.changes(rule="Mean")
 
 
+def test_the_swarm_says_the_units_that_are_known(table):
+    space = table.encoded.space
+    named = replace(space, features=(replace(space.features[0], unit="EUR"), *space.features[1:]))
+    ax = replace(table, encoded=replace(table.encoded, space=named)).plot.changes()
+    said = {text.split("\n")[0]: text for text in labels(ax.get_yticklabels())}
+    assert said["a"].endswith(" EUR)")
+    assert not any("EUR" in text for name, text in said.items() if name != "a")
+    assert ax.get_xlabel() == "change, each column in its own unit"
+
+
 @pytest.mark.parametrize("rule", [None, "MAP"])
 def test_costs_are_those_of_group_costs(table, rule):
     groups = ["one", "two"] * 7

@@ -2,25 +2,28 @@
 
 import json
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import gbce
 from benchmarks._answer_judge import Columns
 from benchmarks._real_tables import Case
-from benchmarks.rivals import _cell
+from benchmarks.rivals import _cell, _run
 from benchmarks.rivals.__main__ import main
-from benchmarks.rivals._cell import Cell, Settings, file_of
+from benchmarks.rivals._cell import Cell, Settings, file_of, write_whole
 from benchmarks.rivals._data import Data
 from benchmarks.rivals._judge import Judge
 from benchmarks.rivals._methods import METHODS
-from benchmarks.rivals._problem import Problem
+from benchmarks.rivals._problem import OwnTable, Problem
 from benchmarks.rivals._protocol import Found, Method
+from benchmarks.rivals._report import _losses
 from benchmarks.rivals._results import beaten, lines_of, mean_interval, summed_up
 from benchmarks.rivals._run import SettingsDifferError, run
 from support.asked import Logistic
@@ -89,6 +92,27 @@ def test_an_answer_is_judged_by_the_model_the_row_the_rules_and_models_that_chan
     assert 0.2 < edge.noise < 0.8  # half of the copies fall short
 
 
+def test_steps_of_an_ordinal_cost_what_methods_are_told():
+    asked = problem()
+    space = gbce.Space.infer(FRAME, kinds={"k": "ordinal"}, levels={"k": ["x", "w", "y"]})
+    asked = replace(asked, case=replace(asked.case, space=space, immutable=()))
+    row = asked.rows.iloc[[0]]
+    judged = Judge(asked, {}).judge([one(0.1, 4, "w"), one(0.1, 4, "y"), one(0.1, 4, "x")], [row] * 3, 0)
+    assert [each.l1 for each in judged] == [0.5, 1.0, 0.0]
+    deviation = space.encode(FRAME)[:, 2].std(ddof=1)
+    assert [each.l2 for each in judged] == pytest.approx([1 / deviation, 2 / deviation, 0.0])
+    assert [each.changed for each in judged] == [1, 1, 0]
+
+
+def test_a_fraction_breaks_a_rule_only_where_methods_are_told_that_numbers_are_whole():
+    asked = problem()
+    row, answer = asked.rows.iloc[[0]], one(0.6, 2.5, "x")
+    assert asked.broken(answer, row) == 1
+    floats = FRAME.astype({"n": float})  # whole ones, but gbce.Space takes them for any
+    case = replace(asked.case, X=floats, space=gbce.Space.infer(floats, immutable=["k"]))
+    assert replace(asked, case=case).broken(answer, row) == 0
+
+
 def test_an_answer_that_is_a_row_of_the_data_is_near_and_one_far_away_is_far():
     asked = problem()
     row = asked.rows.iloc[[0]]
@@ -112,7 +136,7 @@ def lines(*given):
     names = ["method", "answer", "row", "valid", "l1", "survival"]
     frame = pd.DataFrame([dict(zip(names, line, strict=True)) for line in given])
     frame["name"] = [m + (f": {a}" if a else "") for m, a in zip(frame["method"], frame["answer"], strict=True)]
-    return frame.assign(table="t", model="m")
+    return frame.assign(table="t", model="m", broken=0)
 
 
 def test_who_beats_whom_is_counted_row_by_row():
@@ -130,13 +154,18 @@ def test_who_beats_whom_is_counted_row_by_row():
         ("MOC", "", 3, True, 1.0, 0.5),
         ("gbce", "", 4, True, 1.0, 0.5),  # an answer that is not valid has no part in it
         ("MOC", "", 4, False, 9.0, 0.0),
+        ("gbce", "", 5, False, 0.1, 1.0),  # gbce's own counts against it
+        ("MOC", "", 5, True, 1.0, 0.5),
+        ("MOC", "", 6, True, 1.0, 0.5),  # gbce did not come to this row
     )
     line = beaten(told).set_index("name").loc["MOC"]
-    assert line["rows"] == 4
-    assert line["some decision"] == pytest.approx(2 / 4)
-    assert line["answer"] == pytest.approx(1 / 4)
-    assert line["beaten"] == pytest.approx(1 / 4)
-    assert np.isnan(line["answer, refits"])
+    assert line["rows"] == 5
+    assert line["some decision"] == pytest.approx(2 / 5)
+    assert line["answer"] == pytest.approx(1 / 5)
+    assert line["answer beaten"] == pytest.approx(2 / 5)
+    assert np.isnan(line["refits, ranges"])
+    told.loc[told["method"] == "MOC", "broken"] = 1  # answers that break a rule are no rivals
+    assert len(beaten(told)) == 0
 
 
 def test_sums_are_over_valid_answers_and_say_how_many_keep_the_rules():
@@ -147,6 +176,38 @@ def test_sums_are_over_valid_answers_and_say_how_many_keep_the_rules():
     line = summed_up(told, []).iloc[0]
     assert (line["rows"], line["valid"], line["kept"]) == (3, pytest.approx(2 / 3), pytest.approx(1 / 3))
     assert (line["l1"], line["seconds"]) == (2.0, 3.0)
+
+
+def test_an_answer_that_is_not_found_in_a_row_counts_as_not_valid_there(tmp_path):
+    figures = {"valid": True, "l1": 1.0, "broken": 0, "seconds": 1.0, "model_rows": 5}
+    frontier = [{"row": 0, "answer": "at 0.5", **figures}, {"row": 0, "answer": "at 0.99", **figures},
+                {"row": 1, "answer": "at 0.5", **figures},
+                {"row": 2, "answer": "", "seconds": 3.0, "model_rows": 6}]  # fmt: skip
+    about = {"model": "m", "method": "gbce frontier", "note": "", "asked": 3, "reached": 3}
+    (tmp_path / "cells").mkdir()
+    for table, lines in (("t", frontier), ("u", frontier[3:])):
+        path = file_of(tmp_path, table, "m", "gbce frontier")
+        path.write_text(json.dumps(about | {"table": table, "lines": lines}))
+    told = lines_of(tmp_path)
+    assert len(told) == 2 * 4  # for each of four rows
+    sums = summed_up(told, []).set_index("name")
+    assert list(sums.index) == ["gbce frontier: at 0.5", "gbce frontier: at 0.99"]
+    assert sums["valid"].tolist() == [2 / 4, 1 / 4]
+    assert sums["seconds"].tolist() == [2.0, 2.0]
+
+
+def test_where_a_rival_is_ahead_is_said_of_rows_that_both_have():
+    told = lines(
+        ("gbce", "", 0, True, 1.0, 0.5), ("gbce", "", 1, True, 1.2, 0.5),
+        ("gbce", "", 2, True, 9.0, 0.5), ("gbce", "", 3, True, 9.0, 0.5),
+        ("treecf exact", "", 0, True, 2.0, 0.5), ("treecf exact", "", 1, True, 2.3, 0.5),  # elsewhere it has no answer
+        ("ROAR", "", 0, True, 0.7, 0.5), ("ROAR", "", 1, True, 0.8, 0.5), ("ROAR", "", 2, False, 0.1, 1.0),
+        ("RBR", "", 0, True, 0.2, 0.5),  # one row says nothing
+        ("MOC", "", 0, True, 0.1, 0.5), ("MOC", "", 1, True, 1.3, 0.5),  # ahead in the mean, by less than its interval
+    )  # fmt: skip
+    same = {name: 0.0 for name in ("l2", "changed", "broken", "far", "noise", "seconds", "model_rows")}
+    said = _losses(told.assign(**same))
+    assert [line for line in said if line.startswith("- ")] == ["- l1: ROAR (t)"]
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
@@ -190,6 +251,25 @@ def test_a_method_that_fails_or_will_not_end_is_a_line(tmp_path, monkeypatch):
     assert failed["lines"] == []
 
 
+def test_a_method_whose_process_dies_after_its_work_keeps_its_lines(tmp_path, monkeypatch):
+    done = {"table": "t", "model": "m", "method": "gbce", "note": "", "asked": 1, "reached": 1, "lines": [{"row": 0}]}
+    died = {"gbce": json.dumps(done)}
+
+    def dies(cell):
+        for method in ("gbce", "MOC"):
+            path = file_of(tmp_path, "t", "m", method)
+            if not path.exists():
+                write_whole(path, died[method]) if method in died else None
+                return method, "its process ended with -11: no word"
+        raise AssertionError("nothing is left")
+
+    monkeypatch.setattr(_run._Watched, "_run_once", dies)
+    run(tmp_path, [("t", "m")], Settings(("gbce", "MOC"), rows=1), 1, [].append)
+    kept, lost = (json.loads(file_of(tmp_path, "t", "m", method).read_text()) for method in ("gbce", "MOC"))
+    assert kept == done
+    assert (lost["note"], lost["lines"]) == ("its process ended with -11: no word", [])
+
+
 def test_a_run_of_other_settings_is_not_taken_for_this_one(tmp_path):
     run(tmp_path, [], Settings(("gbce",), rows=2), 1)
     run(tmp_path, [], Settings(("gbce", "MOC"), rows=2), 1)  # methods may be added
@@ -215,14 +295,17 @@ def own_options(folder, **changed):
     return [word for name, value in (given | changed).items() if value for word in (f"--{name}", str(value))]
 
 
-def test_a_table_of_ones_own_is_compared_resumed_and_written_up(own_files, tmp_path, capsys):
-    command = [*own_options(own_files), "--rows", "2", "--jobs", "1", "--folder", str(tmp_path),
+def test_a_table_of_ones_own_is_compared_resumed_and_written_up(own_files, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(own_files)
+    command = [*own_options(Path()), "--rows", "2", "--jobs", "1", "--seed", "3", "--folder", str(tmp_path),
                "--methods", "gbce", "Wachter (DirectOpt)", "treecf genetic"]  # fmt: skip
     assert main(command) == 0
     page = (tmp_path / "comparison.md").read_text()
     assert "- treecf genetic: " in page  # installed or not, it does not take this model
     assert re.search(r"\| Wachter \(DirectOpt\) +\| 2 +\| 100%", page)
     assert "loans, each with credit" in page
+    assert "--methods gbce 'Wachter (DirectOpt)' 'treecf genetic' --rows 2 --seed 3 --model" in page
+    assert "which the model may have been fitted on" in " ".join(page.split())
     assert (tmp_path / "comparison.png").stat().st_size > 10_000
     told = lines_of(tmp_path)
     assert set(told["method"]) == {"gbce", "Wachter (DirectOpt)"}
@@ -243,6 +326,10 @@ def test_a_table_of_ones_own_is_compared_resumed_and_written_up(own_files, tmp_p
         ({"data": None}, "needs --model, --data, --outcome, and one of --label and --change"),
         ({"data": "nowhere.csv"}, "nowhere.csv"),
         ({"rows": "0"}, "--rows must be above zero, not 0"),
+        ({"label": None, "change": "0.1"}, "gives classes, so name one by --label instead of --change"),
+        ({"label": None, "change": "0"}, "say what is wanted: --label for a class, or --change"),
+        ({"outcome": "income"}, "was fitted on columns"),
+        ({"tables": "adult"}, "leave out --tables and --models"),
     ],
 )
 def test_bad_options_get_a_sentence(own_files, tmp_path, capsys, changed, said):
@@ -263,3 +350,42 @@ def test_a_tree_is_a_model_without_a_seed_to_change():
     assert tree.random_state == 8
     with pytest.raises(TypeError):
         learner_of(OnA(0.5))
+
+
+def saved(folder, frame, model, outcome="y", **wanted):
+    """Write a table and a model to files; return them as a user's own."""
+    frame.to_csv(folder / "own.csv", index=wanted.pop("index", False))
+    joblib.dump(model, folder / "own.joblib")
+    return OwnTable(str(folder / "own.joblib"), str(folder / "own.csv"), outcome, **wanted)
+
+
+@pytest.mark.parametrize("classes", [(0.0, 1.0), (0, 1), ("0", "1"), (False, True)])
+def test_a_class_is_a_class_whatever_a_file_takes_it_for(tmp_path, classes):
+    x = np.linspace(0.0, 1.0, 20)
+    y = np.where(x > 0.5, *classes[::-1])
+    model = DecisionTreeClassifier(random_state=0).fit(pd.DataFrame({"x": x}), y)
+    frame = pd.DataFrame({"x": x, "y": y}).astype({"y": object})
+    frame.loc[3, "y"] = None  # a row without an outcome, at which a file's whole numbers become floats
+    # with a first column that the model does not know
+    own = saved(tmp_path, frame, model, label=str(classes[1]), index=True)
+    case = own.case()
+    assert list(case.X.columns) == ["x"]
+    assert len(case.X) == len(case.y) == 19
+    assert case.classification
+    assert set(case.y) == set(classes)
+    assert case.y.dtype.kind != "f"  # or refits would take it for a number
+    assert (case.model.predict(case.X) == case.wish).sum() == 10
+    refit = LogisticRegression().fit(case.X, case.y)
+    assert (refit.predict(case.X) == case.wish).any()
+
+
+def test_a_model_without_probabilities_and_outcomes_it_does_not_know_get_a_sentence(tmp_path):
+    x = np.linspace(0.0, 1.0, 20)
+    frame = pd.DataFrame({"x": x, "y": np.where(x > 0.5, "yes", "no")})
+    with pytest.raises(ValueError, match="has no predict_proba"):
+        saved(tmp_path, frame, RidgeClassifier().fit(frame[["x"]], frame["y"]), label="yes").case()
+    model = DecisionTreeClassifier().fit(frame[["x"]], frame["y"])
+    with pytest.raises(ValueError, match=r"y in .* has maybe, which the model"):
+        saved(tmp_path, frame.assign(y=["maybe", *frame["y"][1:]]), model, label="yes").case()
+    with pytest.raises(ValueError, match="does not take the rows"):
+        saved(tmp_path, frame.assign(x=["high", *frame["x"][1:]]), model, label="yes").case()

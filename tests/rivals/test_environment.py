@@ -6,8 +6,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import gbce
 from benchmarks.rivals._environment import Environment, Process
+from benchmarks.rivals._model import CountedModel
 from benchmarks.rivals._protocol import CannotRunError
+from benchmarks.rivals._question import Codes
+from benchmarks.rivals._wish import Wish
 from benchmarks.rivals.alibi import ENVIRONMENT, Alibi
 from support.asked import Formula, Logistic, corners, fitted
 
@@ -70,6 +74,15 @@ def test_what_alibi_does_not_take_is_said(tmp_path):
         fitted(Alibi(), Formula(lambda x: x[:, 0]), corners(2), low=0.5)
     with pytest.raises(CannotRunError, match=r"has no environment of its own yet: python -m benchmarks\.rivals\.alibi"):
         fitted(Alibi(environment=Environment("none", (), tmp_path)), Logistic(lambda x: x[:, 0]), corners(2), label=1)
+
+
+def test_alibi_is_not_told_of_rows_without_a_level():
+    """It would end with an error, and with it all rows that follow."""
+    X = pd.DataFrame({"x": [0.0, 0.5, 1.0], "k": [None, "b", "a"]})
+    alibi = Alibi()
+    alibi._model, alibi._codes = CountedModel(Logistic(lambda x: x[:, 0])), Codes(X, gbce.Space.infer(X))
+    found = alibi.counterfactual(X.iloc[[0]], Wish(label=1), seed=0)
+    assert (dict(found.answers), found.note) == ({}, "takes no missing levels")
 
 
 @pytest.mark.skipif(not ENVIRONMENT.ready, reason="python -m benchmarks.rivals.alibi makes its environment")

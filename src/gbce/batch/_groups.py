@@ -143,6 +143,7 @@ def group_changes(
         table.importance[name].to_numpy().reshape(len(table), -1) for name in ("change", "se", "prior")
     )
     counted = (table.diagnostics["status"] == Status.ATTAINABLE).to_numpy()
+    most = _largest_sizes(table, len(features))
     shift = None
     if not isinstance(explanations, ExplanationTable):
         shift = np.array([_mean_shift(one) for one in _as_list(explanations)])
@@ -151,7 +152,7 @@ def group_changes(
         found = (labels == group).to_numpy() & counted
         rng = np.random.default_rng(seed)
         mean, low, high = _bootstrap(change[found], mass, n_bootstrap, rng)
-        low = np.maximum(low, 0.0)  # widened, but no size is negative
+        low, high = np.maximum(low, 0.0), np.minimum(high, most)  # widened, but no size is negative, no probability 2
         n, before = max(int(found.sum()), 1), prior[found].sum(axis=0)
         part = {"change": mean, "low": low, "high": high, "se_mc": np.sqrt(np.square(error[found]).sum(axis=0)) / n}
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -202,6 +203,13 @@ def _bootstrap(values: Array, mass: float, n: int, rng: np.random.Generator) -> 
     wider = np.sqrt(len(values) / (len(values) - 1)) * stdtrit(len(values) - 1, level) / ndtri(level)
     low, high = np.quantile(picks @ values, [1 - level, level], axis=0)
     return mean, mean + wider * (low - mean), mean + wider * (high - mean)
+
+
+def _largest_sizes(table: ExplanationTable, d: int) -> Array:
+    """Largest mean size ``(d,)`` of each feature's change that can be: one for the probability of a category's."""
+    if table.encoded is None:  # a table of an earlier version, whose kinds of columns are not known
+        return np.full(d, np.inf)
+    return np.where([feature.unordered for feature in table.encoded.space.features], 1.0, np.inf)
 
 
 def _mean_shift(explanation: Explanation) -> Array:

@@ -7,8 +7,10 @@ import numpy as np
 
 from gbce._validation import require_counts, require_finite
 from gbce.base import Array, Choice, Rule
-from gbce.decisions._looks import fresh_success
+from gbce.decisions._looks import accepts, fresh_success
+from gbce.decisions._nearest import reaching_rows
 from gbce.decisions._promise import TRIAL_COPIES, Promise, PromiseSearch
+from gbce.decisions._reaching import Reaching
 from gbce.decisions._risk import UnderNoise, count_affordable, pick_draws, require_across, require_switch
 from gbce.draws import Scene
 from gbce.metrics import Noise, require_noise
@@ -49,8 +51,9 @@ class ChanceConstrained(Rule):
     Notes
     -----
     If no candidate holds, the one that succeeds most often is chosen, and a note says so and how often it succeeds
-    under noise that had no part in choosing it. Where no draw reaches the target as it is, other evaluated points that
-    do are the candidates; where there are none of these either, all draws are, and the note says that, too.
+    under noise that had no part in choosing it. Where no draw reaches the target as it is, other points that do are the
+    candidates: evaluated ones, decisions of rules before this one, training rows that the row can become. Where there
+    are none of these either, all draws are, and the note says that, too.
 
     A probability of 1, or one so near to it that not even all copies of a trial could show it, is taken to hold if all
     of them succeed, and a note says what that shows.
@@ -92,21 +95,36 @@ class ChanceConstrained(Rule):
         where, weight, reaching = _find_candidates(scene)
         # each is looked at once; as much again is left for confirming
         most = count_affordable(posterior, self.max_candidates, 2 * self.n_perturb)
+        noisy = UnderNoise(scene, posterior, self.noise, first_only=self.across == "first")
+        if not reaching:
+            elsewhere = _find_elsewhere(scene, noisy, most)
+            if len(elsewhere):
+                return self._choose_among(scene, noisy, elsewhere)
         candidates = pick_draws(scene, most, where, weight)
         candidates = candidates[np.argsort(scene.distance(scene.draws.pool.x[candidates]), kind="stable")]
-        noisy = UnderNoise(scene, posterior, self.noise, first_only=self.across == "first")
+        return self._choose_among(scene, noisy, scene.draws.pool.x[candidates], candidates, reaching=reaching)
+
+    def _choose_among(
+        self, scene: Scene, noisy: UnderNoise, x: Array, drawn: Array | None = None, *, reaching: bool = True
+    ) -> Choice:
+        """Choose among points ``(k, d)``, the nearest first; ``drawn`` ``(k,)`` are their places in the pool."""
         promise = Promise(self.probability, self.confidence, self.n_perturb, self.n_confirm)
-        search = PromiseSearch(noisy, promise, scene.draws.pool.x[candidates], scene.distance)
+        search = PromiseSearch(noisy, promise, x, scene.distance)
         if not reaching:
             search.glance_at_all()
         held = search.find_holding() if reaching else None
+
+        def take(i: int, note: str) -> Choice:
+            return Choice(x[[i]], note=note) if drawn is None else scene.pick(drawn[[i]], note)
+
         if held is not None:
             nearer = search.draw_nearer(search.x[held]) if self.refine else None
             note = self._proof_note(search.trials.enough)
-            return scene.pick(candidates[[held]], note) if nearer is None else Choice(nearer[None, :], note=note)
+            return take(held, note) if nearer is None else Choice(nearer[None, :], note=note)
         winner, accepted = search.looks.find_fallback(reaching)
         fresh, _ = fresh_success(noisy, search.x[winner], promise.trial_copies)
-        return scene.pick(candidates[[winner]], self._shortfall_note(len(candidates), accepted, fresh))
+        what = "draws" if drawn is not None else "known points"
+        return take(winner, self._shortfall_note(len(x), what, accepted, fresh))
 
     def _proof_note(self, shown: float) -> str:
         """Say so where a trial without a failure shows less than what is promised."""
@@ -117,16 +135,16 @@ class ChanceConstrained(Rule):
             f"{shown:.4f}; a larger n_confirm would show more."
         )
 
-    def _shortfall_note(self, n: int, reaching: bool, share: float) -> str:
+    def _shortfall_note(self, n: int, what: str, reaching: bool, share: float) -> str:
         """Say that no candidate kept the promise, and what the chosen one does."""
         where = "" if self.across == "first" else " and across models"
         if not reaching:
             return (
-                f"{self.label}: none of {n} draws reaches the target as it is; the one that does so most often under "
+                f"{self.label}: none of {n} {what} reaches the target as it is; the one that does so most often under "
                 f"noise{where} was taken, with probability {share:.2f}."
             )
         return (
-            f"{self.label}: none of {n} draws that reach the target still does so under noise{where} with probability "
+            f"{self.label}: none of {n} {what} that reach the target still does so under noise{where} with probability "
             f"{self.probability:g}, at {100 * self.confidence:g}% confidence; the best one was taken, with {share:.2f}."
         )
 
@@ -143,3 +161,14 @@ def _find_candidates(scene: Scene) -> tuple[Array, Array, bool]:
     if reached.any():
         return np.flatnonzero(reached), np.full(int(reached.sum()), 1.0), True
     return where, weight, False
+
+
+def _find_elsewhere(scene: Scene, noisy: UnderNoise, most: int) -> Array:
+    """Return known points ``(k, d)`` beside the pool that reach by the model's own decision, the nearest first."""
+    known = scene.draws.known
+    seen = known.x[known.reached[:, 0] & np.isfinite(known.log_correction)]
+    rows, _ = reaching_rows(scene, Reaching(scene.query.target), len(scene.space))
+    x = np.vstack([seen, rows, *(choice.x for _, choice in scene.earlier)])
+    x = np.unique(x[scene.space.admissible(x, scene.x0)], axis=0)
+    x = x[np.argsort(scene.distance(x), kind="stable")[:most]]
+    return x[accepts(noisy, x)]

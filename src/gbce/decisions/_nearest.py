@@ -19,7 +19,7 @@ from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.search import Around, Judged, NearestSites, find_nearest, values_to_try
 from gbce.space import Space
 
-__all__ = ["Nearest", "nearest_sites"]
+__all__ = ["Nearest", "nearest_sites", "reaching_rows"]
 
 _PATH = 6  # numbers of changes that have an answer of their own; by hand: more is nobody's plan
 _SITES = 12  # cheap points with different sets of changes that are confirmed beside these
@@ -225,7 +225,7 @@ class _Known:
         changes = _count_changes(scene, points.x)
         allowed = np.flatnonzero(np.isfinite(points.log_correction) & (changes <= most))
         where = allowed[_judge_points(reaching, points).reached[allowed]]
-        rows, others = _landmarks(scene, reaching, most)
+        rows, others = reaching_rows(scene, reaching, most)
         return cls(
             row_reaches=bool(np.isfinite(scene.row.cost[0]) and _judge_points(reaching, scene.row).reached[0]),
             allowed=allowed,
@@ -446,8 +446,8 @@ def _count_changes(scene: Scene, x: Array) -> Array:
     return np.asarray(scene.space.changed(x, scene.x0)[:, scene.free].sum(axis=1))
 
 
-def _landmarks(scene: Scene, reaching: Reaching, most: int) -> tuple[Array, Array]:
-    """Return training rows that reach and the row can become, and the cheapest others as near as it can."""
+def reaching_rows(scene: Scene, reaching: Reaching, most: int) -> tuple[Array, Array]:
+    """Return training rows ``(n, d)`` that reach and the row can become, and the cheapest others as near as it can."""
     posterior, none = scene.posterior, np.zeros((0, len(scene.space)))
     said = None if posterior is None else posterior.landmark_said
     if posterior is None or posterior.landmarks is None or said is None:

@@ -60,6 +60,9 @@ class Draws:
         Weight of each draw; they sum to one.
     resampled : bool
         Whether the draws were picked from the pool at random, which adds error of its own.
+    weighed_anew : bool
+        Whether the pool was weighed for another question than it was drawn for: figures are then read off its weights
+        themselves, see :attr:`read`, and draws are picked from it for those who want points.
     prior_change : array of shape (d,)
         Mean size of each feature's change under the prior.
     log_evidence, log_evidence_se : float
@@ -112,6 +115,7 @@ class Draws:
     space: Space | None = None
     record: PoolRecord | None = None
     exact: ExactFigures | None = None
+    weighed_anew: bool = False
 
     @classmethod
     def weigh(
@@ -231,6 +235,16 @@ class Draws:
         self.require_pool("picking other draws")
         pick = resample_evenly if apart or self.groups is not None else multinomial
         return replace(self, index=pick(rng, self.pool_weights, n), weights=np.full(n, 1.0 / n), resampled=True)
+
+    @cached_property
+    def read(self) -> "Draws":
+        """What figures are read off: the draws, or the whole pool with its weights where it was weighed anew.
+
+        Without the error of picking, figures at another eta are the same wherever they are shown.
+        """
+        if not (self.weighed_anew and self.resampled) or self.record is not None:
+            return self
+        return replace(self, index=np.arange(len(self.pool)), weights=self.pool_weights, resampled=False)
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from hashlib import sha256
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -44,11 +46,13 @@ from gbce.explainer._progress import Progress, watched
 from gbce.explainer._provenance import ADVICE, require_own
 from gbce.explainer._proving import Prover
 from gbce.explainer._reach import seek_reach
+from gbce.explainer._settings import say_settings
 from gbce.explainer._unreached import sampling_budget, unreached_note
 from gbce.explanation import Event, Explanation, SafeBox, Status, choice_table, exclude_row, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
+from gbce.priors import WithEffort
 from gbce.samplers import MANY_MODELS, SMC, ExactTrees, sample_jointly, sum_if_few
 from gbce.space import Space, restate
 from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
@@ -62,6 +66,7 @@ __all__ = ["Explainer"]
 
 _DEFAULT_RULES: tuple[Rule, ...] = (Nearest(), ChanceConstrained(), CVaR(), MAP())
 _DEFAULT_POLICY = Reliable()
+_DEFAULT = "left out, which is"  # of a setting: what stands for it, and more where more is known of the models
 _SAMPLING_SHARE = 0.5  # of a budget, if there are rules; chosen by hand, and the rest is for them and their figures
 
 
@@ -446,21 +451,26 @@ class Explainer:
         at_most: Mapping[str, Any] | None = None,
         between: Mapping[str, tuple[Any, Any]] | None = None,
         exactly: Mapping[str, Any] | None = None,
+        effort: Mapping[str, float] | None = None,
+        eta: float | None = None,
         seed: Any = None,
         max_model_rows: int | None = None,
         time_budget: float | None = None,
     ) -> Explanation:
-        """Explain the row of an explanation again, given that columns stay or lie in a range.
+        """Explain the row of an explanation again, given that columns stay, lie in a range or are harder to change.
 
         It is the posterior of :meth:`gbce.Explanation.given`, which answers from the draws where they carry it; here
-        the models are asked anew. Row, target, rules and eta are those of the explanation.
+        the models are asked anew. Row, target and rules are those of the explanation, and so is eta unless another one
+        is given.
 
         Parameters
         ----------
         explanation : Explanation
             Of this explainer.
-        keep, at_least, at_most, between, exactly : optional
+        keep, at_least, at_most, between, exactly, effort : optional
             What is to hold, as in :meth:`gbce.Explanation.given`.
+        eta : float, optional
+            Another weight of the loss against the prior, with or without conditions.
         seed : int, Generator or SeedSequence, optional
             The explanation's own when left out.
         max_model_rows, time_budget : optional
@@ -485,8 +495,8 @@ class Explainer:
         >>> explainer.given(explanation, keep=["x1"]).counterfactuals["x1"].tolist()
         [0.0]
         """
-        event = Event(keep, at_least, at_most, between, exactly)
-        return explain_given(self, explanation, event, seed, budget_of(max_model_rows, time_budget))
+        event = Event(keep, at_least, at_most, between, exactly, effort)
+        return explain_given(self, explanation, event, eta, seed, budget_of(max_model_rows, time_budget))
 
     def widget(self, explanation: Explanation) -> Any:
         """Return a live page for a notebook: set values, ask the model, hold columns and sample anew.
@@ -650,7 +660,7 @@ class Explainer:
         if not same or explanation.space != space:
             raise ValueError(f"the explanation was made with another space, or another number of models. {ADVICE}")
         predictors, target = self.prepare(explanation.target, budget)
-        prior = self.prior.at(space, explanation.x0)
+        prior = WithEffort(self.prior, query.effort).at(space, explanation.x0)
         mixture = explanation.mixture
         return GibbsPosterior(prior, predictors, target, mixture, budget=budget, readers=self._readers)
 
@@ -697,6 +707,21 @@ class Explainer:
             free=self.space.free(x0),
             identities=tuple(predictor.identity for predictor in posterior.predictors),
             sparse=posterior.prior.spikes,
+            settings=self.settings,
+        )
+
+    @cached_property
+    def settings(self) -> tuple[tuple[str, str], ...]:
+        """What the explainer was made with, as texts by name, for receipts."""
+        return say_settings(
+            [*self._models, *(() if self.refits is None else self.refits.models)],
+            prior=self.prior,
+            sampler=f"{_DEFAULT}: {self.sampler!r}" if self.sums_if_few else self.sampler,
+            policy=self.policy,
+            refits=None if self.refits is None else f"{len(self.refits.models)} models",
+            eta_rule=None if self.eta_rule is None else self.eta_rule.label,
+            jointly=True if self.jointly else None,
+            data=f"{len(self.data)} rows, SHA-256 {sha256(np.ascontiguousarray(self.data).data).hexdigest()}",
         )
 
     def _calibration(self, draws: Draws) -> Calibration | None:

@@ -10,6 +10,7 @@ from gbce.budget import Budget
 from gbce.decisions import apply_known_rules
 from gbce.explainer._notes import judge_status
 from gbce.explanation import Event, Explanation, answer_given, meets, require_explanation, with_conditions
+from gbce.priors import WithEffort
 from gbce.space import Condition, Space
 
 if TYPE_CHECKING:
@@ -19,25 +20,36 @@ __all__ = ["explain_given"]
 
 
 def explain_given(
-    explainer: "Explainer", explanation: Explanation, event: Event, seed: int | None, budget: Budget
+    explainer: "Explainer",
+    explanation: Explanation,
+    event: Event,
+    eta: float | None,
+    seed: int | None,
+    budget: Budget,
 ) -> Explanation:
     """Explain the row of an explanation again under conditions; see :meth:`gbce.Explainer.given`."""
     posterior = explainer.own_posterior(require_explanation(explanation), budget)
     before = explanation.query
-    asked = event.read(before)
+    asked = () if eta is not None and event.empty else event.read(before)
+    effort = event.read_effort(before)
     _require_possible(asked, before.space, sparse=before.sparse)
     query, _ = with_conditions(before, asked)
+    if eta is not None:
+        query = replace(query, mixture=replace(query.mixture, eta=eta))
     again = copy(explainer)  # the same models, data and settings; another space, and eta as it was
     again.space, again.mixture, again.eta_rule = query.space, query.mixture, None
+    again.prior = WithEffort(explainer.prior, effort) if effort else explainer.prior
     again.jointly = again.jointly and query.mixture.combine == "any"
     used = explanation.seed if seed is None else seed_number(seed)
     again.prior.at(query.space, query.x0)  # a prior that cannot be placed is refused before models are asked
     again.ask_about_data(posterior.predictors, budget)
     refits = again.prepare_refits(posterior.target, budget)
     found = again.explain_encoded(query.x0, posterior.predictors, posterior.target, before.rules, used, budget, refits)
-    found = replace(found, query=replace(found.query, conditions=query.conditions))
-    said = " and ".join(found.conditions)
-    note = f"Asked anew given that {said}, at eta = {query.mixture.eta:g} as before."
+    found = replace(
+        found, query=replace(found.query, conditions=query.conditions, effort=effort, settings=explainer.settings)
+    )
+    said = f" given that {' and '.join(found.conditions)}," if found.conditions else ""
+    note = f"Asked anew{said} at eta = {query.mixture.eta:g}{' as before' * (eta is None)}."
     found = _drop_outside(found, query.conditions)
     first = 1 if found.status_note else 0
     return replace(found, notes=(*found.notes[:first], note, *found.notes[first:]))

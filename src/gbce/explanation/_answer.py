@@ -17,7 +17,7 @@ from gbce.explanation._safe import SafeBox
 from gbce.explanation._tables import point_table
 from gbce.explanation._words import changed_columns, say_changes
 from gbce.metrics import costs
-from gbce.space import plain_value
+from gbce.space import effort_cost, plain_value
 
 __all__ = ["Answer", "AnswerKind", "Share", "cheapest_known"]
 
@@ -246,7 +246,7 @@ def cheapest_known(query: Query, draws: Draws) -> tuple[Points, str]:
     """Return the cheapest evaluated point that reaches the target, or the best seen, as one point, and which it is."""
     known = draws.known.take(np.isfinite(draws.known.log_correction))
     misses = (~known.reached[:, 0]).astype(float)
-    cost = costs(query.space, known.x, query.x0, "l1")
+    cost = costs(query.space, known.x, query.x0, "l1") + effort_cost(query.space, query.effort, known.x, query.x0)
     best = np.array([first_of_least(misses, np.where(misses > 0, known.loss[:, 0], 0.0), cost)])
     return known.take(best), "the best seen" if misses.all() else "the cheapest evaluated point that reaches the target"
 

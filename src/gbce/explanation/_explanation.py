@@ -45,7 +45,7 @@ from gbce.metrics import (
 )
 from gbce.posterior import Combine, Mixture, as_weights
 from gbce.search import Proof
-from gbce.space import Space
+from gbce.space import Space, say_effort
 
 if TYPE_CHECKING:
     from gbce.plots import Plots
@@ -170,7 +170,7 @@ class Explanation:
     @property
     def conditions(self) -> tuple[str, ...]:
         """What a follow-up question held on to, as texts such as ``"income stays at 3000"``; empty without one."""
-        return tuple(condition.text for condition in self.query.conditions)
+        return (*(condition.text for condition in self.query.conditions), *say_effort(self.query.effort))
 
     # --- tables ---------------------------------------------------------------------------------------------
 
@@ -416,7 +416,8 @@ class Explanation:
                 f"effective draws would be left of {len(weighted.pool)}. Explain the row with these settings and more "
                 "candidates."
             )
-        draws = weighted.resample(stream(self.seed, REWEIGHTING), len(self.draws))
+        picked = weighted.resample(stream(self.seed, REWEIGHTING), len(self.draws))
+        draws = replace(picked, weighed_anew=True)
         query = replace(self.query, mixture=mixture)
         decisions, undecided = apply_known_rules(query, draws)
         *others, last = unknown_figures()
@@ -436,8 +437,9 @@ class Explanation:
         at_most: Mapping[str, Any] | None = None,
         between: Mapping[str, tuple[Any, Any]] | None = None,
         exactly: Mapping[str, Any] | None = None,
+        effort: Mapping[str, float] | None = None,
     ) -> "Explanation":
-        """Return the posterior given that columns stay or lie in a range, from the draws.
+        """Return the posterior given that columns stay, lie in a range or are harder to change, from the draws.
 
         It answers "what if I cannot change that?". Draws that do not meet the conditions are left out and the others
         weighed anew; no model is asked. Rules that choose among evaluated points are applied again; figures that need
@@ -455,6 +457,11 @@ class Explanation:
             Both ends at once.
         exactly : mapping of str to value, optional
             The one value a column is to have: a level, a whole number, a moment, ``None`` for missing.
+        effort : mapping of str to float, optional
+            How many times as much a change of a column counts: 2 is twice as hard, 0.5 half. The prior is multiplied by
+            ``exp(-(factor - 1) * change)`` with the change in units of the column's scale, and the answer is the
+            cheapest known point that reaches the target by the costs so changed; rules that go by distance measure it
+            as before.
 
         Returns
         -------
@@ -477,7 +484,7 @@ class Explanation:
         >>> bool(explanation.given(at_most={"x1": 0.5}).draws.x[:, 0].max() <= 0.5)
         True
         """
-        return condition(self, Event(keep, at_least, at_most, between, exactly))
+        return condition(self, Event(keep, at_least, at_most, between, exactly, effort))
 
     def alternatives(self, k: int = 3) -> Alternatives:
         """Return distinct strategies: modes of the posterior with their probability, not ``k`` points of one cluster.

@@ -16,7 +16,7 @@ from gbce.explanation._answer import Answer, cheapest_known
 from gbce.explanation._status import Status
 from gbce.explanation._words import join_words
 from gbce.metrics import costs, unknown_figures
-from gbce.space import Condition, Space, read_conditions, restate
+from gbce.space import Condition, Effort, Space, effort_cost, read_conditions, read_effort, restate, say_effort
 
 if TYPE_CHECKING:
     from gbce.explanation._explanation import Explanation
@@ -35,6 +35,7 @@ class Event:
     at_most: Mapping[str, Any] | None = None
     between: Mapping[str, tuple[Any, Any]] | None = None
     exactly: Mapping[str, Any] | None = None
+    effort: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         one = isinstance(self.keep, str)
@@ -43,11 +44,23 @@ class Event:
 
     def read(self, query: Query) -> tuple[Condition, ...]:
         """Return it as conditions on the columns of a query's space; refuse what leaves nothing to change."""
-        found = read_conditions(query.space, query.x0, **vars(self))
+        asked = {name: value for name, value in vars(self).items() if name != "effort"}
+        if self.effort and not any(value is not None and len(value) for value in asked.values()):
+            return ()
+        found = read_conditions(query.space, query.x0, **asked)
         held = {one.name for one in found if one.kept}
         if held.issuperset(query.space.names[j] for j in query.free):
             raise ValueError("given: every column that may change is kept, so that nothing is left to change")
         return found
+
+    @property
+    def empty(self) -> bool:
+        """Whether it asks for nothing at all."""
+        return not any(value is not None and len(value) for value in vars(self).values())
+
+    def read_effort(self, query: Query) -> Effort:
+        """Return the columns that it makes harder or easier to change, with what held before."""
+        return query.effort if self.effort is None else read_effort(query.space, self.effort, query.effort)
 
     @property
     def call(self) -> str:
@@ -60,26 +73,29 @@ class Event:
 def condition(explanation: "Explanation", event: Event) -> "Explanation":
     """Return the posterior given an event, from the draws; see :meth:`gbce.Explanation.given`."""
     before = explanation.query
-    asked = event.read(before)
+    asked, effort = event.read(before), event.read_effort(before)
     explanation.draws.require_pool("given(...)")
     inside = meets(asked, explanation, explanation.draws.pool.x)
     if not explanation.draws.pool_weights[inside].any():
         raise ValueError(f"{_why_none(asked, before)} To ask the models again, type {event.call}")
     query, coordinates = with_conditions(before, asked)
+    query = replace(query, effort=effort)
     known = _keep_known(explanation, asked)
     size = explanation.space.change(explanation.draws.pool.x, explanation.x0)
-    weighed = replace(explanation.draws, seen=known).restrict(inside, query.mixture, size, coordinates)
+    harder = _with_effort(replace(explanation.draws, seen=known), before, effort)
+    weighed = harder.restrict(inside, query.mixture, size, coordinates)
     weighed = replace(weighed, info=replace(weighed.info, model_evidence=None, goal_met=None))
-    said = join_words([one.text for one in asked])
+    said = join_words([*(one.text for one in asked), *(say_effort(effort) if event.effort else ())])
     if weighed.ess < ENOUGH_ESS:
         raise ValueError(
             f"the draws cannot carry the question what follows if {said}: {weighed.ess:.0f} effective draws would be "
             f"left of {len(explanation.draws.pool)}. To ask the models again, type {event.call}"
         )
-    draws = weighed.resample(stream(explanation.seed, REWEIGHTING), len(explanation.draws))
+    picked = weighed.resample(stream(explanation.seed, REWEIGHTING), len(explanation.draws))
+    draws = replace(picked, weighed_anew=True)
     decisions, undecided = apply_known_rules(query, draws)
-    status, sentence = _judge(explanation, asked, draws, decisions, event)
-    notes = (sentence, _note(explanation, inside, weighed, said, undecided))
+    status, sentence = _judge(explanation, asked, draws, decisions, event, said)
+    notes = (sentence, _note(explanation, inside, weighed, said, undecided, not asked))
     return replace(
         explanation,
         query=query,
@@ -91,6 +107,19 @@ def condition(explanation: "Explanation", event: Event) -> "Explanation":
         calibration=None,  # eta was found for the posterior as a whole
         answer=None if explanation.answer is None else answer_given(explanation.answer, query, draws, asked),
     )
+
+
+def _with_effort(draws: Draws, before: Query, effort: Effort) -> Draws:
+    """Return draws whose points pay for the effort that they take, under the prior that has it."""
+    if effort == before.effort:
+        return draws
+
+    def harder(points: Points) -> Points:
+        more = effort_cost(before.space, effort, points.x, before.x0)
+        more = more - effort_cost(before.space, before.effort, points.x, before.x0)
+        return replace(points, cost=points.cost + more, log_correction=points.log_correction + more)
+
+    return replace(draws, pool=harder(draws.pool), seen=None if draws.seen is None else harder(draws.seen))
 
 
 def with_conditions(query: Query, asked: Sequence[Condition]) -> tuple[Query, Array]:
@@ -118,11 +147,12 @@ def answer_given(answer: Answer, query: Query, draws: Draws, conditions: Sequenc
 
     Where none does, it is the one of least loss. How often a known point holds under noise was not asked.
     """
-    if all(one.holds(query.space, answer.decision.x[None, :])[0] for one in conditions):
+    fits = all(one.holds(query.space, answer.decision.x[None, :])[0] for one in conditions)
+    if fits and query.effort == answer.query.effort:
         return replace(answer, query=query)
     known, what = cheapest_known(query, draws)
     decision = Decision("answer", known.x[0], known.outputs[0], known.loss[0], known.reached[0], float(known.cost[0]))
-    said = join_words([one.text for one in conditions])
+    said = join_words([*(one.text for one in conditions), *say_effort(query.effort)])
     cost = float(costs(query.space, known.x, query.x0, "l1")[0])
     return Answer(query, decision, _KNOWN, f"{what}, given that {said}", cost)
 
@@ -173,27 +203,31 @@ def _judge(
     draws: Draws,
     decisions: Sequence[Decision],
     event: Event,
+    said: str,
 ) -> tuple[Status, str]:
     """Say whether any known point that meets the conditions reaches the target."""
     if explanation.status == Status.ALREADY_REACHED and meets(asked, explanation, explanation.row.x)[0]:
         return explanation.status, explanation.status_note
     if draws.known.reached[:, 0].any() or any(decision.reached[0] for decision in decisions):
         return Status.ATTAINABLE, ""
-    wish, said = explanation.target.describe(), join_words([one.text for one in asked])
+    wish = explanation.target.describe()
     return Status.NOT_ATTAINED, (
         f"None of {len(draws.known):,} known points in which {said} reaches the target ({wish}); "
         f"{event.call} asks the models."
     )
 
 
-def _note(explanation: "Explanation", inside: Array, weighed: Draws, said: str, undecided: Sequence[str]) -> str:
-    """Say what was asked, how probable that was, and how many draws are left."""
+def _note(
+    explanation: "Explanation", inside: Array, weighed: Draws, said: str, undecided: Sequence[str], unconditional: bool
+) -> str:
+    """Say what was asked, how probable that was where it is a condition, and how many draws are left."""
     before = replace(explanation.draws, resampled=False)
     share = float(before.pool_weights[inside].sum())
     se = float(before.standard_error(inside - share))
     *others, last = unknown_figures()
+    probable = "" if unconditional else f", which has probability {share:.3g} (se {se:.1g})"
     note = (
-        f"Given that {said}, which has probability {share:.3g} (se {se:.1g}): {weighed.ess:,.0f} effective draws, at "
+        f"Given that {said}{probable}: {weighed.ess:,.0f} effective draws, at "
         f"eta = {explanation.eta:g} as before; {', '.join(others)} and {last} were not computed again."
     )
     if undecided:

@@ -58,7 +58,8 @@ def intervals(draws: Draws, space: Space, x0: Array, mass: float) -> pd.DataFram
 
 def quantiles(draws: Draws, space: Space, q: float) -> Array:
     """Return a quantile of each feature as encoded, ``(d,)``; of a category, its most probable level."""
-    return np.array([_quantile(draws, space, j, q) for j in range(len(space))])
+    read = draws.read
+    return np.array([_quantile(read, space, j, q) for j in range(len(space))])
 
 
 def _quantile(draws: Draws, space: Space, j: int, q: float) -> float:
@@ -82,9 +83,10 @@ def shares(draws: Draws, space: Space, feature: str) -> pd.DataFrame:
     levels = space.features[j].levels
     if levels is None:
         raise ValueError(f"{feature!r} has no levels; explanation.intervals() shows where its values lie")
-    codes = np.where(np.isnan(draws.x[:, j]), len(levels), draws.x[:, j]).astype(int)
+    read = draws.read
+    codes = np.where(np.isnan(read.x[:, j]), len(levels), read.x[:, j]).astype(int)
     table = {
-        "posterior": np.bincount(codes, draws.weights, minlength=len(levels) + 1),
+        "posterior": np.bincount(codes, read.weights, minlength=len(levels) + 1),
         "prior": prior_shares(draws, space, j),
     }
     shown = pd.DataFrame(table, index=pd.Index([*levels, "(missing)"], name=feature, dtype=object))

@@ -18,7 +18,7 @@ from gbce.files._soundness import require_sound
 from gbce.metrics import Evaluation, let_pool_go
 from gbce.posterior import Combine, Entropic, Mixture
 from gbce.search import Proof
-from gbce.space import Condition, Space, space_fields, space_of
+from gbce.space import Condition, Space, read_effort, space_fields, space_of
 
 __all__ = ["FileError", "load", "save"]
 
@@ -180,12 +180,15 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         "identities": explanation.query.identities,
         "sparse": explanation.query.sparse,
         "conditions": [condition.to_json() for condition in explanation.query.conditions],
+        "effort": explanation.query.effort,
+        "settings": explanation.query.settings,
         "mixture": {"eta": explanation.mixture.eta, "combine": _write_combine(explanation.mixture.combine)},
         "evaluation": evaluation,
         "rules": [write_object(rule) for rule in explanation.rules],
         "seed": explanation.seed,
         "draws": {
             "resampled": draws.resampled,
+            "weighed_anew": draws.weighed_anew,
             "log_evidence": draws.log_evidence,
             "log_evidence_se": draws.log_evidence_se,
             "rungs": draws.rungs,
@@ -344,6 +347,8 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         identities=tuple(manifest["identities"]),
         sparse=bool(manifest["sparse"]),
         conditions=tuple(map(Condition.from_json, manifest.get("conditions", ()))),  # none in earlier files
+        effort=read_effort(space, dict(manifest.get("effort", ()))),  # nor these
+        settings=tuple((str(name), str(text)) for name, text in manifest.get("settings", ())),
     )
     decisions = _read_decisions(manifest["decisions"], query.rules, arrays)
     answer, handed = None, manifest.get("answer")

@@ -67,6 +67,7 @@ def disagreement(draws: Draws, space: Space, free: Array, models: tuple[str, ...
 
     ``free`` has the positions ``(m,)`` of the features that can move.
     """
+    draws = draws.read
     counted, reached, differ = _verdicts(draws, weights)
     outputs = draws.pool.outputs[:, counted]
     share = weights[counted] / weights[counted].sum()
@@ -106,6 +107,7 @@ def disagreement(draws: Draws, space: Space, free: Array, models: tuple[str, ...
 
 def disagreement_sentence(draws: Draws, space: Space, free: Array, weights: Array) -> str:
     """Return the sentence alone, without looking at pairs of models."""
+    draws = draws.read
     _, reached, differ = _verdicts(draws, weights)
     where = _locate_disagreement(draws, space, free, differ)
     return _sentence(float(draws.mean(differ.astype(float))), bool(reached[draws.index].all()), where)

@@ -148,9 +148,9 @@ def importance(draws: Draws, space: Space, x0: Array) -> pd.DataFrame:
     elif draws.record is not None:
         change, se = draws.record.change, draws.record.change_se
     else:
-        size = space.change(draws.pool.x, x0)
-        change = draws.mean(size)
-        se = draws.standard_error(size - change)
+        size, read = space.change(draws.pool.x, x0), draws.read
+        change = read.mean(size)
+        se = read.standard_error(size - change)
     table = {"change": change, "se": se, "prior": draws.prior_change}
     with np.errstate(invalid="ignore", divide="ignore"):
         table["ratio"] = np.where(draws.prior_change > 0, change / draws.prior_change, 1.0)
@@ -214,6 +214,7 @@ def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[s
             FigureName(measure, model): Figure(value, se, None if low is None or high is None else (low, high))
             for measure, model, value, se, low, high in draws.record.figures
         }
+    draws = draws.read
     pool, first = draws.pool, first_figures(draws, PoolGeometry.of(draws.pool, space, x0), alpha)
     table = {FigureName(name): figure for name, figure in first.items()}
     if len(models) > 1 and draws.exact is not None:

@@ -7,12 +7,13 @@ from gbce.pages._arrays import pack_array
 from gbce.pages._document import build_page, write_page
 from gbce.pages._explorer import explore
 from gbce.pages._notebook import view_explanation, view_table
-from gbce.pages._receipt import receipt_of
+from gbce.pages._receipt import compare_receipts, receipt_of
 from gbce.pages._table_page import table_page
 from gbce.pages._widget import make_widget
 
 __all__ = [
     "build_page",
+    "compare_receipts",
     "explore",
     "make_widget",
     "pack_array",

@@ -16,13 +16,14 @@ from gbce.space import Space, plain_value
 __all__ = ["describe_columns"]
 
 _PRECISION = 1e-5  # of a unit of scale that values may be off by in a page: three digits of any figure are safe
-_PRIOR_ENDS = (0.05, 0.5, 0.95)  # as explanation.intervals(): 90%
+_ENDS = (0.05, 0.5, 0.95)  # as explanation.intervals(): 90%
 
 
 def describe_columns(explanation: Explanation, x: Array) -> list[dict[str, Any]]:
     """Return one mapping for each feature, with its values in points ``(n, d)``."""
     space, importance = explanation.space, explanation.importance
     free = set(explanation.free.tolist())
+    quantiles = [explanation.quantiles(q) for q in _ENDS]
     found = []
     for j, feature in enumerate(space.features):
         now, moved = explanation.x0[j], importance.iloc[j]
@@ -44,6 +45,11 @@ def describe_columns(explanation: Explanation, x: Array) -> list[dict[str, Any]]
                 "change": plain_value(moved["change"]),
                 "change_se": plain_value(moved["se"]),
                 "prior": _prior(explanation.draws, space, explanation.x0, j),
+                "own": {
+                    "change": moved["change"],
+                    "ends": None if feature.unordered else _plain([ends[j] for ends in quantiles]),
+                    "shares": None if not feature.leveled else _shares(explanation, j),
+                },
             }
         )
     return found
@@ -67,7 +73,13 @@ def _prior(draws: Draws, space: Space, x0: Array, j: int) -> dict[str, Any] | No
     if feature.leveled:
         return {"shares": _plain(prior_shares(draws, space, j))}
     start = (feature.centre or 0.0) if np.isnan(x0[j]) else x0[j]
-    return {"ends": _plain(start + feature.scale * prior_moves(draws, space, x0, j, _PRIOR_ENDS))}
+    return {"ends": _plain(start + feature.scale * prior_moves(draws, space, x0, j, _ENDS))}
+
+
+def _shares(explanation: Explanation, j: int) -> list[Any]:
+    """Return how probable each level is for the question as it was asked, and last that it is missing."""
+    found = explanation.shares(explanation.space.names[j])["posterior"].to_numpy(dtype=float)
+    return _plain(found if explanation.space.features[j].missing is not None else np.append(found, 0.0))
 
 
 def _plain(values: Sequence[float] | Array) -> list[Any]:

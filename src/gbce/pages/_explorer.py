@@ -30,6 +30,6 @@ def explore(
             "to_html: the explanation has no draws, so that there is nothing to explore; explain the row anew"
         )
     payload = explorer_payload(explanation, frontier)
-    scripts = ["common.js", "weights.js", "charts.js", "explorer.js"]
+    scripts = ["common.js", "words.js", "weights.js", "charts.js", "asking.js", "explorer.js"]
     page = build_page(payload["title"], payload, scripts, ["page.css", "explorer.css"], _BODY)
     return page if path is None else write_page(page, path)

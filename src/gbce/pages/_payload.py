@@ -27,6 +27,8 @@ _SMALLEST, _LARGEST = 1e-3, 8.0  # as shares of eta
 _FEW_STEPS = 4  # only every so many where each step has a column of its own
 _MOST_LOSSES = 12  # models whose losses are kept one by one; of more, the potential at every step is
 _MOST_ALTERNATIVES = 4
+_SAME_COST = 1e-6  # relative: two ways to measure agree at every step of a frontier only if they are the same
+_ETA_DIGITS = 3  # of the slider's positions, so that what the page shows of one is all of it
 _LOSS_PRECISION = 1e-6  # of a potential that losses may be off by: weights are then off by as little
 
 
@@ -150,19 +152,23 @@ def _sparsity(explanation: Explanation, known: Known) -> list[dict[str, Any]]:
 def _frontier(explanation: Explanation, known: Known, measured: pd.DataFrame | None) -> dict[str, Any]:
     """Return the cheapest point for every reliability: as it was measured, else among what is known."""
     if measured is not None:
-        return {"of": "measured", "steps": _frontier_steps(known, measured)}
+        steps = _frontier_steps(known, measured)
+        sums = known.cost[[one["point"] for one in steps]]
+        added_up = np.allclose(sums, [one["cost"] for one in steps], rtol=_SAME_COST)
+        return {"of": "measured", "by": "cost" if added_up else "distance", "steps": steps}
     if int((explanation.mixture.weights > 0).sum()) > 1:
-        return {"of": "models", "steps": _frontier_steps(known, explanation.frontier())}
+        return {"of": "models", "by": "cost", "steps": _frontier_steps(known, explanation.frontier(distance="l1"))}
     tried = [(one, one.figures.get("robustness", np.nan)) for one in answers_among(explanation.decisions)]
     answer = explanation.answer
     if answer is not None and answer.reliability is not None:
         tried.append((answer.decision, answer.reliability.share))
-    tried = [(one, share) for one, share in tried if np.isfinite(share) and one.reached[0]]
-    at = [known.add_decision(one) for one, _ in tried]
-    share, distance = np.array([share for _, share in tried]), known.distance[at]
-    front: list[int] = pareto_front(share, distance).tolist() if at else []
-    steps = [{"reliability": float(share[i]), "distance": float(distance[i]), "point": at[i]} for i in front]
-    return {"of": "noise", "steps": steps}
+    # of a point that was tried twice, the answer's own trials count: they had no part in choosing it
+    shares = {known.add_decision(one): share for one, share in tried if np.isfinite(share) and one.reached[0]}
+    at, share = list(shares), np.array(list(shares.values()))
+    cost = known.cost[at]
+    front: list[int] = pareto_front(share, cost).tolist() if at else []
+    steps = [{"reliability": float(share[i]), "cost": float(cost[i]), "point": at[i]} for i in front]
+    return {"of": "noise", "by": "cost", "steps": steps}
 
 
 def _frontier_steps(known: Known, table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -173,7 +179,7 @@ def _frontier_steps(known: Known, table: pd.DataFrame) -> list[dict[str, Any]]:
         )
     distance = table.iloc[:, 0].astype(float)
     lines = zip(table.index.tolist(), distance.tolist(), known.add_table(table), strict=True)
-    return [{"reliability": float(share), "distance": one, "point": at} for share, one, at in lines]
+    return [{"reliability": float(share), "cost": one, "point": at} for share, one, at in lines]
 
 
 def _alternatives(explanation: Explanation, known: Known) -> dict[str, Any]:
@@ -219,6 +225,7 @@ def _points(explanation: Explanation, known: Known) -> dict[str, Any]:
         "eta": mixture.eta,
         "fixed": fixed,
         "alpha": explanation.evaluation.alpha,
+        "own": _own_figures(explanation),
         "own_ess": draws.ess,
         "ess_factor": effective_factor(draws),
         "sparse": explanation.query.sparse,
@@ -233,6 +240,21 @@ def _points(explanation: Explanation, known: Known) -> dict[str, Any]:
     }
 
 
+def _own_figures(explanation: Explanation) -> dict[str, float]:
+    """Return the figures of the question as it was asked, as Python's tables have them."""
+    said, space = explanation.distribution, explanation.space
+    draws, counted = explanation.draws.read, explanation.free[~space.is_computed[explanation.free]]
+    several = int((explanation.mixture.weights > 0).sum()) > 1
+    return {
+        "success": said["success_probability"],
+        "distance": said["expected_distance"],
+        "loss": said["expected_loss"],
+        "tail": said["tail"],
+        "changes": float(draws.mean(space.changed(draws.pool.x, explanation.x0)[:, counted].sum(axis=1))),
+        "differ": explanation.disagreement().overall["differ"] if several else 0.0,
+    }
+
+
 def _slider(mixture: Mixture, n_models: int) -> Array:
     """Return the etas that the slider has, the explanation's own among them."""
     if mixture.eta == 0:
@@ -241,7 +263,8 @@ def _slider(mixture: Mixture, n_models: int) -> Array:
     above = np.geomspace(1.0, _LARGEST, _STEPS_ABOVE + 1)
     if mixture.combine == "any" and n_models > _MOST_LOSSES:
         below, above = below[::_FEW_STEPS], above[::_FEW_STEPS]
-    return np.concatenate([[0.0], below * mixture.eta, above * mixture.eta])
+    others = [float(f"{eta:.{_ETA_DIGITS}g}") for eta in (*(below * mixture.eta), *(above[1:] * mixture.eta))]
+    return np.unique([0.0, mixture.eta, *others])
 
 
 def _potential(mixture: Mixture, loss: Array, etas: Array, fixed: bool) -> dict[str, Any]:

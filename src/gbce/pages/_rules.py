@@ -11,7 +11,7 @@ _WHEN = {
     "Nearest": "Use it when the change is certain to be carried out exactly and has to be as small as possible.",
     "Reliable": "Use it when people carry out the change: the cheapest one that still works if it is not exact.",
     "ChanceConstrained": "Use it when a stated probability of success has to be kept although changes are not exact.",
-    "CVaR": "Use it when a failure would be expensive: it looks at the worst cases, and pays for safety with distance.",
+    "CVaR": "Use it when a failure would be expensive: it looks at the worst cases, and pays for safety.",
     "MAP": "Use it when one wants the single most probable compromise between staying near and reaching the target.",
     "Mean": "Use it as a summary of where the draws lie; between two separate ways it may itself miss the target.",
     "GeometricMedian": "Use it as a summary that a few far-off draws do not pull away.",

@@ -45,4 +45,4 @@ def table_page(table: ExplanationTable, *, groups: Any = None, lines: int = 100)
     payload = table_payload(table, groups) | {"lines": int(lines)}
     n = len(table)
     title = f"{n:,} row{'s' * (n != 1)} explained"
-    return build_page(title, payload, ["common.js", "table.js"], ["page.css", "table.css"], _BODY)
+    return build_page(title, payload, ["common.js", "words.js", "table.js"], ["page.css", "table.css"], _BODY)

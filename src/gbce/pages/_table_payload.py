@@ -19,6 +19,7 @@ __all__ = ["table_payload"]
 
 _ANY_ERROR = np.inf  # of figures, which are shown with four digits: single precision has seven
 _SHOWN = 1e-5  # largest error of a change, as a share of it: four digits are shown
+_MOST_APART = 0.1  # share of values that may stand apart: written out, each takes several times the four bytes saved
 _MOST_LEVELS = 8  # of a column whose groups are compared without being asked for; by hand
 _MOST_GROUPINGS = 8  # columns compared so: each costs a bootstrap
 _MOST_GROUPS = 40  # that can be told apart side by side
@@ -98,9 +99,20 @@ def _pack_values(known: EncodedRows) -> dict[str, Any]:
 
 
 def _pack_new(before: Array, after: Array) -> dict[str, Any]:
-    """Return new values ``(n,)`` of numbers, in single precision if that keeps what their changes are shown with."""
-    size = np.abs(after - before)
-    return pack_array(after, precision=float(_SHOWN * np.nanmin(size)) if np.isfinite(size).any() else None)
+    """Return new values ``(n,)`` of numbers, in single precision where that keeps what their changes are shown with.
+
+    The few for which it does not, because they change by little, stand apart with all their digits.
+    """
+    exact = pack_array(after)
+    if exact["type"] != "f8":
+        return exact
+    with np.errstate(over="ignore", invalid="ignore"):
+        lost = np.abs(after.astype(np.float32) - after)
+        apart = ~(lost <= _SHOWN * np.abs(after - before)) & ~np.isnan(after)
+    if apart.mean() > _MOST_APART or not np.isfinite(after[apart]).all():
+        return exact
+    packed = pack_array(np.where(apart, 0.0, after), precision=_ANY_ERROR)
+    return packed | {"apart": {"at": np.flatnonzero(apart).tolist(), "values": after[apart].tolist()}}
 
 
 def _positions(values: Array, seen: Array) -> Array:
@@ -133,9 +145,9 @@ def _pack_decisions(table: ExplanationTable, known: EncodedRows) -> dict[str, An
         },
         "meanings": {
             "output": "what the first model says there",
-            "cost": "sum of the changes in units of each column's scale",
+            "cost": "all changes added up, in units",
             "loss": "how far that is from the target",
-            "distance": "Euclidean, in units of each column's scale",
+            "distance": "as the crow flies, in units",
             **{figure.name: figure.meaning for figure in POINT_FIGURES},
         },
     }

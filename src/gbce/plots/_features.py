@@ -9,7 +9,7 @@ import pandas as pd
 
 from gbce.base import Array
 from gbce.explanation import Explanation
-from gbce.plots._style import short_text
+from gbce.plots._style import broken_text, short_text
 from gbce.space import Feature
 
 if TYPE_CHECKING:
@@ -84,8 +84,11 @@ class FeatureAxis:
         """Whether its values stand at few places, with nothing between."""
         return self.feature.discrete and self.jitter
 
-    def decorate(self, ax: "Axes", which: str, *, label: bool = True) -> None:
-        """Name the axis ``"x"`` or ``"y"`` and its levels, moments and missing values."""
+    def decorate(self, ax: "Axes", which: str, *, label: bool = True, width: int | None = None) -> None:
+        """Name the axis ``"x"`` or ``"y"`` and its levels, moments and missing values.
+
+        ``width`` is how many letters of the name fit beside the axis; more go on in a second line.
+        """
         axis = ax.xaxis if which == "x" else ax.yaxis
         if self.log:
             (ax.set_xscale if which == "x" else ax.set_yscale)("log")
@@ -108,7 +111,9 @@ class FeatureAxis:
             _name_lane(ax, which, self.missing)
         if label:
             unit = f" ({self.feature.unit})" if self.feature.unit and self.feature.kind in ("real", "integer") else ""
-            (ax.set_xlabel if which == "x" else ax.set_ylabel)(short_text(f"{self.feature.name}{unit}"))
+            name = f"{self.feature.name}{unit}"
+            said = short_text(name) if width is None else broken_text(name, width)
+            (ax.set_xlabel if which == "x" else ax.set_ylabel)(said)
 
 
 def feature_axis(explanation: Explanation, j: int, others: Array) -> FeatureAxis:

@@ -20,6 +20,7 @@ __all__ = ["plot_pairs"]
 
 # Looks, chosen by hand.
 _SIDE = 2.3  # inches of a panel
+_NAME_WIDTH = 22  # letters that fit beside a panel
 _BINS = 24  # of the distribution of a number
 _MOST_FEATURES = 8  # beyond which panels are too small to read
 
@@ -79,9 +80,9 @@ def plot_pairs(
                 for x in others:
                     spot = [axis.positions(x[[k]])[0] for axis, k in ((axes[across], i), (axes[line], j))]
                     mark_answer(panel, explanation, (spot[0], spot[1]), size=42)
-            axes[across].decorate(panel, "x", label=line == len(columns) - 1)
+            axes[across].decorate(panel, "x", label=line == len(columns) - 1, width=_NAME_WIDTH)
             if across < line:
-                axes[line].decorate(panel, "y", label=across == 0)
+                axes[line].decorate(panel, "y", label=across == 0, width=_NAME_WIDTH)
             if line < len(columns) - 1:
                 panel.tick_params(labelbottom=False)
             if across > 0 and across < line:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANSWER", "DRAWS", "EDGE", "MISSED", "PRIOR", "QUIET", "REACHING", "ROW", "SAFE", "UNSEEN", "as_panels",
-    "finish_axes", "given_panels", "literal_text", "new_axes", "new_panels", "pale", "put_legend_outside",
-    "short_text", "stacked_panels", "wish_text",
+    "broken_text", "finish_axes", "given_panels", "literal_text", "new_axes", "new_panels", "pale",
+    "put_legend_outside", "short_text", "stacked_panels", "wish_text",
 ]  # fmt: skip
 
 # Told apart by people with any kind of colour blindness: tests/plots/test_colours.py measures it.
@@ -123,6 +123,29 @@ def short_text(text: str, longest: int = LONGEST_NAME) -> str:
     """
     text = printable(text)
     return literal_text(text if len(text) <= longest else text[: longest - 1] + "…")
+
+
+def broken_text(text: str, width: int, most: int = 2) -> str:
+    """Return a user's text in at most so many lines of so many letters, broken after blanks and underscores if it can.
+
+    Examples
+    --------
+    >>> print(broken_text("average_monthly_balance of all accounts", 16))
+    average_monthly_
+    balance of all…
+    """
+    lines: list[str] = []
+    rest = printable(text)
+    while rest and len(lines) < most:
+        cut = len(rest)
+        if cut > width:
+            breaks = [k + 1 for k, letter in enumerate(rest[:width]) if letter in " _" and k >= width // 2]
+            cut = breaks[-1] if breaks else width
+        lines.append(rest[:cut].strip())
+        rest = rest[cut:]
+    if rest:
+        lines[-1] = lines[-1][: width - 1] + "…"
+    return "\n".join(map(literal_text, lines))
 
 
 def wish_text(wish: str) -> str:

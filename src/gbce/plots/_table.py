@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from gbce._validation import printable
 from gbce.base import Array
 from gbce.batch import ExplanationTable, group_costs
 from gbce.explanation import Status, number_text
@@ -73,7 +74,8 @@ def plot_table_changes(
     counts = counts.sort_values(ascending=False, kind="stable")
     kept = list(counts.index[:max_features])
     n = int((table.diagnostics["status"] != Status.FAILED).sum())
-    labels = [_label(moves[moves["feature"] == name], str(name), n) for name in kept]
+    units = _units(table)
+    labels = [_label(moves[moves["feature"] == name], str(name), n, units.get(str(name), "")) for name in kept]
     longest = max([len(line) for label in labels for line in label.split("\n")] + [0])
     ax = new_axes(ax, 7.6 + 0.07 * max(longest - 16, 0), 1.5 + 0.56 * max(len(kept), 1))
     ax.axvline(0.0, color=EDGE, lw=1, zorder=1)
@@ -89,6 +91,7 @@ def plot_table_changes(
     ax.set_ylim(max(len(kept), 1) - 0.5, -0.5)
     ax.set_xlim(-1.08, 1.08)
     ax.set_xticks([-1, 0, 1], ["largest\nfall", "no change", "largest\nrise"])
+    ax.set_xlabel("change, each column in its own unit")
     ax.tick_params(axis="y", length=0)
     said = f"What {short_text(rule)} changes in {n:,} rows" if rule else f"What changes in {n:,} rows"
     left = len(counts) - len(kept)
@@ -98,6 +101,7 @@ def plot_table_changes(
     if not kept:
         ax.text(0.5, 0.5, "no decision changes anything", transform=ax.transAxes, ha="center", va="center")
         ax.set_xticks([])
+        ax.set_xlabel("")
     if coloured:
         _explain_colours(ax)
     return ax
@@ -193,11 +197,20 @@ def _moves_of(table: ExplanationTable, rule: str | None) -> tuple[pd.DataFrame, 
     return moves[moves["rule"] == rule], rule
 
 
-def _label(own: pd.DataFrame, name: str, n: int) -> str:
+def _units(table: ExplanationTable) -> dict[str, str]:
+    """Return the units that changes of columns are in, by name, where they are known: with a blank before each."""
+    if table.encoded is None:
+        return {}
+    names = {"datetime": "days", "ordinal": "levels"}
+    known = {one.name: names.get(one.kind, printable(one.unit)) for one in table.encoded.space.features}
+    return {name: f" {unit}" for name, unit in known.items() if unit}
+
+
+def _label(own: pd.DataFrame, name: str, n: int, unit: str) -> str:
     """Return a column's name, how many rows change it, and the largest change."""
     change = own["change"].to_numpy(dtype=float)
     change = np.abs(change[np.isfinite(change)])
-    most = f", by up to {number_text(float(change.max()), 3)}" if len(change) else ""
+    most = f", by up to {number_text(float(change.max()), 3)}{short_text(unit, 20)}" if len(change) else ""
     return f"{short_text(name)}\n({len(own):,} of {n:,} rows{most})"
 
 

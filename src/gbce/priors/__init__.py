@@ -2,6 +2,7 @@
 
 from gbce.priors._columns import ColumnCells, ColumnLaw, column_laws
 from gbce.priors._distance import DistancePrior, Gower
+from gbce.priors._effort import WithEffort
 from gbce.priors._gaussian import Gaussian
 from gbce.priors._laplace import Laplace
 from gbce.priors._located import LocatedPrior, Placed
@@ -19,5 +20,6 @@ __all__ = [
     "NearData",
     "Placed",
     "Sparse",
+    "WithEffort",
     "column_laws",
 ]

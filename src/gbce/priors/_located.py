@@ -56,7 +56,7 @@ class LocatedPrior:
     distance : callable, optional
         ``(n, d)`` to ``(n,)``: the cost, where it is not the sum of the parts' own.
     terms : tuple of callable
-        What else points pay beside that cost, ``(n, d)`` to ``(n,)``, zero or more.
+        What else points pay beside that cost, ``(n, d)`` to ``(n,)``.
     spikes : bool
         Whether features stay exactly where they are with positive probability, so that densities of points with
         different numbers of changed features cannot be compared.

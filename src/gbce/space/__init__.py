@@ -7,6 +7,7 @@ from gbce.space._assumed import Assumptions
 from gbce.space._computed import Computed
 from gbce.space._conditions import read_conditions, restate
 from gbce.space._constraints import Condition, Constraint
+from gbce.space._effort import Effort, effort_cost, read_effort, say_effort
 from gbce.space._feature import Feature
 from gbce.space._places import Centre, Places
 from gbce.space._plain import plain_records, plain_value
@@ -23,17 +24,21 @@ __all__ = [
     "Computed",
     "Condition",
     "Constraint",
+    "Effort",
     "Feature",
     "Places",
     "Space",
     "deviations",
+    "effort_cost",
     "has_labels",
     "plain_records",
     "plain_value",
     "read_conditions",
+    "read_effort",
     "read_value",
     "require_writable",
     "restate",
+    "say_effort",
     "space_fields",
     "space_of",
     "unmasked",

@@ -5,6 +5,7 @@ const MOST_BARS = 6; // levels of a category that are drawn; the others are coun
 const MOST_DOTS = 400; // points of a cloud
 // On a narrow screen pictures have fewer units, so that their texts are not smaller.
 const NARROW = window.innerWidth < 640;
+const LETTER = 8; // units that a wide letter takes in a picture's text
 const CLOUD = { width: NARROW ? 360 : 640, height: NARROW ? 340 : 420, left: 92, right: 16, top: 12, bottom: 46 };
 const CURVE = { width: NARROW ? 360 : 480, height: 250, left: 52, right: 16, top: 14, bottom: 44 };
 
@@ -72,6 +73,7 @@ function levelBars(column) {
       const marks = [code === column.now ? "now" : "", code === chosen ? "suggested" : ""].filter(Boolean);
       setText(line.name, shorten(name, 40) + (marks.length ? ` (${marks.join(", ")})` : ""));
       line.fill.style.width = `${100 * after[code]}%`;
+      Object.assign(line.node.dataset, { level: code, share: after[code] });
       line.tick.hidden = !before;
       if (before) line.tick.style.left = `${100 * before[code]}%`;
       setText(line.share, percentText(after[code])
@@ -101,6 +103,7 @@ function changeBar(column) {
     const what = column.unordered ? `changes in ${percentText(after)} of draws` : `${shortNumber(after)}${unit} on average`;
     const usual = column.unordered ? percentText(before) : shortNumber(before);
     setText(share, Number.isFinite(after) ? `${what} (without the target ${usual})` : "not known");
+    Object.assign(node.dataset, { column: column.position, change: after });
   };
   return { node, update };
 }
@@ -108,6 +111,7 @@ function changeBar(column) {
 function frame(size, xTitle, yTitle, title) {
   const node = makePicture(size.width, size.height, title);
   const { left, right, top, bottom, width, height } = size;
+  const fits = Math.floor((width - right) / LETTER); // letters of a title
   const axes = draw("g", {});
   const marks = draw("g", {});
   node.append(axes, marks);
@@ -123,8 +127,8 @@ function frame(size, xTitle, yTitle, title) {
         class: "soft" }, xText(value))),
       ...yTicks.map((value) => draw("text", { x: left - 6, y: ys(value) + 4, "text-anchor": "end", class: "soft" },
         yText(value))),
-      draw("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, shorten(xTitle(), NARROW ? 44 : 60)),
-      draw("text", { x: left, y: top - 2, "text-anchor": "start" }, shorten(yTitle(), NARROW ? 44 : 60)),
+      draw("text", { x: width - right, y: height - 6, "text-anchor": "end" }, shorten(xTitle(), fits)),
+      draw("text", { x: 0, y: top - 2, "text-anchor": "start" }, shorten(yTitle(), fits)),
     );
   };
   return { node, marks, retitle };
@@ -166,48 +170,66 @@ function etaCurve(path, name, title, yTitle, percent) {
   return { node, update };
 }
 
+// How wide a text in a picture is, in its units.
+function textWidth(text) {
+  textWidth.pen ??= document.createElement("canvas").getContext("2d");
+  textWidth.pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  return textWidth.pen.measureText(text).width;
+}
+
 // Names beside their marks, each at a height of its own where it would cover another name or a mark.
-function placeLabels(layer, named, size) {
+// `lines` are [x, y, x, y] that no name may cross.
+function placeLabels(layer, named, size, lines = []) {
   const taken = named.map(([x, y]) => ({ left: x - 8, right: x + 8, top: y - 8, bottom: y + 8 }));
+  for (const [ax, ay, bx, by] of lines) {
+    taken.push({ left: Math.min(ax, bx) - 3, right: Math.max(ax, bx) + 3, top: Math.min(ay, by) - 3,
+      bottom: Math.max(ay, by) + 3 });
+  }
   const offsets = [4, -10, 18, -24, 32, 46, -38, 60, 74];
   for (const [x, y, label] of [...named].sort((a, b) => a[1] - b[1])) {
     if (!label) continue;
-    const text = shorten(label, 26), width = 7 * text.length;
-    const toLeft = x + 12 + width > size.width;
-    const left = toLeft ? x - 12 - width : x + 12;
-    const box = (offset) => ({ left, right: left + width, top: y + offset - 11, bottom: y + offset + 3 });
-    const isFree = (one) => one.top > -4 && !taken.some((other) => one.left < other.right && other.left < one.right
-      && one.top < other.bottom && other.top < one.bottom);
-    const offset = offsets.find((one) => isFree(box(one))) ?? 4;
-    taken.push(box(offset));
-    layer.append(draw("text", { x: toLeft ? x - 12 : x + 12, y: y + offset, class: "soft tag",
-      "text-anchor": toLeft ? "end" : "start" }, text));
+    const text = shorten(label, NARROW ? 14 : 26), width = textWidth(text) + 2;
+    const lefts = [x + 12, x - 12 - width, x - width / 2, size.width - width];
+    const places = offsets.flatMap((offset) => lefts.map((left) => ({ left, right: left + width, top: y + offset - 11,
+      bottom: y + offset + 3 })));
+    const isFree = (one) => one.top > -4 && one.left >= size.left && one.right <= size.width
+      && one.bottom < size.height - size.bottom && !taken.some((other) => one.left < other.right
+      && other.left < one.right && one.top < other.bottom && other.top < one.bottom);
+    const place = places.find(isFree);
+    if (!place) continue; // its mark has the name as its title, and the table of rules has all of them
+    taken.push(place);
+    const [at, anchor] = place.right < x ? [place.right, "end"] : [place.left, "start"];
+    layer.append(draw("text", { x: at, y: place.bottom - 3, class: "soft tag", "text-anchor": anchor }, text));
   }
 }
 
 // What reliability costs: a step for each point; those of other rules beside it.
-function frontierPicture(steps, others, choose) {
+function frontierPicture(steps, others, by, choose) {
   const size = { ...CURVE, width: NARROW ? 360 : 640, height: 300 };
-  const { node, marks, retitle } = frame(size, () => "distance from the row, in units of scale",
+  const { node, marks, retitle } = frame(size, () => `${by}, in units`,
     () => "how reliable", "what reliability costs: the cheapest known change for each reliability");
   node.setAttribute("role", "group");
   node.classList.add("wide-picture");
-  const far = Math.max(...steps.map((one) => one.distance), ...others.map((one) => one.distance)) * 1.08 || 1;
+  const far = Math.max(...steps.map((one) => one.cost), ...others.map((one) => one.cost)) * 1.08 || 1;
   const x = linearScale([0, far], [size.left, size.width - size.right]);
   const y = linearScale([0, 1], [size.height - size.bottom, size.top + 10]);
   retitle(x, y, ticksOf(0, far, 5), [0, 0.25, 0.5, 0.75, 1], tickText, (value) => `${100 * value}%`);
-  let path = "";
+  const lines = []; // along from one step to the cost of the next, then up to it
   steps.forEach((one, k) => {
-    path += k === 0 ? `M${x(one.distance)},${y(one.reliability)}` : ` H${x(one.distance)} V${y(one.reliability)}`;
+    const next = steps[k + 1], [ax, ay] = [x(one.cost), y(one.reliability)];
+    const bx = next ? x(next.cost) : size.width - size.right;
+    lines.push([ax, ay, bx, ay]);
+    if (next) lines.push([bx, ay, bx, y(next.reliability)]);
   });
-  marks.append(draw("path", { class: "line", d: path ? `${path} H${size.width - size.right}` : "" }));
+  marks.append(draw("path", { class: "line", d: lines.map(([ax, ay, bx, by]) => `M${ax},${ay} L${bx},${by}`).join(" ") }));
   for (const one of others) {
-    marks.append(draw("circle", { cx: x(one.distance), cy: y(one.reliability), r: 4.5, class: "other" }));
+    marks.append(draw("circle", { cx: x(one.cost), cy: y(one.reliability), r: 4.5, class: "other" },
+      draw("title", {}, one.label)));
   }
-  placeLabels(marks, [...steps, ...others].map((one) => [x(one.distance), y(one.reliability), one.label]), size);
+  placeLabels(marks, [...steps, ...others].map((one) => [x(one.cost), y(one.reliability), one.label]), size, lines);
   const dots = steps.map((one, k) => {
-    const said = `${holdsText(one.reliability)} reliable at distance ${shortNumber(one.distance)}: choose it`;
-    const dot = draw("circle", { cx: x(one.distance), cy: y(one.reliability), r: 7, class: "step", tabindex: 0,
+    const said = `${holdsText(one.reliability)} reliable at a ${by} of ${shortNumber(one.cost)}: choose it`;
+    const dot = draw("circle", { cx: x(one.cost), cy: y(one.reliability), r: 7, class: "step", tabindex: 0,
       role: "button", "aria-label": said, on: {
         click: () => choose(k),
         keydown: (event) => {

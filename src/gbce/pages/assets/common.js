@@ -17,6 +17,11 @@ const ARRAYS = {
 
 // What gbce.pages.pack_array wrote, as a typed array. All machines that run browsers are little-endian.
 function unpackArray(packed) {
+  if (packed.apart) { // values that single precision would not keep
+    const all = Float64Array.from(unpackArray({ ...packed, apart: undefined }));
+    packed.apart.at.forEach((i, k) => { all[i] = packed.apart.values[k]; });
+    return all;
+  }
   if (packed.type === "one") return new Float64Array(packed.n).fill(packed.data);
   const text = atob(packed.data);
   const bytes = new Uint8Array(text.length);
@@ -173,6 +178,16 @@ function makeTable(caption, heads, lines, attributes = {}) {
       "tr", {}, line.map((cell, k) => (k === 0 ? make("th", { scope: "row" }, cell) : make("td", {}, cell))),
     ))),
   );
+}
+
+// A region that scrolls sideways where a table is wider than the page, and says so there.
+function scrollBox(label, ...children) {
+  const box = make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, children);
+  const look = () => box.toggleAttribute("data-more", box.scrollWidth > box.clientWidth + 1);
+  const watch = new ResizeObserver(look);
+  watch.observe(box);
+  for (const child of box.children) watch.observe(child);
+  return box;
 }
 
 // A button that shows a text to copy, copies it where the browser allows, and says which of the two has happened.

@@ -4,13 +4,11 @@ const payload = readPayload();
 const points = new Points(payload);
 const MOST_COLUMNS = 12; // that are listed before somebody asks for all of them
 const ANY = "any";
+const PROSE_DIGITS = 4; // of a number in a sentence, unless more tell it from the one now; tables and copies have all
 
 // --- what was asked of the page --------------------------------------------------------------------------------
 
 const ownStep = payload.points.etas.indexOf(payload.points.eta);
-const asked = { step: Math.max(ownStep, 0), wanted: 0, most: ANY, conditions: new Map(), efforts: new Map() };
-const bookmarks = [];
-
 // Columns by how much the target moves them beyond what the prior does, those that the answer changes before all.
 const answerPoint = payload.answer ? payload.answer.point : -1;
 const listed = [...points.movable].sort((a, b) => {
@@ -20,21 +18,33 @@ const listed = [...points.movable].sort((a, b) => {
 });
 const countable = points.columns.filter((column) => column.free && !column.computed).length;
 const steps = payload.frontier.steps;
+const positions = reliabilityPositions();
+const ownPosition = positions.findIndex((one) => one.own);
+const asked = { step: Math.max(ownStep, 0), wanted: ownPosition, most: ANY, conditions: new Map(), efforts: new Map() };
+const bookmarks = [];
+const AS_ASKED = `For the question as it was asked (eta ${generalText(payload.points.eta, 3)}): this part does not follow `
+  + "the controls above.";
 
 function currentState() {
   return { step: asked.step, conditions: [...asked.conditions], efforts: [...asked.efforts] };
 }
 
-function isAsked() {
-  return asked.conditions.size > 0 || asked.efforts.size > 0 || asked.most !== ANY || asked.wanted > 0;
+// The question as it was asked of Python: its numbers are Python's own, not weighed again here.
+function isOwn() {
+  return ownEta() && asked.conditions.size === 0 && asked.efforts.size === 0;
+}
+
+// What is wanted of the reliability, beyond the answer's own: a position of the slider, or null.
+function wantedPosition() {
+  return asked.wanted === ownPosition ? null : positions[asked.wanted];
 }
 
 // --- points in words -------------------------------------------------------------------------------------------
 
-function changesOf(i) {
+function changesOf(i, fewest = 6) {
   return points.columns.filter((column) => column.changed(i)).map((column) => {
     const from = column.now === null ? NaN : column.now, to = points.value(i, column);
-    let digits = 6;
+    let digits = fewest;
     while (digits < 17 && column.text(from, digits) === column.text(to, digits)) digits++;
     return { column, from, to, texts: [column.text(from, digits), column.text(to, digits)] };
   });
@@ -49,7 +59,7 @@ function sayChange({ column, from, to, texts }) {
 
 function sayPoint(i) {
   if (i === answerPoint) return payload.answer.sentence;
-  const parts = changesOf(i).filter((one) => !one.column.computed).map(sayChange);
+  const parts = changesOf(i, PROSE_DIGITS).filter((one) => !one.column.computed).map(sayChange);
   const first = parts.length ? joinWords(parts) : "leave the row as it is";
   const model = payload.models.length === 1 ? "the model" : payload.models[0];
   return `${capitalise(first)}: ${model} then ${sayVerdict(i)}.`;
@@ -104,47 +114,16 @@ function describe(i) {
   };
 }
 
-// --- the line of Python that asks the model --------------------------------------------------------------------
-
-function pythonLine() {
-  const options = { keep: [], at_least: {}, at_most: {}, exactly: {} };
-  for (const [column, one] of asked.conditions) {
-    if (one.keep) options.keep.push(column.key);
-    else if (one.missing) options.exactly[column.key] = null;
-    else if (one.level !== undefined) options.exactly[column.key] = column.written[one.level];
-    else {
-      if (one.low !== undefined) options.at_least[column.key] = one.lowText;
-      if (one.high !== undefined) options.at_most[column.key] = one.highText;
-    }
-  }
-  const written = Object.entries(options)
-    .filter(([, value]) => (Array.isArray(value) ? value.length : Object.keys(value).length))
-    .map(([name, value]) => `${name}=${pythonText(value)}`);
-  if (written.length) return `explainer.given(explanation, ${written.join(", ")})`;
-  if (asked.efforts.size) {
-    const scale = Object.fromEntries([...asked.efforts].map(([column, effort]) => [column.key,
-      Number((column.scale / COST_FACTORS[effort]).toPrecision(6))]));
-    return `gbce.Space.infer(data, scale=${pythonText(scale)})`;
-  }
-  if (asked.most !== ANY) return `explainer.decide(explanation, gbce.Nearest(max_changes=${asked.most}))`;
-  if (asked.wanted > 0) return "explainer.frontier(explanation, noise=0.1)";
-  return `gbce.Explainer(model, data, eta=${generalText(payload.points.etas[asked.step], 4)}).explain(row, target)`;
-}
-
 // --- which point is suggested ----------------------------------------------------------------------------------
 
 // As Explanation.given chooses its answer: the answer itself if it meets what was asked, else the cheapest known point
 // that reaches the target and does.
 function suggestion() {
   const conditions = [...asked.conditions], efforts = [...asked.efforts];
-  const wanted = asked.wanted > 0 ? steps[asked.wanted - 1] : null;
+  const wanted = wantedPosition();
   const fits = (i) => (asked.most === ANY || points.changes[i] <= asked.most) && points.inside(conditions, i);
   if (wanted && fits(wanted.point) && efforts.length === 0) return { point: wanted.point, from: "frontier" };
-  const holds = (i) => {
-    if (!wanted) return true;
-    const known = reliabilityOf(i);
-    return known !== null && known[0] >= wanted.reliability - 1e-9;
-  };
+  const holds = (i) => !wanted || measureOf(i) >= wanted.reliability - 1e-9;
   if (answerPoint >= 0 && !efforts.length && !wanted && fits(answerPoint)) return { point: answerPoint, from: "answer" };
   const found = points.cheapest((i) => points.reached[i] === 1 && fits(i) && holds(i), efforts);
   return { point: found, from: "known" };
@@ -181,7 +160,7 @@ function changeTable(i, caption) {
     column.name + (column.computed ? " (follows from others)" : ""), texts[0], texts[1],
   ]);
   if (!lines.length) return make("p", { class: "soft" }, "Nothing changes.");
-  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+  return scrollBox(caption,
     makeTable(caption, ["column", "now", "then"], lines, { class: "changes" }));
 }
 
@@ -223,6 +202,10 @@ function answerSection() {
     if (known >= 0) node.append(changeTable(known, "what changes"));
   }
   node.append(make("dl", { class: "facts" }, facts.map(([name, fact]) => [make("dt", {}, name), make("dd", {}, fact)])));
+  node.append(glossary(["target", "change", "unit", "cost", "distance", "draw", "effective draws",
+    "small errors of execution", "holds", "eta", "without the target", "loss", "rule"], { target: `Here: ${payload.target}.`,
+    "small errors of execution": `So every number that may change was shifted at random, ${
+      noiseText(payload.receipt.noise)}, and the model asked again.` }));
   if (answer) {
     const bar = copyButtons("The answer", () => pointTexts(answer.point));
     bar.append(make("button", { type: "button", id: "bookmark-answer", on: { click: () => bookmark(answer.point) } },
@@ -269,14 +252,15 @@ function sliderBlock() {
       return `${words} (eta ${generalText(etas[step], 3)})`;
     },
     (step) => { asked.step = step; });
-  const how = { noise: "still works in so many of 100 tries with small errors of execution",
-    models: "so much of the models' weight agrees", measured: "reliability as it was measured" }[payload.frontier.of];
+  const how = { noise: "it holds in so many of 100 tries with small errors of execution",
+    models: "so many of the models agree", measured: "reliability as it was measured" }[payload.frontier.of];
+  const texts = reliabilityTexts(positions);
   sliders.wanted = slider("wanted", "How reliable it has to be",
-    steps.length ? `Moves along what is known: ${how}. More reliable changes are larger ones.`
+    steps.length ? `Moves along what is known: ${how}. More reliable changes cost more.`
       : "Nothing was measured about reliability. explainer.frontier(explanation, noise=0.1) measures it; give the "
         + "result to to_html(frontier=...).",
-    { max: steps.length, value: 0, disabled: steps.length === 0 },
-    (k) => (k === 0 ? "as the answer has it" : `at least ${ofHundred(steps[k - 1].reliability)}`),
+    { max: positions.length - 1, value: ownPosition, disabled: positions.length < 2 },
+    (k) => sayPosition(positions, texts, k),
     (k) => { asked.wanted = k; });
   const most = Math.min(countable, 20);
   sliders.most = slider("most", "How many columns may change",
@@ -365,15 +349,17 @@ function columnControls(column) {
     }
   }
   const unit = column.unit ? ` ${column.unit}` : "";
+  const step = column.unordered ? "any other level" : `a change of ${shortNumber(column.scale)}${
+    column.kind === "datetime" ? " days" : column.levels ? " levels" : unit}`;
   const line = make("div", { class: "column", "data-name": column.name.toLowerCase(), role: "group",
     "aria-label": column.name },
-    make("div", { class: "who" }, make("span", { class: "name" }, column.name),
+    make("div", { class: "who" }, make("span", { class: "name", title: `one unit of cost: ${step}` }, column.name),
       make("span", { class: "soft small" }, ` now ${column.text(column.now)}${unit}`
         + (column.computed ? "; follows from others" : ""))),
     make("div", { class: "keep" }, keep, make("label", { for: `${id}-keep` }, " stays",
       make("span", { class: "only-read" }, ` (${column.name})`))),
     make("div", { class: "range" }, range),
-    make("div", { class: "effort" }, make("label", { for: `${id}-effort` }, "effort "), effort));
+    make("div", { class: "effort" }, column.computed ? null : [make("label", { for: `${id}-effort` }, "effort "), effort]));
   for (const input of [keep, effort, ...Object.values(ends)]) {
     input.addEventListener(input.type === "number" || input.type === "text" ? "input" : "change", read);
   }
@@ -423,12 +409,12 @@ function columnBlock() {
 
 function resetAll() {
   asked.step = Math.max(ownStep, 0);
-  asked.wanted = 0;
+  asked.wanted = ownPosition;
   asked.most = ANY;
   asked.conditions.clear();
   asked.efforts.clear();
   sliders.eta.input.value = asked.step;
-  sliders.wanted.input.value = 0;
+  sliders.wanted.input.value = ownPosition;
   sliders.most.input.value = sliders.most.input.max;
   Object.values(sliders).forEach((one) => one.show());
   controls.forEach((one) => one.reset());
@@ -442,7 +428,8 @@ function termsSection() {
   const count = make("p", { id: "effective" });
   const meter = make("div", { class: "meter", "aria-hidden": "true" }, make("span", { class: "fill" }));
   const line = make("code", { id: "python-line" });
-  const advice = make("div", { class: "advice", id: "advice", hidden: true }, make("p", { id: "advice-text" }), line,
+  const beside = make("p", { class: "soft small", id: "python-line-lacks" });
+  const advice = make("div", { class: "advice", id: "advice", hidden: true }, make("p", { id: "advice-text" }), line, beside,
     make("div", { class: "buttons no-print" }, make("button", { type: "button", on: {
       click: () => offerCopy("The line of Python", line.textContent) } }, "Copy this line")));
   const reset = make("button", { type: "button", id: "reset", on: { click: resetAll } }, "Start over");
@@ -476,7 +463,8 @@ function termsSection() {
     }
     keep.disabled = point < 0;
     for (const button of buttons.querySelectorAll("[data-copy]")) button.disabled = point < 0;
-    const { effective, enough, probability } = view.weighed;
+    const { enough, probability } = view.weighed;
+    const effective = view.own ? payload.points.own_ess : view.weighed.effective;
     setText(count, `${numberText(Math.round(effective))} effective draws of ${numberText(payload.points.n_pool)} points`
       + (asked.conditions.size ? `; ${percentText(probability)} of the draws meet your conditions.` : "."));
     meter.firstChild.style.width = `${Math.min(100 * effective / Math.max(payload.points.own_ess, 1), 100)}%`;
@@ -485,12 +473,15 @@ function termsSection() {
     setText(byId("advice-text") ?? advice.firstChild, enough ? "To have the model asked, type this in Python:"
       : `Fewer than ${ENOUGH_DRAWS} effective draws are too few to be trusted: what rests on them is greyed out below. `
         + "To have the model asked, type this in Python:");
-    setText(line, pythonLine());
+    const { line: words, leftOut } = askingLine();
+    setText(line, words);
+    setText(beside, leftOut);
     document.body.classList.toggle("too-few", !enough);
   });
   return section("terms", "On your terms",
-    "Say what you can and cannot change. The page then weighs the draws again and looks for the cheapest known change "
-    + "that fits. Nothing is sent anywhere, and no model is asked.",
+    "Say what you can and cannot change. The page knows many possible changes of this row that were shown to the model "
+    + "(each is called a draw). It weighs them again, and looks for the one of least cost that fits: all changes added "
+    + "up, each in units of its column. Nothing is sent anywhere, and no model is asked.",
     make("div", { class: "work" }, sliderBlock(), plan, make("div", { class: "asking" },
       make("div", { class: "heading" }, make("h3", {}, "Column by column"), reset), columnBlock())));
 }
@@ -509,10 +500,10 @@ function comparison(points_, names, caption) {
   const lines = columns.map((column) => [column.name, column.text(column.now),
     ...points_.map((i) => (column.changed(i) ? column.text(points.value(i, column)) : "stays"))]);
   lines.push(["columns changed", "", ...points_.map((i) => String(points.changes[i]))]);
-  lines.push(["cost (units of scale)", "", ...points_.map((i) => shortNumber(points.cost[i]))]);
+  lines.push(["cost, in units", "", ...points_.map((i) => shortNumber(points.cost[i]))]);
   lines.push(["reaches the target", payload.row.reached ? "yes" : "no", ...points_.map((i) => (points.reached[i] ? "yes"
     : "no"))]);
-  lines.push(["still works under small errors", "", ...points_.map((i) => {
+  lines.push(["holds under small errors of execution", "", ...points_.map((i) => {
     const known = reliabilityOf(i);
     return known ? holdsText(known[0]) : "not measured";
   })]);
@@ -520,7 +511,7 @@ function comparison(points_, names, caption) {
 }
 
 function compareTable({ heads, lines, caption }) {
-  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+  return scrollBox(caption,
     makeTable(caption, heads, lines, { class: "compare" }));
 }
 
@@ -528,9 +519,9 @@ function waysSection() {
   const { listed: ways, other, why } = payload.alternatives;
   const cards = ways.map((one, k) => make("article", { class: "card" },
     make("h3", {}, `Way ${k + 1}: ${percentText(one.mass)} of the draws`),
-    make("p", {}, one.sentence),
+    make("p", {}, sayPoint(one.point)),
     make("p", { class: "soft small" }, `Of the draws that go this way ${percentText(one.success)} reach the target. `
-      + `Cost ${shortNumber(one.cost)} units of scale.`),
+      + `Cost ${shortNumber(one.cost)} units.`),
     make("div", { class: "buttons no-print" }, make("button", { type: "button", "data-way": k, on: {
       click: () => bookmark(one.point) } }, "Bookmark"))));
   const box = make("div", { id: "bookmarks", "aria-live": "polite" });
@@ -564,6 +555,7 @@ function waysSection() {
       : null,
     ways.length > 1 ? compareTable(comparison(ways.map((one) => one.point), ways.map((_, k) => `way ${k + 1}`),
       "ways side by side")) : null,
+    ways.length ? make("p", { class: "soft small as-asked" }, AS_ASKED) : null,
     box);
 }
 
@@ -575,16 +567,17 @@ function rulesSection() {
     make("span", {}, make("strong", {}, one.rule), make("span", { class: "block soft small" }, one.when)),
     one.reached ? "yes" : make("span", { class: "bad" }, "no"),
     one.robustness === null ? "not measured" : holdsText(one.robustness),
-    shortNumber(one.distance),
+    shortNumber(points.cost[one.point]),
     String(one.changed),
     make("button", { type: "button", class: "no-print", "data-rule": one.rule, "aria-label": `Bookmark ${one.rule}`,
       on: { click: () => bookmark(one.point) } }, "Bookmark"),
   ]);
   return section("rules", "Rules that choose one point",
     "Different wishes lead to different points. Each rule says when to use it.",
-    make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "rules compared" },
-      makeTable("rules compared", ["rule", "reaches the target", "still works under small errors",
-        "distance", "columns changed", "compare"], lines, { class: "rules" })));
+    scrollBox("rules compared",
+      makeTable("rules compared", ["rule", "reaches the target", "holds under small errors of execution",
+        "cost, in units", "columns changed", "compare"], lines, { class: "rules" })),
+    make("p", { class: "soft small as-asked" }, AS_ASKED));
 }
 
 // --- what usually changes --------------------------------------------------------------------------------------
@@ -658,7 +651,13 @@ function importanceSection() {
   const shown = listed.slice(0, MOST_COLUMNS);
   const bars = shown.map((column) => ({ column, bar: changeBar(column) }));
   const figures = make("dl", { class: "facts", id: "figures" });
+  const reading = make("code", { id: "reading-line" });
+  const { n_pool: kept, n_evaluated: evaluated } = payload.points;
+  const thinned = kept < evaluated ? make("p", { class: "soft small", id: "thinned" }, "As asked, these are Python's numbers. "
+    + `Once a control is moved they rest on ${numberText(kept)} of ${numberText(evaluated)} evaluated points, and may differ `
+    + "from Python's in the third digit.") : null;
   updates.push(() => {
+    setText(reading, view.own || (view.weighed.enough && !payload.points.fixed) ? readingLine() : askingLine().line);
     const read = bars.map(({ column }) => readBoth(column).map((one) => (one ? one.change : NaN)));
     const most = Math.max(...read.flat().map((value, k) => value / bars[Math.floor(k / 2)].column.scale)
       .filter(Number.isFinite), 1e-12);
@@ -666,7 +665,7 @@ function importanceSection() {
     const one = view.figures;
     const facts = [
       ["success", "reach the target", percentText(one.success), one.success],
-      ["distance", "mean distance from the row", shortNumber(one.distance), one.distance],
+      ["distance", "mean distance from the row, in units", shortNumber(one.distance), one.distance],
       ["changes", "columns changed on average", shortNumber(one.changes), one.changes],
       ["loss", "mean loss", shortNumber(one.loss), one.loss],
       ["tail", `loss that ${percentText(1 - payload.points.alpha)} of draws stay below`, shortNumber(one.tail), one.tail],
@@ -681,10 +680,11 @@ function importanceSection() {
     });
   });
   return section("importance", "Which columns matter",
-    "How far each column moves on average, in its own unit; bars are in units of each column's scale. The tick is how "
-    + "far it would move if the target did not matter.",
+    "How far each column moves on average; the bars are in units, so that columns can be compared. The tick is how far it "
+    + "would move without the target.",
     make("div", { class: "needs-draws" }, make("ul", { class: "levels wide", id: "importance-bars" },
-      bars.map(({ bar }) => bar.node)), make("h3", {}, "The draws as a whole"), figures));
+      bars.map(({ bar }) => bar.node)), make("h3", {}, "The draws as a whole"), figures, thinned,
+    make("p", { class: "soft small" }, "The same in Python: ", reading)));
 }
 
 function cloudSection() {
@@ -694,7 +694,7 @@ function cloudSection() {
   const tell = (i) => {
     if (i < 0) return;
     detail.replaceChildren(make("p", {}, sayPoint(i)), make("p", { class: "small" }, `Loss ${
-      numberText(points.loss[i], 3)}, cost ${shortNumber(points.cost[i])} units of scale.`),
+      numberText(points.loss[i], 3)}, cost ${shortNumber(points.cost[i])} units.`),
     make("div", { class: "buttons no-print" }, make("button", { type: "button", id: "bookmark-point", on: {
       click: () => bookmark(i) } }, "Bookmark this row")));
   };
@@ -728,38 +728,38 @@ function tradeSection() {
   const etaBox = make("div", { class: "two" });
   const curves = [
     ["success_probability", "share of draws that reach the target, by eta", "share that reaches the target", true, "success"],
-    ["expected_distance", "mean distance from the row, by eta", "mean distance from the row", false, "distance"],
+    ["expected_distance", "mean distance from the row, by eta", "mean distance from the row, in units", false, "distance"],
   ].map(([name, title, axis, percent, own]) => [etaCurve(payload.path, name, title, axis, percent), own])
     .filter(([curve]) => curve);
   for (const [curve] of curves) etaBox.append(curve.node);
   if (curves.length) {
     parts.push(make("h3", {}, "The more the target counts, the farther the draws go"), etaBox);
     updates.push(() => curves.forEach(([curve, own]) => curve.update(payload.points.etas[asked.step],
-      asked.conditions.size || asked.efforts.size ? NaN : view.figures[own])));
+      asked.conditions.size || asked.efforts.size ? NaN : view.weighedFigures[own])));
   }
   if (steps.length) {
     const nameOf = (i) => joinWords([...(i === answerPoint ? ["the answer"] : []), ...payload.decisions
       .filter((one) => one.point === i).map((one) => one.rule)]);
     const onFront = new Set(steps.map((one) => one.point));
-    const tried = payload.frontier.of === "noise" ? [...new Set([answerPoint, ...payload.decisions.map((one) => one.point)])]
-      : [];
-    const others = tried.filter((i) => i >= 0 && !onFront.has(i) && reliabilityOf(i)).map((i) => ({ label: nameOf(i),
-      distance: points.distance[i], reliability: reliabilityOf(i)[0] }));
-    const picture = frontierPicture(steps.map((one) => ({ ...one, label: nameOf(one.point) })), others, (k) => {
-      sliders.wanted.input.value = k + 1;
-      asked.wanted = k + 1;
+    const tried = payload.frontier.of === "measured" ? []
+      : [...new Set([answerPoint, ...payload.decisions.map((one) => one.point)])];
+    const others = tried.filter((i) => i >= 0 && !onFront.has(i) && !Number.isNaN(measureOf(i))).map((i) => ({
+      label: nameOf(i), cost: points.cost[i], reliability: measureOf(i) }));
+    const picture = frontierPicture(steps.map((one) => ({ ...one, label: nameOf(one.point) })), others, payload.frontier.by, (k) => {
+      asked.wanted = positions.findIndex((one) => one.step === k);
+      sliders.wanted.input.value = asked.wanted;
       sliders.wanted.show();
       refresh();
     });
     const what = { noise: "Tried under small errors of execution: the answer and the rules above. Of these, the cheapest "
       + "for each reliability.", models: "The cheapest known change for each share of the models that agrees.",
     measured: "The cheapest change for each reliability, as it was measured." }[payload.frontier.of];
-    parts.push(make("h3", {}, "What reliability costs"), make("p", { class: "soft" }, what), picture.node);
-    parts.push(make("details", {}, make("summary", {}, "The same as a table"), make("div", { class: "scroll",
-      tabindex: 0, role: "region", "aria-label": "what reliability costs, as a table" }, makeTable("what reliability costs", ["reliability",
-      "distance", "suggestion"], steps.map((one) => [holdsText(one.reliability), shortNumber(one.distance),
+    parts.push(make("h3", {}, "What reliability costs"), make("p", { class: "soft" }, what), picture.node,
+      make("p", { class: "soft small as-asked" }, AS_ASKED));
+    parts.push(make("details", {}, make("summary", {}, "The same as a table"), scrollBox("what reliability costs, as a table",
+      makeTable("what reliability costs", ["reliability", `${payload.frontier.by}, in units`, "suggestion"], steps.map((one) => [holdsText(one.reliability), shortNumber(one.cost),
       sayPoint(one.point)]), { id: "frontier-table" }))));
-    updates.push(() => picture.update(asked.wanted - 1));
+    updates.push(() => picture.update(positions[asked.wanted].step));
   }
   return parts.length ? section("trade", "What it costs to be surer", "", parts) : null;
 }
@@ -770,11 +770,12 @@ function disagreementSection() {
   const pairs = found.pairs.slice(0, MOST_COLUMNS).map((one) => [one.models.join(" and "), percentText(one.differ)]);
   const where = found.where.slice(0, 6).map((one) => [one.column, shortNumber(one.difference)]);
   return section("disagreement", "Where the models disagree", `${capitalise(found.sentence)}.`,
+    make("p", { class: "soft small as-asked" }, AS_ASKED),
     make("div", { class: "two" },
-      make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "pairs of models" },
+      scrollBox("pairs of models",
         makeTable("pairs of models: draws about which they disagree", ["models", "disagree about"], pairs)),
-      where.length ? make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "where they disagree" },
-        makeTable("draws they disagree about, against the others", ["column", "difference, in units of scale"], where))
+      where.length ? scrollBox("where they disagree",
+        makeTable("draws they disagree about, against the others", ["column", "difference, in units"], where))
         : null));
 }
 
@@ -813,12 +814,13 @@ function warningBanner() {
 
 // --- the page --------------------------------------------------------------------------------------------------
 
-const view = { weighed: null, plan: null, figures: null, read: new Map(), before: new Map(), terms: "" };
+const ownFigures = Object.fromEntries(Object.entries(payload.points.own).map(([name, value]) => [name, value ?? NaN]));
+const view = { weighed: null, own: true, plan: null, figures: null, read: new Map(), before: new Map(), terms: "" };
 
 // What the draws and the prior say of a column; the prior's part stays while only eta changes.
 function readBoth(column) {
   const { weights, prior } = view.weighed;
-  if (!view.read.has(column)) view.read.set(column, points.read(column, weights));
+  if (!view.read.has(column)) view.read.set(column, view.own ? points.own(column) : points.read(column, weights));
   if (prior && !view.before.has(column)) view.before.set(column, points.read(column, prior));
   return [view.read.get(column), prior ? view.before.get(column) : null];
 }
@@ -830,7 +832,9 @@ function refresh() {
   view.read.clear();
   view.weighed = points.weigh(currentState());
   view.plan = suggestion();
-  view.figures = points.figures(view.weighed.weights);
+  view.weighedFigures = points.figures(view.weighed.weights);
+  view.own = isOwn();
+  view.figures = view.own ? ownFigures : view.weighedFigures;
   for (const update of updates) update();
 }
 
@@ -847,5 +851,6 @@ byId("top").append(make("nav", { class: "no-print", "aria-label": "on this page"
     one.querySelector("h2").textContent))))));
 byId("foot").append(make("p", { class: "soft small" }, `Made by gbce ${payload.receipt.versions.gbce}. One file: no `
   + "server, no network, nothing leaves your browser."));
+if (window.self !== window.top) document.documentElement.dataset.framed = "yes";
 refresh();
 document.documentElement.dataset.ready = "yes";

@@ -206,6 +206,9 @@ function makeSummary() {
     make("h2", { id: "summary-title" }, `${plural(N, "row")}${P.target ? `, wanted: ${P.target}` : ""}`),
     make("p", {}, `${capitalise(joinWords(said))}.`),
     bar, chips, make("dl", { id: "tiles", class: "tiles" }),
+    glossary(["target", "unit", "cost", "distance", "holds", "small errors of execution", "refits", "output", "loss", "rule"],
+      { target: P.target ? `Here: ${P.target}.` : "", "small errors of execution": "So every number that may change was "
+        + "shifted at random, by a tenth of a unit unless somebody said otherwise, and the model asked again." }),
   );
 }
 
@@ -221,7 +224,7 @@ function updateSummary(rows) {
   const chosen = rows.map((row) => decisionOf(row, state.rule)).filter((k) => k >= 0 && nChanges(k) > 0);
   const tiles = [
     ["rows shown", numberText(rows.length)],
-    ["median cost", plainText(median(chosen.map((k) => decisions.cost[k])))],
+    ["median cost, in units", plainText(median(chosen.map((k) => decisions.cost[k])))],
     ["columns to change, median", plainText(median(chosen.map(nChanges)))],
     ["reach the target", chosen.length
       ? percentText(chosen.filter((k) => decisions.reached[k] === 1).length / chosen.length) : "–"],
@@ -242,8 +245,8 @@ function makeChanges() {
     "section", { id: "changes", "aria-labelledby": "changes-title" },
     make("h2", { id: "changes-title" }, "What changes"),
     make("p", { class: "soft" }, "In how many of the rows shown each column is changed, and how far: every dot is a "
-      + "row (of many rows, a hill), the line their median; to the right where the column is raised, in units of the column's scale. Press a column to "
-      + "see its rows only."),
+      + "row (of many rows, a hill), the line their median; to the right where the column is raised, in units. (One unit is "
+      + "about as much as rows usually differ in the column.) Press a column to see its rows only."),
     make("p", { class: "no-print" }, make("label", { for: "rule" }, "Decision "), choice),
     make("ol", { id: "moves", class: "moves" }),
     make("div", { id: "moves-axis", class: "moves moves-axis", "aria-hidden": "true" }),
@@ -362,7 +365,7 @@ function updateChanges(rows) {
     axis.append(draw("text", { x: at, y: 12, "text-anchor": anchor }, signed(tick)));
   }
   byId("moves-axis").replaceChildren(
-    make("span"), make("span"), make("span", { class: "strip-place" }, axis), make("span", { class: "said soft" }, "units of scale"),
+    make("span"), make("span"), make("span", { class: "strip-place" }, axis), make("span", { class: "said soft" }, "units"),
   );
   byId("moves-axis").hidden = !shown.some((one) => hasDirection(one.j));
   const button = byId("all-features");
@@ -456,7 +459,7 @@ function updateGroups() {
 
 function inScroll(table) {
   table.caption.className = "only-read";
-  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": table.caption.textContent }, table);
+  return scrollBox(table.caption.textContent, table);
 }
 
 // --- the rows ---------------------------------------------------------------------------------------------------
@@ -495,7 +498,7 @@ function makeRows() {
     ),
     make("div", { id: "filters", class: "filters no-print" }),
     make("p", { id: "matched", role: "status" }),
-    make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "rows" }, make("table", { id: "lines" })),
+    scrollBox("rows", make("table", { id: "lines" })),
     make("p", { class: "no-print" }, make("button", {
       type: "button", id: "more", on: { click: () => { state.lines += 100; update(); } },
     })),
@@ -577,7 +580,7 @@ function updateRows(rows) {
   const heads = columns.map((column) => {
     const sorted = state.sort === column.id;
     const head = make("th", {
-      scope: "col", class: column.kind === "number" ? "number" : "", "data-column": column.id,
+      scope: "col", title: MEANINGS[column.id] ?? MEANINGS[column.name] ?? null, class: column.kind === "number" ? "number" : "", "data-column": column.id,
       "aria-sort": sorted ? (state.down ? "descending" : "ascending") : null,
     });
     if (column.kind === "none") head.append(column.name);
@@ -679,7 +682,7 @@ const changeText = ({ j, units, from, to }) => {
 };
 
 function beforeAndAfter(decision) {
-  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "what changes" }, makeTable(
+  return scrollBox("what changes", makeTable(
     "What changes", ["column", "now", "then", "change"],
     changesOf(decision).map((one) => [
       features[one.j].name + (features[one.j].follows ? " (follows from the others)" : ""), valueText(one.j, one.from),
@@ -699,8 +702,15 @@ function decisionTable(decided) {
       ...names.map((name) => plainText(decisions[name][k])), sayChanges(k, 12),
     ]), { class: "decisions" },
   );
-  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "decisions" }, table,
+  return scrollBox("decisions", table,
     make("p", { class: "soft small" }, names.map((name) => `${name}: ${P.meanings[name]}`).join("; ") + "."));
+}
+
+// A figure with its error, two standard errors; of a probability, the interval that it can have.
+function figureText(name, value, error) {
+  if (!(error > 0)) return shortNumber(value);
+  if (name !== "success_probability") return `${shortNumber(value)} ± ${numberText(error, 2)}`;
+  return `${shortNumber(value)} (${threeDigits(Math.max(value - error, 0))} to ${threeDigits(Math.min(value + error, 1))})`;
 }
 
 function keyFigures(row) {
@@ -708,13 +718,12 @@ function keyFigures(row) {
   const { reliability, reliability_low: low, reliability_high: high, survival } = figures;
   if (!Number.isNaN(reliability[row])) {
     facts.push(["holds under small errors of execution",
-      `${shortNumber(reliability[row])} (${shortNumber(low[row])} to ${shortNumber(high[row])})`]);
+      `${shortNumber(reliability[row])} (${threeDigits(low[row])} to ${threeDigits(high[row])})`]);
   }
   if (!Number.isNaN(survival[row])) facts.push(["holds under refitted models", shortNumber(survival[row])]);
   for (const [name, title] of Object.entries(P.titles)) {
     if (Number.isNaN(figures[name][row])) continue;
-    const error = figures[`${name}_se`][row];
-    facts.push([title, shortNumber(figures[name][row]) + (error > 0 ? ` ± ${shortNumber(2 * error)}` : "")]);
+    facts.push([title, figureText(name, figures[name][row], 2 * figures[`${name}_se`][row])]);
   }
   if (wordOf("sampling_note", row)) facts.push(["sampling", wordOf("sampling_note", row)]);
   facts.push(["status", wordOf("status", row)]);
@@ -755,7 +764,7 @@ function build() {
     make("header", {}, make("h1", {}, "Counterfactual explanations"), themeButton()),
     make("main", {}, makeSummary(), makeChanges(), makeGroups() ?? "", makeRows()),
     make("footer", { class: "soft small" }, make("p", {}, `gbce ${P.version}: ${plural(P.calls, "model call")}, `
-      + `${plural(P.asked, "row")}. Costs and changes are in units of each column's scale. Nothing in this file is sent anywhere.`)),
+      + `${plural(P.asked, "row")}. Nothing in this file is sent anywhere.`)),
     copyDialog(),
   );
   update();

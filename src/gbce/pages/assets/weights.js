@@ -3,9 +3,8 @@
 
 const ROUNDING = 1e-12; // of a unit of scale, as gbce.space: changes below it are none
 const MIDDLE = [0.05, 0.5, 0.95]; // ends and middle of the range that is shown: 90%
-// what a unit of change costs more (or less) than under the prior, in log weight
-const EFFORTS = { easier: -0.5, usual: 0, harder: 1, "much harder": 3 };
-const COST_FACTORS = { easier: 0.5, usual: 1, harder: 2, "much harder": 4 };
+// how many times as much a unit of change counts: what Explanation.given(effort=...) takes
+const EFFORTS = { easier: 0.5, usual: 1, harder: 2, "much harder": 4 };
 
 class Column {
   constructor(described, position, nPool) {
@@ -153,7 +152,7 @@ class Points {
     for (let i = 0; i < n; i++) before[i] = after[i] = this.logPrior[i] - potential[i];
     const prior = Float64Array.from(this.logPrior);
     for (const [column, effort] of state.efforts) {
-      const tilt = EFFORTS[effort], { sizes } = column;
+      const tilt = EFFORTS[effort] - 1, { sizes } = column;
       for (let i = 0; i < n; i++) { after[i] -= tilt * sizes[i]; prior[i] -= tilt * sizes[i]; }
     }
     if (state.conditions.length) {
@@ -175,19 +174,25 @@ class Points {
     };
   }
 
+  // What Python says of one column for the question as it was asked, in the form of read().
+  own(column) {
+    const { ends, shares, change } = column.own;
+    const number = (value) => (value === null ? NaN : value);
+    return { change: number(change), ...(shares ? { shares } : {}), ...(ends ? { ends: ends.map(number) } : {}) };
+  }
+
   // What the weights say of one column: quantiles of a number, shares of levels, and the mean size of its change.
   read(column, weights) {
     const { values, sizes, nPool } = column;
-    let missing = 0, change = 0, stays = 0, total = 0;
+    let missing = 0, change = 0, total = 0;
     for (let i = 0; i < nPool; i++) {
       const w = weights[i];
       if (w === 0) continue;
       total += w;
       change += w * sizes[i];
-      if (!(sizes[i] > ROUNDING)) stays += w;
       if (values[i] !== values[i]) missing += w;
     }
-    const found = { missing, change: total > 0 ? change * column.scale : NaN, moves: total > 0 ? total - stays : NaN };
+    const found = { change: total > 0 ? change * column.scale : NaN };
     if (column.levels) {
       const shares = new Float64Array(column.levels.length + 1);
       for (let i = 0; i < nPool; i++) {
@@ -236,8 +241,7 @@ class Points {
     if (efforts.length) {
       cost = Float64Array.from(this.cost);
       for (const [column, effort] of efforts) {
-        if (column.computed) continue;
-        const { sizes } = column, more = COST_FACTORS[effort] - 1;
+        const { sizes } = column, more = EFFORTS[effort] - 1;
         for (let i = 0; i < cost.length; i++) cost[i] += more * sizes[i];
       }
     }
