@@ -64,9 +64,10 @@ def finds_all(centres, shapes, seeds):
 
 
 def test_a_narrow_well_behind_a_wide_one_is_found():
-    """In ten dimensions less than one candidate in a hundred lies in the basin of the narrow well."""
+    """Hardly a wide start lies in the basin of the narrow well: candidates that the wide one does not explain do."""
+    one, other = np.linalg.qr(np.random.default_rng(1).normal(size=(10, 2)))[0].T
     eye = np.eye(10)
-    assert finds_all([3.4 * eye[0], -2.8 * eye[1]], [0.34**2 * eye, 0.16**2 * eye], range(5)) >= 0.9
+    assert finds_all([3.6 * one, 2.7 * other], [0.34**2 * eye, 0.15**2 * eye], range(5)) >= 0.8
 
 
 def test_long_wells_are_found():
