@@ -12,6 +12,7 @@ from scipy.stats import ncx2
 from benchmarks._exact import ALPHA, Array, Truth, Wish, quantile, root
 
 _REACH, _STEPS = 16.0, 200_001  # of the grid along one direction, in deviations of the prior
+_LAST = 200.0  # of the argument of a characteristic function, which has died out by then
 _ROOT_TWO_OVER_PI = np.sqrt(2.0 / np.pi)
 
 
@@ -195,3 +196,63 @@ class Bumps:
         mean = half * (d + shift) - self.height
         squared = mean**2 + half**2 * 2.0 * (d + 2.0 * shift)
         return normals.truth(success, float(weights @ mean), float(weights @ squared))
+
+
+@dataclass(frozen=True, eq=False)
+class LongBumps:
+    """As :class:`Bumps`, with bumps ``exp(height - (x - centre)' shape^-1 (x - centre) / 2)`` that are not round."""
+
+    centre: Array  # (k, d)
+    shape: Array  # (k, d, d)
+    height: Array  # (k,)
+    threshold: float  # the largest loss that counts as reached
+
+    def predict(self, x: Array) -> Array:
+        """Return the loss of rows ``(n, d)``."""
+        terms = [
+            h - 0.5 * np.square(np.linalg.solve(np.linalg.cholesky(s), (x - c).T)).sum(axis=0)
+            for c, s, h in zip(self.centre, self.shape, self.height, strict=True)
+        ]
+        return -logsumexp(terms, axis=0)
+
+    def normals(self) -> Normals:
+        """Return the posterior."""
+        d = self.centre.shape[1]
+        precision = np.linalg.inv(self.shape)
+        cov = np.asarray(np.linalg.inv(precision + np.eye(d)), dtype=float)
+        wide = self.shape + np.eye(d)
+        far = np.einsum("ki,ki->k", self.centre, np.linalg.solve(wide, self.centre[..., None])[..., 0])
+        log_weights = self.height + 0.5 * (np.linalg.slogdet(self.shape)[1] - np.linalg.slogdet(wide)[1]) - 0.5 * far
+        return Normals(log_weights, np.einsum("kij,kjl,kl->ki", cov, precision, self.centre), cov)
+
+    def apart(self) -> float:
+        """Return the least distance of two centres in widths of one of them, in the direction of the other."""
+        k = len(self.centre)
+        gaps = [(self.centre[i] - self.centre[j], self.shape[i]) for i in range(k) for j in range(k) if i != j]
+        return float(np.sqrt(min((gap @ np.linalg.solve(shape, gap) for gap, shape in gaps), default=np.inf)))
+
+    def truth(self) -> Truth:
+        """Exact figures: around each bump the loss is a weighted sum of noncentral chi-squared numbers."""
+        normals = self.normals()
+        weights = normals.weights()
+        success, means, squares = [], [], []
+        for mean, cov, c, s, h in zip(normals.mean, normals.cov, self.centre, self.shape, self.height, strict=True):
+            factor = np.linalg.cholesky(s)
+            turned = np.linalg.solve(factor, np.linalg.solve(factor, cov).T)  # of the bump's own coordinates
+            size, axes = np.linalg.eigh(turned)
+            shift = axes.T @ np.linalg.solve(factor, mean - c)
+            first = 0.5 * float(size.sum() + shift @ shift) - h
+            means.append(first)
+            squares.append(first**2 + 0.5 * float(np.square(size).sum()) + float(np.square(shift) @ size))
+            success.append(below(2.0 * (self.threshold + h), size, np.square(shift) / size))
+        return normals.truth(float(weights @ success), float(weights @ means), float(weights @ squares))
+
+
+def below(value: float, size: Array, shift: Array) -> float:
+    """Return the chance that noncentral chi-squared numbers times ``size`` sum to less than ``value`` (Imhof, 1961)."""
+    step = _LAST / float(size.max()) / _STEPS
+    u = (np.arange(_STEPS) + 0.5) * step
+    su = np.outer(u, size)
+    angle = 0.5 * (np.arctan(su) + shift * su / (1 + su**2)).sum(axis=1) - 0.5 * value * u
+    log_size = 0.25 * np.log1p(su**2).sum(axis=1) + 0.5 * (shift * su**2 / (1 + su**2)).sum(axis=1)
+    return 0.5 - float((np.sin(angle) / u * np.exp(-log_size)).sum()) * step / np.pi

@@ -121,7 +121,7 @@ class Boxes(NamedTuple):
             if nodes.children_left[node] < 0:
                 done.append(boxes)
                 continue
-            j, at = nodes.feature[node], nodes.threshold[node]
+            j, at = nodes.feature[node], last_below(float(nodes.threshold[node]))
             below, above = boxes.low[:, j] < at, boxes.high[:, j] > at
             left = Boxes(boxes.low[below].copy(), boxes.high[below].copy())
             right = Boxes(boxes.low[above].copy(), boxes.high[above].copy())
@@ -137,6 +137,17 @@ class Boxes(NamedTuple):
             middle = 0.5 * (low + high)
         inner = np.where(np.isinf(low), high - step, np.where(np.isinf(high), low + step, middle))
         return np.where(np.isinf(low) & np.isinf(high), 0.0, inner)
+
+
+def last_below(threshold: float) -> float:
+    """Return where a tree's answer changes: it sees numbers in single precision, and compares these with a threshold.
+
+    What goes left is what is rounded to the largest such number that is not above it, or to one below: all up to the
+    middle between that one and the next.
+    """
+    at = np.float32(threshold)
+    at = at if float(at) <= threshold else np.nextafter(at, np.float32(-np.inf))
+    return 0.5 * (float(at) + float(np.nextafter(at, np.float32(np.inf))))
 
 
 def boxes_of(trees: Sequence[Any], d: int) -> Boxes:

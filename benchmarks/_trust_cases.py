@@ -10,7 +10,7 @@ import pandas as pd
 import gbce
 from benchmarks._exact import Array, Build, Case, Wish, at_least, value
 from benchmarks._exact_grids import grid_truth, levels, table_case, whole
-from benchmarks._exact_mixtures import Bumps, LinearModels, Ridge
+from benchmarks._exact_mixtures import Bumps, LinearModels, LongBumps, Ridge
 from benchmarks._exact_tables import (
     Table,
     TableName,
@@ -107,7 +107,7 @@ def linear_models(k: int, d: int, combine: Literal["any", "average"], y: float, 
     return Case(case.models(), _plain_data(d), case.row, case.wish.target(), case.truth(), space, None, eta, combine)
 
 
-def bumps(case: Bumps) -> Case:
+def bumps(case: Bumps | LongBumps) -> Case:
     """Return the question to a model whose output is the loss."""
     if case.apart() < _APART:
         raise ValueError(f"bumps must lie {_APART} widths apart, not {case.apart():.1f}")
@@ -228,6 +228,16 @@ def hand() -> dict[str, Build]:
         "curve: Laplace prior": partial(curved, gbce.Laplace(0.7), _laplace_prior, 22.0, 4.0, 3.0),
         "curve: normal prior, hard": partial(curved, None, _normal_prior, 9.0, 9.0, 10.0),
         "curve: bounds": partial(bounded, 2.8, 10.0),
+    }
+
+
+def more_bumps() -> dict[str, Build]:
+    """Return bumps by name that nothing was tuned on, beside those of :func:`hand`."""
+    return {
+        "bumps: 2 in 3-D": partial(bumps_on_axes, 3, [2.4, 3.5], 0.15, 1.0),
+        "bumps: 5 in 5-D": partial(bumps_on_axes, 5, [2.2, 2.8, 3.4, 3.4, 3.9], 0.25, 2.0),
+        "bumps: 3 in 9-D": partial(bumps_on_axes, 9, [2.5, 2.6, 3.5], 0.35, 4.0),
+        "bumps: 3 in 16-D": partial(bumps_on_axes, 16, [2.6, 3.0, 3.0], 0.45, 8.0),
     }
 
 

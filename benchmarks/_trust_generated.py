@@ -10,15 +10,20 @@ import pandas as pd
 import gbce
 from benchmarks._exact import Array, Build, Case, Wish, value
 from benchmarks._exact_grids import levels, table_case, whole
-from benchmarks._exact_mixtures import Bumps, LinearModels, Ridge
+from benchmarks._exact_mixtures import Bumps, LinearModels, LongBumps, Ridge
 from benchmarks._exact_tables import Table, TableName, far_row, forest, table, tree, tree_case, wish_for
-from benchmarks._trust_cases import bumps
+from benchmarks._trust_cases import bumps, more_bumps
 
-_SEED = 1731
+_SEED, _FRESH_SEED = 1731, 271_828  # the second for cases that are run once a change is made, to confirm it
 _LOG_EVIDENCE = (-40.0, -0.3)  # neither hopeless nor trivial
 _TRIES = 200
 _COUNTS = {"tree of a random table": 9, "tree of a real table": 8, "few trees": 7, "bumps": 7, "ridge": 5, "models": 3,
-           "discrete table": 4}  # fmt: skip
+           "discrete table": 4, "long bumps": 7}  # fmt: skip
+
+
+def fresh() -> dict[str, Build]:
+    """Return other cases of the same generator, and bumps of other settings."""
+    return {f"fresh {name}": build for name, build in (_draw_all(_FRESH_SEED) | more_bumps()).items()}
 
 
 def generated() -> dict[str, Build]:
@@ -28,16 +33,20 @@ def generated() -> dict[str, Build]:
     or its ranges changed because of what gbce makes of a case. Whether a drawn question is kept hangs on its exact log
     evidence alone, never on a run of gbce.
     """
+    return {f"generated {name}": build for name, build in _draw_all(_SEED).items()}
+
+
+def _draw_all(seed: int) -> dict[str, Build]:
     return {
-        f"generated {what} {i + 1}": partial(_drawn, what, position, i)
+        f"{what} {i + 1}": partial(_drawn, what, (seed, position, i))
         for position, (what, count) in enumerate(_COUNTS.items())
         for i in range(count)
     }
 
 
-def _drawn(what: str, position: int, i: int) -> Case:
+def _drawn(what: str, seed: tuple[int, int, int]) -> Case:
     """Draw questions of one kind until the exact log evidence lies within the limits."""
-    rng = np.random.default_rng([_SEED, position, i])
+    rng = np.random.default_rng(seed)
     for _ in range(_TRIES):
         case = _KINDS[what](rng)
         if _LOG_EVIDENCE[0] <= case.truth.log_evidence <= _LOG_EVIDENCE[1]:
@@ -106,6 +115,21 @@ def _bumps(rng: np.random.Generator) -> Case:
         k = max(k - 1, 1)
 
 
+def _long_bumps(rng: np.random.Generator) -> Case:
+    """Draw bumps that are long in random directions, far enough from each other."""
+    d, k = int(rng.integers(3, 13)), int(rng.integers(2, 5))
+    while True:
+        direction = rng.normal(size=(k, d))
+        direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+        centre = direction * rng.uniform(2.0, 4.0, size=(k, 1))
+        axes = np.linalg.qr(rng.normal(size=(k, d, d)))[0]
+        width = np.exp(rng.uniform(np.log(0.15), np.log(0.6), size=(k, 1, d)))
+        shape = (axes * width**2) @ axes.transpose(0, 2, 1)
+        case = LongBumps(centre, shape, rng.uniform(0.0, 3.0, size=k), threshold=0.4 * d)
+        if case.apart() > 7.0 + np.sqrt(d):
+            return bumps(case)
+
+
 def _ridge(rng: np.random.Generator) -> Case:
     d = int(rng.integers(2, 31))
     w, row, sigma = rng.normal(size=d), rng.normal(size=d), float(rng.choice([0.5, 1.0]))
@@ -159,4 +183,5 @@ _KINDS: dict[str, Callable[[np.random.Generator], Case]] = {
     "ridge": _ridge,
     "models": _models,
     "discrete table": _discrete,
+    "long bumps": _long_bumps,
 }

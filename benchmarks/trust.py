@@ -27,12 +27,14 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 import gbce
-from benchmarks._trust_generated import generated
+from benchmarks._trust_generated import fresh, generated
 from benchmarks._trust_runs import FALSE, case_of, cases, run
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
-MARKS = "<!-- trust -->\n", "<!-- /trust -->"
-SEEDS = 8  # of each of 82 cases: 656 runs
+MARKS = {
+    fresh: (f"<!-- {word} -->\n", f"<!-- /{word} -->") for fresh, word in ((False, "trust"), (True, "fresh trust"))
+}
+SEEDS = 8  # of each of 89 cases: 712 runs
 COVERAGES = {"SP": "success_probability", "log Z": "log_evidence", "stability": "stability", "importance": "importance"}
 
 
@@ -75,8 +77,8 @@ def table_of(runs: pd.DataFrame) -> str:
             facts = [f"{case.n_columns}", f"{case.truth.log_evidence:.2f}", f"{case.truth.success_probability:.3f}"]
         except Exception:  # it could not be built, which its runs have said
             facts = ["-"] * 3
-        origin = "generated" if name in made else "hand"
-        lines.append([str(name).removeprefix("generated "), origin, *facts, *_line(own), *_medians(own)])
+        origin = "generated" if name in made else "fresh" if str(name).startswith("fresh ") else "hand"
+        lines.append([str(name).removeprefix(f"{origin} "), origin, *facts, *_line(own), *_medians(own)])
     lines.append([f"**all, {len(runs)} runs**", "", "", "", "", *_line(runs), *_medians(runs)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -92,15 +94,12 @@ def _medians(runs: pd.DataFrame) -> list[str]:
 
 def summary_of(runs: pd.DataFrame) -> str:
     """Return what came of all runs in a few sentences; hand-made and generated cases also by themselves."""
-    return "\n".join(
-        f"- {words}: {_summary(own)}"
-        for words, own in (
-            ("all cases", runs),
-            ("by hand", runs[~runs["case"].isin(list(generated()))]),
-            ("generated", runs[runs["case"].isin(list(generated()))]),
-        )
-        if len(own)
-    )
+    parts = [("all cases", runs)]
+    if not runs["case"].isin(list(fresh())).any():
+        made = runs["case"].isin(list(generated()))
+        parts += [("by hand", runs[~made]), ("generated", runs[made])]
+    parts.append(("of these, bumps", runs[runs["case"].str.contains("bumps")]))
+    return "\n".join(f"- {words}: {_summary(own)}" for words, own in parts if len(own))
 
 
 def _summary(runs: pd.DataFrame) -> str:
@@ -115,9 +114,9 @@ def _summary(runs: pd.DataFrame) -> str:
     )
 
 
-def write(text: str) -> None:
+def write(text: str, marks: tuple[str, str]) -> None:
     """Put the text between its marks in the document."""
-    begin, end = MARKS
+    begin, end = marks
     document = DOCUMENT.read_text()
     before, after = document.split(begin)[0], document.split(end)[1]
     DOCUMENT.write_text(f"{before}{begin}{text}\n{end}{after}")
@@ -128,11 +127,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"runs of each case ({SEEDS})")
     parser.add_argument("--first", type=int, default=0, help="the first of the seeds")
     parser.add_argument("--only", nargs="+", metavar="WORD", help="cases whose name contains one of these words")
+    parser.add_argument(
+        "--fresh", action="store_true", help="cases of another seed and other bumps, to confirm a change"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes; the results are the same, but for the seconds")
     parser.add_argument("--csv", type=Path, help="write a line for each run")
     parser.add_argument("--docs", action="store_true", help="write the table into docs/benchmarks.md")
     options = parser.parse_args()
-    names = [name for name in cases() if not options.only or any(word in name for word in options.only)]
+    among = fresh() if options.fresh else cases()
+    names = [name for name in among if not options.only or any(word in name for word in options.only)]
     if not names:
         parser.error(f"no case has one of {options.only} in its name")
     seeds = range(options.first, options.first + options.seeds)
@@ -146,7 +149,7 @@ def main() -> None:
     text = f"{table_of(runs)}\n\n{summary_of(runs)}"
     print(text)
     if options.docs:
-        write(text)
+        write(text, MARKS[options.fresh])
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ import gbce
 from benchmarks import _trust_runs, trust
 from benchmarks._exact import value
 from benchmarks._exact_grids import combined
-from benchmarks._exact_mixtures import Bumps, LinearModels, Ridge
+from benchmarks._exact_mixtures import Bumps, LinearModels, LongBumps, Ridge
 from benchmarks._exact_tables import table, tree, trees_of
-from benchmarks._exact_trees import boxes_of, laplace, normal, spiked, truncated
+from benchmarks._exact_trees import boxes_of, laplace, last_below, normal, spiked, truncated
 from benchmarks._trust_cases import hand
 from benchmarks._trust_generated import generated
 from gbce.base import Outputs
@@ -67,6 +67,22 @@ def test_boxes_are_a_partition_with_the_model_constant_on_each():
     assert (held.sum(axis=1) == 1).all()
     inside = model.predict(boxes.points(data.x.std(axis=0)))
     np.testing.assert_array_equal(inside[held.argmax(axis=1)], model.predict(rows))
+
+
+@pytest.mark.parametrize("threshold", [0.1, 4.600149869918823, 199.0, -1.5, 1 / 3])
+def test_limits_of_boxes_are_where_single_precision_crosses_a_threshold(threshold):
+    at = last_below(threshold)
+    below, above = np.nextafter(at, -np.inf), np.nextafter(at, np.inf)
+    assert float(np.float32(below)) <= threshold < float(np.float32(above))
+
+
+def test_round_bumps_are_long_ones_of_equal_widths():
+    centre, width, height = np.array([[3.0, 0, 0], [0, -3.2, 0]]), np.array([0.2, 0.25]), np.array([0.0, 1.0])
+    one = Bumps(centre, width, height, 1.5).truth()
+    other = LongBumps(centre, np.square(width)[:, None, None] * np.eye(3), height, 1.5).truth()
+    assert other.success_probability == pytest.approx(one.success_probability, abs=1e-6)
+    for name in ("log_evidence", "stability", "importance", "expected_loss", "loss_sd"):
+        np.testing.assert_allclose(getattr(other, name), getattr(one, name), rtol=1e-9)
 
 
 def test_the_known_figures_are_met():
@@ -133,10 +149,11 @@ def test_bumps_by_importance_sampling(name):
     case, rng, n = trust.case_of(name), np.random.default_rng(1), 20_000
     normals = case.model.__self__.normals()
     which = rng.choice(len(normals.mean), n, p=0.5 * normals.weights() + 0.5 / len(normals.mean))
-    sd = 1.3 * np.sqrt(normals.cov[:, 0, 0])
-    x = normals.mean[which] + sd[which, None] * rng.normal(size=(n, case.n_columns))
+    cov = 1.3**2 * normals.cov
+    noise = rng.normal(size=(n, case.n_columns))
+    x = normals.mean[which] + np.einsum("nij,nj->ni", np.linalg.cholesky(cov)[which], noise)
     share = 0.5 * normals.weights() + 0.5 / len(normals.mean)
-    laws = [multivariate_normal(m, s**2).logpdf(x) + np.log(p) for m, s, p in zip(normals.mean, sd, share, strict=True)]
+    laws = [multivariate_normal(m, c).logpdf(x) + np.log(p) for m, c, p in zip(normals.mean, cov, share, strict=True)]
     agrees(case, x, norm.logpdf(x).sum(axis=1) - logsumexp(laws, axis=0))
 
 

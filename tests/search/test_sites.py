@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from sklearn.datasets import load_diabetes
 from sklearn.tree import DecisionTreeRegressor
 
@@ -11,6 +12,8 @@ from gbce.draws import Points
 from gbce.samplers._importance import candidates
 from gbce.samplers._starts import Starts
 from gbce.search import Memory, find_sites, height_of, walk_out
+from gbce.search._wells import Slopes
+from gbce.search._wells import Wells as KnownWells
 from support.boxes import Boxes
 from support.exact import linear
 from support.tempering import Wells, as_loss, hard, posterior_linear, posterior_of
@@ -34,6 +37,61 @@ def test_both_of_two_wells_are_found_from_the_best_candidates():
     assert {np.sign(z[0]) for z in sites.points.z} == {-1.0, 1.0}
     np.testing.assert_allclose(np.abs(sites.points.z[:2, 0]), 2.2 / (1 + 0.09), atol=0.05)
     assert (np.diff(sites.height) >= 0).all()
+
+
+def wells(centres, shapes):
+    """Minus the log of a sum of bumps, of these shapes."""
+    roots = [np.linalg.cholesky(np.linalg.inv(shape)) for shape in shapes]
+
+    def loss(x):
+        return -logsumexp(
+            [-0.5 * np.square((x - c) @ r).sum(axis=1) for c, r in zip(centres, roots, strict=True)], axis=0
+        )
+
+    return loss
+
+
+def finds_all(centres, shapes, seeds):
+    """How often each of two searches ends next to every one of these wells."""
+    centres = np.array(centres, dtype=float)
+    modes = [np.linalg.solve(np.eye(len(c)) + s, c) for c, s in zip(centres, shapes, strict=True)]
+    posterior, found = posterior_of(wells(centres, shapes), np.zeros(centres.shape[1]), as_loss(), 1.0), []
+    for seed in seeds:
+        for sites in starts_of(posterior, seed, n=3_000).search_twice():
+            off = [np.min(np.linalg.norm(sites.points.z - mode, axis=1)) for mode in modes]
+            found.append(max(off) < 0.5)
+    return float(np.mean(found))
+
+
+def test_a_narrow_well_behind_a_wide_one_is_found():
+    """Hardly a wide start lies in the basin of the narrow well: candidates that the wide one does not explain do."""
+    one, other = np.linalg.qr(np.random.default_rng(1).normal(size=(10, 2)))[0].T
+    eye = np.eye(10)
+    assert finds_all([3.6 * one, 2.7 * other], [0.34**2 * eye, 0.15**2 * eye], range(5)) >= 0.8
+
+
+def test_long_wells_are_found():
+    rng = np.random.default_rng(3)
+    centres = np.array([3.0, 3.2, 2.6])[:, None] * np.eye(6)[:3]
+    axes = np.linalg.qr(rng.normal(size=(3, 6, 6)))[0]
+    shapes = (axes * np.geomspace(0.15, 0.5, 6) ** 2) @ axes.transpose(0, 2, 1)
+    assert finds_all(centres, shapes, range(5)) >= 0.8
+
+
+def test_wells_say_what_they_do_not_explain():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(4, 4))
+    bend, place, other = root @ root.T + np.eye(4), rng.normal(size=4), rng.normal(size=4)
+    z = place + 2 * rng.normal(size=(30, 4))
+    height = 1.5 + 0.5 * np.einsum("ni,ij,nj->n", z - place, bend, z - place)
+    slopes = Slopes(z, height, (z - place) @ bend)
+    astray = Slopes(z, height, 3 * slopes.uphill + 1)  # agrees with no square, and is left out
+    found = KnownWells.fit(place[None], np.array([1.5]), Slopes.join([slopes, astray]))
+    np.testing.assert_allclose(found.root[0] @ found.root[0].T, bend, rtol=1e-6)
+    np.testing.assert_allclose(found.explain(z, height), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(found.explain(z, 1.5 + 0.3 * (height - 1.5)), 0.3, rtol=1e-6)
+    both = KnownWells.fit(np.array([place, other]), np.array([1.5, 1.0]), slopes)
+    assert (both.explain(z, height) > 1 - 1e-6).all()  # the second, of which nothing is known, takes nothing away
 
 
 def diabetes_tree(depth=5):

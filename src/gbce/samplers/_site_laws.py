@@ -25,13 +25,17 @@ def guide_around(sites: Sites, posterior: GibbsPosterior) -> Guide:
     """Put three or four laws around each site, and the latent law beside them all.
 
     One is as wide as the prior, one is made for what lies beyond the site, one is narrow wherever the site changes
-    something or the potential bends, and one is that of a squared loss with the site's slope, if it has any.
+    something or the potential bends, and one is that of a squared loss with the site's slope, if it has any. In the
+    well of a smooth potential the narrow one is as wide as the bends say: few draws come to a well of little mass, so
+    that what is wrong with its law is not learned, and a law that is too narrow finds too little there.
     """
     potential = -log_target(posterior.mixture, sites.points)
     laws: list[NormalLaw] = []
     whose: list[int] = []
-    for z, slope, bend, height in zip(sites.points.z, sites.slope, sites.bend, potential, strict=True):
-        laws += [NormalLaw(z, np.zeros((len(z), 0)), np.zeros(0)), _law_beyond(z, bend), _law_bent(z, bend)]
+    parts = zip(sites.points.z, sites.slope, sites.bend, sites.smooth, potential, strict=True)
+    for z, slope, bend, smooth, height in parts:
+        narrow = _law_well(z, bend) if smooth else _law_bent(z, bend)
+        laws += [NormalLaw(z, np.zeros((len(z), 0)), np.zeros(0)), _law_beyond(z, bend), narrow]
         if slope.any():
             laws.append(_law_sloped(z, slope, float(height)))
         whose += [max(whose, default=-1) + 1] * (len(laws) - len(whose))
@@ -57,6 +61,12 @@ def _law_bent(z: Array, bend: Array) -> NormalLaw:
     narrow = np.where(np.abs(z[moved]) > _MOVED, _NARROW**2, 1.0)
     variance = np.maximum(np.minimum(1 / (1 + bend[moved]), narrow), _NARROWEST)
     return NormalLaw(z, np.eye(len(z))[:, moved], variance)
+
+
+def _law_well(z: Array, bend: Array) -> NormalLaw:
+    """Return a law around a site of a smooth potential: as wide as the bend says, where there is one."""
+    bent = np.flatnonzero(bend > _BENT)
+    return NormalLaw(z, np.eye(len(z))[:, bent], np.maximum(WIDER / (1 + bend[bent]), _NARROWEST))
 
 
 def _law_sloped(z: Array, slope: Array, potential: float) -> NormalLaw:

@@ -1,5 +1,6 @@
 """Places of low objective, for samplers and rules (descents, walks, the simplex), and proofs that there are none."""
 
+from gbce.search._asking import Memory, height_of
 from gbce.search._cell_nearest import find_nearest_cells
 from gbce.search._cell_offers import CellOffers, Price, offer_cells, price_units
 from gbce.search._cell_wish import CellWish, wish_for
@@ -17,7 +18,7 @@ from gbce.search._proofs import (
     say_answer,
     say_cheapest,
 )
-from gbce.search._sites import Memory, Sites, find_sites, height_of, rows_for_search, walk_out
+from gbce.search._sites import Sites, find_sites, rows_for_search, walk_out
 from gbce.search._sparsity import sparsity_path
 from gbce.search._steps import StepsFromRow
 from gbce.search._values import values_to_try

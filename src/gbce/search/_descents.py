@@ -21,6 +21,7 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Points, Scene
 from gbce.posterior import GibbsPosterior
 from gbce.search._curvature import curvature_of
+from gbce.search._slopes import SLOPED_SHARE
 
 __all__ = ["Search", "coordinates", "has_gained", "levels", "newton"]
 
@@ -32,7 +33,6 @@ _LEAST_STEP_GAIN = 1e-5  # of a Newton step: a tenth of what counts in a round
 _MOST_FAILURES = 2  # Newton steps in a row that gain nothing, the second one without what was learnt
 _SLOPE, _COST_SLOPE = 1e-4, 1e-6  # differences; many models round to single precision, the cost does not
 _ROUNDING = 1e-14  # relative, of a sum: some hundred times the last bit
-_SLOPED_SHARE = 0.5  # of the coordinates, beyond which a point lies on a slope, not beside a step (chosen by hand)
 _LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.005])[:, None]  # of a Newton step, tried in one call; by hand
 
 # Of moves and of parts of the way to the row, so many sizes are tried in one call, each half of the one before.
@@ -223,7 +223,7 @@ def _slopes(search: Search, here: Array, potential: Array, may: Array) -> Array:
     noise = _ROUNDING * (1 + np.abs(value)) / _SLOPE
     slope[start, feature] = np.where(np.isfinite(found) & (np.abs(found) > noise), found, 0.0)
     # a forest has a step within reach of some coordinate now and then: that is no slope
-    search.sloped |= bool(((slope[:, search.smooth] != 0).mean(axis=1) > _SLOPED_SHARE).any())
+    search.sloped |= bool(((slope[:, search.smooth] != 0).mean(axis=1) > SLOPED_SHARE).any())
     return slope
 
 
