@@ -40,7 +40,8 @@ def elsewhere():
 
 
 def test_every_picture_of_the_docs_is_drawn_by_a_script_and_shown_on_a_page():
-    scripts = "".join(path.read_text() for path in DOCS.glob("draw_*.py"))
+    comparison = DOCS.parent / "benchmarks" / "rivals" / "__main__.py"
+    scripts = "".join(path.read_text() for path in [*DOCS.glob("draw_*.py"), comparison])
     pages = "".join(path.read_text() for path in [*DOCS.glob("*.md"), DOCS.parent / "README.md"])
     found = [path.stem for path in (DOCS / "img").glob("*.png")]
     assert set(elsewhere()) <= set(found)
