@@ -52,7 +52,8 @@ class Own:
         answer = explanation.answer
         assert answer is not None  # there is a policy
         others = explanation.counterfactuals[list(row.columns)]
-        decisions = {str(label): others.loc[[label]] for label in others.index}
+        own = others.index if self.n_refits == 0 else ()  # refits have a part in the answer only
+        decisions = {str(label): others.loc[[label]] for label in own}
         return Found({"": answer.row, **decisions}, note=str(answer.kind))
 
 
