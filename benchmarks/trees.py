@@ -213,7 +213,7 @@ class Treecf:
         model = case.model if booster is None else booster
         self.explainer = Explainer(model, normalizers=units)
         names = list(self.explainer.ir.feature_names)
-        policy = {name: "integer" for name, one in zip(names, whole, strict=True) if one}
+        policy: dict[str, Any] = {name: "integer" for name, one in zip(names, whole, strict=True) if one}
         self.explainer = Explainer(model, normalizers=units, value_policy=policy)
         if case.sign == 0:
             make = Target.raw if booster is None else Target.probability

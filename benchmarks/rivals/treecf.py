@@ -77,6 +77,7 @@ class TreeCF:
         """Return its answer."""
         from treecf import Counterfactual
 
+        limit: dict[str, Any] = {"node_budget": self.nodes} if self.way == "exact" else {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = self._explainer.explain(
@@ -85,7 +86,7 @@ class TreeCF:
                 seed=seed,
                 backend=self.way,
                 time_budget_s=self.seconds,
-                **({"node_budget": self.nodes} if self.way == "exact" else {}),
+                **limit,
             )
         if not isinstance(found, Counterfactual):
             return Found(note="found nothing")
