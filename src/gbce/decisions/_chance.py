@@ -7,6 +7,7 @@ import numpy as np
 
 from gbce._validation import require_counts, require_finite
 from gbce.base import Array, Choice, Rule
+from gbce.budget import BudgetSpentError
 from gbce.decisions._looks import accepts, fresh_success
 from gbce.decisions._nearest import reaching_rows
 from gbce.decisions._promise import TRIAL_COPIES, Promise, PromiseSearch
@@ -95,13 +96,12 @@ class ChanceConstrained(Rule):
         where, weight, reaching = _find_candidates(scene)
         # each is looked at once; as much again is left for confirming
         most = count_affordable(posterior, self.max_candidates, 2 * self.n_perturb)
-        noisy = UnderNoise(scene, posterior, self.noise, first_only=self.across == "first")
-        if not reaching:
-            elsewhere = _find_elsewhere(scene, noisy, most)
-            if len(elsewhere):
-                return self._choose_among(scene, noisy, elsewhere)
         candidates = pick_draws(scene, most, where, weight)
         candidates = candidates[np.argsort(scene.distance(scene.draws.pool.x[candidates]), kind="stable")]
+        noisy = UnderNoise(scene, posterior, self.noise, first_only=self.across == "first")
+        elsewhere = candidates[:0] if reaching else _find_elsewhere(scene, noisy, most)
+        if len(elsewhere):
+            return self._choose_among(scene, noisy, elsewhere)
         return self._choose_among(scene, noisy, scene.draws.pool.x[candidates], candidates, reaching=reaching)
 
     def _choose_among(
@@ -112,19 +112,34 @@ class ChanceConstrained(Rule):
         search = PromiseSearch(noisy, promise, x, scene.distance)
         if not reaching:
             search.glance_at_all()
-        held = search.find_holding() if reaching else None
 
         def take(i: int, note: str) -> Choice:
             return Choice(x[[i]], note=note) if drawn is None else scene.pick(drawn[[i]], note)
 
-        if held is not None:
-            nearer = search.draw_nearer(search.x[held]) if self.refine else None
-            note = self._proof_note(search.trials.enough)
-            return take(held, note) if nearer is None else Choice(nearer[None, :], note=note)
-        winner, accepted = search.looks.find_fallback(reaching)
-        fresh, _ = fresh_success(noisy, search.x[winner], promise.trial_copies)
+        try:
+            held = search.find_holding() if reaching else None
+            if held is not None:
+                nearer = search.draw_nearer(search.x[held]) if self.refine else None
+                note = self._proof_note(search.trials.enough)
+                return take(held, note) if nearer is None else Choice(nearer[None, :], note=note)
+            winner, accepted = search.looks.find_fallback(reaching)
+            fresh, _ = fresh_success(noisy, search.x[winner], promise.trial_copies)
+        except BudgetSpentError:
+            if (
+                drawn is None or not search.looks.share.max() > 0
+            ):  # a point beside the pool would have to be asked about
+                raise
+            winner = int(search.looks.share.argmax())
+            return take(winner, self._spent_note(float(search.looks.share[winner])))
         what = "draws" if drawn is not None else "known points"
         return take(winner, self._shortfall_note(len(x), what, accepted, fresh))
+
+    def _spent_note(self, share: float) -> str:
+        """Say that the budget ended before a candidate could be tested."""
+        return (
+            f"{self.label}: the budget ended before a draw could be shown to keep the promise; the one that succeeded "
+            f"most often so far was taken, with a share of {share:.2f}, which is too good because it was chosen by it."
+        )
 
     def _proof_note(self, shown: float) -> str:
         """Say so where a trial without a failure shows less than what is promised."""
