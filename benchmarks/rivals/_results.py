@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -172,7 +173,7 @@ def beaten(lines: pd.DataFrame, price: str = "l1") -> pd.DataFrame:
     return pd.DataFrame(found, columns=["name", "rows", "some decision", *each])
 
 
-def _beats(cost, survival, other_cost, other_survival):  # type: ignore[no-untyped-def]
+def _beats(cost: Any, survival: Any, other_cost: Any, other_survival: Any) -> Any:
     """Whether points are at least as good in both, and better in one."""
     no_worse = (cost <= other_cost + _CLOSE) & (survival >= other_survival - _CLOSE)
     return no_worse & ((cost < other_cost - _CLOSE) | (survival > other_survival + _CLOSE))

@@ -16,7 +16,7 @@ from benchmarks.rivals._protocol import CannotRunError
 from benchmarks.rivals._question import Codes, Question
 from benchmarks.rivals._wish import Wish
 
-__all__ = ["MARGIN", "Pool", "distance", "lacking", "make_codes", "panel", "scores", "search"]
+__all__ = ["MARGIN", "Condition", "Pool", "distance", "lacking", "make_codes", "panel", "scores", "search"]
 
 MARGIN = 1e-6  # above one half, so that a tie, which `predict` may settle either way, does not count as reached
 _WEIGHT = 1e3  # of what is lacking: ranges of a column that a whole unit of it is worth; large, as penalties are

@@ -19,7 +19,7 @@ What R promises of the ensemble itself (derived, not quoted): at most exp(theta 
 s.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -29,10 +29,11 @@ from scipy.special import expit, logsumexp, softmax
 
 import gbce
 from benchmarks.rivals._data import Data
+from benchmarks.rivals._ensemble import Ensemble
 from benchmarks.rivals._model import CountedModel
 from benchmarks.rivals._protocol import CannotRunError, Found, Method
 from benchmarks.rivals._question import Codes, Question
-from benchmarks.rivals._search import Pool, lacking, make_codes, panel, search
+from benchmarks.rivals._search import lacking
 from benchmarks.rivals._wish import Wish
 
 __all__ = ["METHODS", "EntropicDescent", "EntropicPenalty", "entropic_risk"]
@@ -53,8 +54,8 @@ def entropic_risk(scores: Any, theta: float) -> Any:
     return logsumexp(theta * losses, axis=0, b=1 / len(losses)) / theta
 
 
-@dataclass
-class _Entropic:
+@dataclass(kw_only=True)
+class _Entropic(Ensemble):
     """What both ways share.
 
     Parameters
@@ -63,27 +64,19 @@ class _Entropic:
         Aversion to risk; 1 in the co-author's code.
     tau : float
         The risk that is accepted; .5 in the co-author's code, .45 in its example.
-    refits : int
-        Models beside the original one. The publication's number is not known.
     """
 
     theta: float = 1.0
     tau: float = 0.45
-    refits: int = 8
-    _models: list[CountedModel] = field(init=False, repr=False)
-    _codes: Codes = field(init=False, repr=False)
-    _pool: Pool = field(init=False, repr=False)
 
     def fit(self, model: CountedModel, data: Data, space: gbce.Space) -> None:
         """Fit the other models and look at the data."""
         if self.theta <= 0:
             raise ValueError(f"theta is {self.theta}: an aversion to risk is above zero")
-        self._models = panel(model, data, self.refits)
-        self._codes = make_codes(data, space)
-        self._pool = Pool(model, data, self._codes)
+        super().fit(model, data, space)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class EntropicPenalty(_Entropic):
     """The nearest point found with a risk of at most tau, by asking only.
 
@@ -97,10 +90,9 @@ class EntropicPenalty(_Entropic):
 
     def counterfactual(self, row: pd.DataFrame, target: Wish, seed: int) -> Found:
         """Answer for a frame of one row."""
-        question = Question(self._models[0], self._codes, row, target)
-        starts, rng = self._pool.nearest(question), np.random.default_rng(seed)
         thetas = {"": self.theta, f"theta {self.averse:g}": self.averse}
-        found = search(question, self._models, [partial(self._excess, theta) for theta in thetas.values()], starts, rng)
+        excesses = [partial(self._excess, theta) for theta in thetas.values()]
+        question, found = self.seek(row, target, seed, excesses)
         answers = {name: question.frame(point) for name, (point, _) in zip(thetas, found, strict=True)}
         above = [
             f"risk above tau by {lacks:.3g} for theta {theta:g}"
@@ -114,7 +106,7 @@ class EntropicPenalty(_Entropic):
         return np.maximum(entropic_risk(m, theta) - self.tau, 0.0)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class EntropicDescent(_Entropic):
     """From an answer for the ensemble down its risk, until it is below tau.
 
@@ -137,9 +129,7 @@ class EntropicDescent(_Entropic):
 
     def counterfactual(self, row: pd.DataFrame, target: Wish, seed: int) -> Found:
         """Answer for a frame of one row."""
-        question = Question(self._models[0], self._codes, row, target)
-        starts, rng = self._pool.nearest(question), np.random.default_rng(seed)
-        [(z, _)] = search(question, self._models, [lambda m: lacking(m.mean(axis=0))], starts, rng)
+        question, [(z, _)] = self.seek(row, target, seed, [lambda m: lacking(m.mean(axis=0))])
         point, risk = self.descend(question, z)
         note = "" if risk < self.tau else f"risk {risk:.3g} not below tau"
         return Found.one(question.frame(point), note)

@@ -9,7 +9,7 @@ By Cantelli's inequality at most V / (V + (m - 1/2)^2) of the draws refuse a poi
 with the options here, which are ours, a tenth.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,17 @@ import pandas as pd
 
 import gbce
 from benchmarks.rivals._data import Data
+from benchmarks.rivals._ensemble import Ensemble
 from benchmarks.rivals._model import CountedModel
 from benchmarks.rivals._protocol import Found, Method
-from benchmarks.rivals._question import Codes, Question
-from benchmarks.rivals._search import Pool, lacking, make_codes, panel, search
+from benchmarks.rivals._search import lacking
 from benchmarks.rivals._wish import Wish
 
 __all__ = ["METHODS", "PSCE"]
 
 
-@dataclass
-class PSCE:
+@dataclass(kw_only=True)
+class PSCE(Ensemble):
     """The nearest point with high average score and low variance over models.
 
     Parameters
@@ -36,16 +36,10 @@ class PSCE:
         What confidence may lack to one. Ours.
     epsilon : float
         Largest variance of scores. Ours.
-    refits : int
-        Models beside the original one. Ours.
     """
 
     delta: float = 0.2
     epsilon: float = 0.01
-    refits: int = 8
-    _models: list[CountedModel] = field(init=False, repr=False)
-    _codes: Codes = field(init=False, repr=False)
-    _pool: Pool = field(init=False, repr=False)
 
     def fit(self, model: CountedModel, data: Data, space: gbce.Space) -> None:
         """Fit the other models and look at the data."""
@@ -53,15 +47,11 @@ class PSCE:
             raise ValueError(
                 f"delta is {self.delta} and epsilon {self.epsilon}: delta lies between 0 and 1/2, epsilon above 0"
             )
-        self._models = panel(model, data, self.refits)
-        self._codes = make_codes(data, space)
-        self._pool = Pool(model, data, self._codes)
+        super().fit(model, data, space)
 
     def counterfactual(self, row: pd.DataFrame, target: Wish, seed: int) -> Found:
         """Answer for a frame of one row."""
-        question = Question(self._models[0], self._codes, row, target)
-        starts, rng = self._pool.nearest(question), np.random.default_rng(seed)
-        [(point, lacks)] = search(question, self._models, [self._lack], starts, rng)
+        question, [(point, lacks)] = self.seek(row, target, seed, [self._lack])
         note = "" if lacks == 0.0 else f"no safe and robust point found: lacks {lacks:.3g}"
         return Found.one(question.frame(point), note)
 

@@ -29,7 +29,8 @@ import pandas as pd
 
 import gbce
 from benchmarks.rivals._data import Data
-from benchmarks.rivals._hierarchy import Law, Levels, draw_changes, renew, sample_levels, worth
+from benchmarks.rivals._hierarchy import Levels, sample_levels, worth
+from benchmarks.rivals._hierarchy_law import Law, draw_changes, renew
 from benchmarks.rivals._model import CountedModel
 from benchmarks.rivals._protocol import Found, Method
 from benchmarks.rivals._question import Codes, Question

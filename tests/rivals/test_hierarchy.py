@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import halfnorm, norm
 
-from benchmarks.rivals._hierarchy import Law, _State, draw_changes, log_mass, mixing, sample_levels
+from benchmarks.rivals._hierarchy import mixing, sample_levels
+from benchmarks.rivals._hierarchy_law import Law, draw_changes, log_mass
+from benchmarks.rivals._hierarchy_state import State
 
 # of one observation w * delta of t, with noise s; width and spread of the changes
 W, S, TAU, OMEGA = 2.0, 0.5, 0.3, 0.4
@@ -76,7 +78,7 @@ def test_each_move_alone_keeps_the_laws(family, move):
     groups, free, chains = np.array([0, 1, 1]), np.array([[True, True], [True, False], [True, True]]), 2_000
     law = Law(rate=0.0, family=family)
     rng = np.random.default_rng(6)
-    state = _State(law, lambda change: np.zeros(change.shape[:-1]), groups, free, chains, 2, rng)  # begins in its laws
+    state = State(law, lambda change: np.zeros(change.shape[:-1]), groups, free, chains, 2, rng)  # begins in its laws
     candidates = [] if move in ("renew_columns", "renew_levels") else [3]
     for _ in range(40 if candidates else 4):  # short steps drift slowly where they are wrong
         getattr(state, move)(*candidates)

@@ -6,7 +6,7 @@ import pytest
 
 import gbce
 from benchmarks.rivals import raman
-from benchmarks.rivals._hierarchy import Law
+from benchmarks.rivals._hierarchy_law import Law
 from benchmarks.rivals._wish import Wish
 from benchmarks.rivals.raman import METHODS, Hierarchical, InstanceLevel, split_in_two
 from support.asked import Formula, Logistic, corners, fitted

@@ -125,9 +125,7 @@ class ChanceConstrained(Rule):
             winner, accepted = search.looks.find_fallback(reaching)
             fresh, _ = fresh_success(noisy, search.x[winner], promise.trial_copies)
         except BudgetSpentError:
-            if (
-                drawn is None or not search.looks.share.max() > 0
-            ):  # a point beside the pool would have to be asked about
+            if drawn is None or not search.looks.share.max() > 0:  # a point beside the pool would take another row
                 raise
             winner = int(search.looks.share.argmax())
             return take(winner, self._spent_note(float(search.looks.share[winner])))
