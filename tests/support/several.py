@@ -8,7 +8,7 @@ import pandas as pd
 import gbce
 from support.asked import fitted
 
-__all__ = ["Coloured", "mixed_table", "several"]
+__all__ = ["Coloured", "assert_kept", "mixed_table", "several"]
 
 
 class Coloured:
@@ -50,3 +50,12 @@ def several(rival, models, X, **wish):
     numbers = count()
     others = models[1:] or models
     return fitted(rival, models[0], X, learn=lambda X, y, seed: others[next(numbers) % len(others)], **wish)
+
+
+def assert_kept(answer, row, models):
+    """What is missing or may not change stays, whole numbers are whole and within bounds, and all models say yes."""
+    assert answer["weight"].isna().all()
+    assert answer["age"].item() == row["age"].item()
+    assert answer["size"].item() <= 6
+    assert answer["size"].item() == round(answer["size"].item())
+    assert all(model.predict(answer)[0] == "yes" for model in models)
