@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gbce.space._expressions import evaluate, halfspaces, linear, names_in, require_readable
+from gbce.space._expressions import halfspaces, linear, names_in, require_readable
+from gbce.space._terms import evaluate
 
 VALUES = {
     "a": np.array([1.0, 2.0, 3.0]),

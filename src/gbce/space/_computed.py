@@ -8,7 +8,8 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.space._constraints import call_function
-from gbce.space._expressions import evaluate, linear, names_in, require_readable
+from gbce.space._expressions import linear, names_in, require_readable
+from gbce.space._terms import evaluate
 from gbce.space._tolerances import DATA_ROUNDING
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ class Computed:
         if column.shape not in ((), (n,)):
             raise ValueError(f"{what} must give {n} numbers, not {column.shape}")
         return np.broadcast_to(column, (n,))
+
+    def names(self) -> tuple[str, ...] | None:
+        """Columns that it follows from; ``None`` where that cannot be known."""
+        return names_in(self.text) if self.function is None and self.kept else None
 
     def linear(self) -> tuple[dict[str, float], float] | None:
         """Coefficients and constant, if it is linear in the other columns."""

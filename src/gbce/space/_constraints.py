@@ -6,14 +6,15 @@ tables, files and priors know the base class only.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from gbce.base import Array
-from gbce.space._expressions import evaluate, halfspaces, require_readable
+from gbce.space._expressions import halfspaces, names_in, ordered_pairs, require_readable
+from gbce.space._terms import Levels, Term, evaluate, term_of
 from gbce.space._tolerances import ROUNDING
 
 if TYPE_CHECKING:
@@ -56,6 +57,18 @@ class Constraint(ABC):
         """Return linear inequalities that follow from it; with ``complete``, equations as two of them as well."""
         return []
 
+    def names(self) -> tuple[str, ...] | None:
+        """Columns that it looks at; ``None`` where that cannot be known."""
+        return None
+
+    def term(self, columns: Mapping[str, int | Levels]) -> Term | None:
+        """Return a quicker :meth:`holds` for rows whose columns stand as given; ``None`` if there is none."""
+        return None
+
+    def ordered_pairs(self) -> list[tuple[str, str]] | None:
+        """Pairs of columns of which the first is at most the second, if it says just that."""
+        return None
+
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """Return what a file keeps of it; kinds other than texts and functions add ``{"kind": self.kind}``."""
@@ -90,6 +103,18 @@ class TextConstraint(Constraint):
     def halfspaces(self, *, complete: bool = False) -> list[HalfSpace]:
         """Return the linear inequalities that it joins by ``and``."""
         return halfspaces(self.text, complete=complete)
+
+    def names(self) -> tuple[str, ...] | None:
+        """Columns that the text mentions."""
+        return names_in(self.text)
+
+    def term(self, columns: Mapping[str, int | Levels]) -> Term | None:
+        """Return the text as a term of encoded rows, where it can be one."""
+        return term_of(self.text, columns)
+
+    def ordered_pairs(self) -> list[tuple[str, str]] | None:
+        """Pairs of columns of which the first is at most the second, if it says just that."""
+        return ordered_pairs(self.text)
 
     def to_json(self) -> dict[str, Any]:
         """Return the text."""
@@ -173,6 +198,10 @@ class Condition(Constraint):
         low, high = self.ends
         room = ROUNDING * space.scale[j] if low == high else 0.0  # a computed column may come out in another order
         return (value >= low - room) & (value <= high + room)  # a missing value meets no range
+
+    def names(self) -> tuple[str, ...] | None:
+        """Return the one column."""
+        return (self.name,)
 
     @property
     def ends(self) -> tuple[float, float]:

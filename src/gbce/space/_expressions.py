@@ -5,60 +5,47 @@ a few functions. A name that is no Python identifier stands between backticks.
 """
 
 import ast
-import operator
 import re
-from collections.abc import Callable, Sequence
-from functools import lru_cache, reduce
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
-import numpy as np
+from gbce.space._operators import ARITHMETIC, COMPARISONS, FUNCTIONS
 
-from gbce.space._tolerances import ROUNDING
-
-__all__ = ["evaluate", "halfspaces", "linear", "names_in", "require_readable"]
-
-Values = Callable[[str], Any]
-
-_ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
-}  # fmt: skip
-
-
-def _at_most(a: Any, b: Any) -> Any:
-    """Compare numbers up to rounding: ``0.3 <= 0.1 + 0.2`` both ways."""
-    below = a <= b
-    if np.asarray(a).dtype.kind in "iuf" and np.asarray(b).dtype.kind in "iuf":
-        return below | (np.abs(np.subtract(a, b)) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)))
-    return below
+__all__ = [
+    "LISTS",
+    "MOST_TEXTS",
+    "Expression",
+    "halfspaces",
+    "linear",
+    "names_in",
+    "ordered_pairs",
+    "parse",
+    "require_readable",
+]
 
 
-_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
-    ast.LtE: _at_most, ast.Lt: operator.lt, ast.GtE: lambda a, b: _at_most(b, a), ast.Gt: operator.gt,
-    ast.Eq: operator.eq, ast.NotEq: operator.ne,
-}  # fmt: skip
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": np.abs, "min": lambda *parts: reduce(np.minimum, parts), "max": lambda *parts: reduce(np.maximum, parts),
-    "log": np.log, "exp": np.exp, "sqrt": np.sqrt, "round": np.round, "floor": np.floor,
-}  # fmt: skip
 _OF_SEVERAL = ("min", "max")  # functions of two parts or more, the others of one
-_LISTS = (ast.Tuple, ast.List, ast.Set)
+LISTS = (ast.Tuple, ast.List, ast.Set)
 _IF_THEN = re.compile(r"^\s*if\b\s*(?P<condition>\S.*?)\bthen\b\s*(?P<consequence>\S.*)$", re.DOTALL)
 _QUOTED = r"'[^']*'|\"[^\"]*\""
 # Chosen by hand, far beyond what anybody writes:
 _DEEPEST_NESTING = 300  # parts of a text within each other; evaluation recurses, and Python allows 1000 calls
 _LARGEST_INTEGER = 10**300  # whole numbers are evaluated as floats, which end at 1e308
-_MOST_TEXTS = 512  # parsed texts that are remembered
+MOST_TEXTS = 512  # parsed texts that are remembered
 _MOST_SHOWN = 200  # characters of a text that a message quotes
 
 
-class _Expression(NamedTuple):
+class Expression(NamedTuple):
+    """A text as a tree."""
+
     tree: ast.expr
     names: dict[str, str]  # as written in the tree: as the user calls it
 
 
-@lru_cache(maxsize=_MOST_TEXTS)
-def _parse(text: str) -> _Expression:
+@lru_cache(maxsize=MOST_TEXTS)
+def parse(text: str) -> Expression:
+    """Read a text."""
     names: dict[str, str] = {}
 
     def placeholder(match: re.Match[str]) -> str:
@@ -86,46 +73,46 @@ def _parse(text: str) -> _Expression:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and id(node) not in called:
             names.setdefault(node.id, node.id)
-    return _Expression(tree, names)
+    return Expression(tree, names)
 
 
 def _require_known(tree: ast.expr, text: str) -> None:
     """Require that nothing but what can be evaluated stands in a tree, level by level."""
     level: list[ast.AST] = [tree]
-    known = not isinstance(tree, _LISTS)
+    known = not isinstance(tree, LISTS)
     for _ in range(_DEEPEST_NESTING):
         known = known and all(map(_is_known, level))
         level = [child for node in level for child in ast.iter_child_nodes(node)] if known else []
     if level or not known:
         raise ValueError(
             f"{text!r} cannot be used: only columns, numbers, texts, + - * / // % **, comparisons, in, and, or, not "
-            f"and the functions {', '.join(_FUNCTIONS)} may stand in it. For more give a function of the frame."
+            f"and the functions {', '.join(FUNCTIONS)} may stand in it. For more give a function of the frame."
         )
 
 
 def _is_known(node: ast.AST) -> bool:
     """Whether a node and what it may be made of can be evaluated; its parts are looked at by themselves."""
-    lists = [part for part in ast.iter_child_nodes(node) if isinstance(part, _LISTS)]
+    lists = [part for part in ast.iter_child_nodes(node) if isinstance(part, LISTS)]
     if lists and not isinstance(node, ast.Compare):
         return False
     match node:
         case ast.Constant():
             plain = isinstance(node.value, (bool, int, float, str))
             return plain and not (isinstance(node.value, int) and abs(node.value) > _LARGEST_INTEGER)
-        case ast.Call(func=ast.Name(id=name)) if name in _FUNCTIONS and not node.keywords:
+        case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS and not node.keywords:
             enough = len(node.args) >= 2 if name in _OF_SEVERAL else len(node.args) == 1
             return enough and not any(isinstance(part, ast.Starred) for part in node.args)
         case ast.Compare():
             pairs = zip(node.ops, node.comparators, strict=True)
-            listed = [isinstance(op, (ast.In, ast.NotIn)) == isinstance(part, _LISTS) for op, part in pairs]
-            return all(listed) and not isinstance(node.left, _LISTS)
+            listed = [isinstance(op, (ast.In, ast.NotIn)) == isinstance(part, LISTS) for op, part in pairs]
+            return all(listed) and not isinstance(node.left, LISTS)
         case ast.BinOp():
-            return type(node.op) in _ARITHMETIC
+            return type(node.op) in ARITHMETIC
         case ast.UnaryOp():
             return isinstance(node.op, (ast.Not, ast.USub, ast.UAdd))
         case ast.cmpop():
-            return type(node) in _COMPARISONS or isinstance(node, (ast.In, ast.NotIn))
-    return isinstance(node, (ast.Name, ast.BoolOp, *_LISTS, ast.operator, ast.unaryop, ast.boolop, ast.expr_context))
+            return type(node) in COMPARISONS or isinstance(node, (ast.In, ast.NotIn))
+    return isinstance(node, (ast.Name, ast.BoolOp, *LISTS, ast.operator, ast.unaryop, ast.boolop, ast.expr_context))
 
 
 def require_readable(text: str, known: Sequence[str]) -> None:
@@ -137,62 +124,7 @@ def require_readable(text: str, known: Sequence[str]) -> None:
 
 def names_in(text: str) -> tuple[str, ...]:
     """Columns that a text mentions, in the order of their first mention."""
-    return tuple(dict.fromkeys(_parse(text).names.values()))
-
-
-def evaluate(text: str, values: Values) -> Any:
-    """Value of a text where ``values(name)`` gives a column ``(n,)``; a condition gives booleans ``(n,)``."""
-    parsed = _parse(text)
-    try:
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            return _value(parsed.tree, lambda key: values(parsed.names[key]))
-    except TypeError as error:
-        raise ValueError(
-            f"{text!r} cannot be worked out, because it mixes texts and numbers or does arithmetic on strings: {error}"
-        ) from None
-
-
-def _value(node: ast.expr, values: Values) -> Any:
-    match node:
-        case ast.Constant(value=bool() | str()):
-            return node.value
-        case ast.Constant():
-            return np.float64(node.value)  # type: ignore[arg-type]  # whole numbers would grow without end
-        case ast.Name():
-            return values(node.id)
-        case ast.BinOp():
-            return _ARITHMETIC[type(node.op)](_value(node.left, values), _value(node.right, values))
-        case ast.UnaryOp(op=ast.Not()):
-            return np.logical_not(_value(node.operand, values))
-        case ast.UnaryOp():
-            operand = _value(node.operand, values)
-            return -operand if isinstance(node.op, ast.USub) else operand
-        case ast.BoolOp():
-            join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
-            result = _value(node.values[0], values)
-            for part in node.values[1:]:
-                result = join(result, _value(part, values))
-            return result
-        case ast.Call():
-            return _FUNCTIONS[node.func.id](*(_value(a, values) for a in node.args))  # type: ignore[attr-defined]
-        case ast.Compare():
-            result, left = np.True_, node.left
-            for op, right in zip(node.ops, node.comparators, strict=True):
-                result = np.logical_and(result, _compare(op, left, right, values))
-                left = right
-            return result
-    raise ValueError(f"{ast.unparse(node)} is not a value")
-
-
-def _compare(op: ast.cmpop, left: ast.expr, right: ast.expr, values: Values) -> Any:
-    if isinstance(op, (ast.In, ast.NotIn)):
-        assert isinstance(right, _LISTS)
-        one = _value(left, values)
-        found: Any = np.False_
-        for element in right.elts:
-            found = np.logical_or(found, one == _value(element, values))
-        return found if isinstance(op, ast.In) else np.logical_not(found)
-    return _COMPARISONS[type(op)](_value(left, values), _value(right, values))
+    return tuple(dict.fromkeys(parse(text).names.values()))
 
 
 # --- linear conditions ------------------------------------------------------------------------------------------
@@ -200,7 +132,7 @@ def _compare(op: ast.cmpop, left: ast.expr, right: ast.expr, values: Values) -> 
 
 def linear(text: str) -> tuple[dict[str, float], float] | None:
     """Coefficients by column and constant of a text that is linear in its columns, or ``None``."""
-    parsed = _parse(text)
+    parsed = parse(text)
     terms = _terms(parsed.tree)
     return None if terms is None else _by_name(terms, parsed.names)
 
@@ -213,7 +145,7 @@ def halfspaces(text: str, *, complete: bool = False) -> list[tuple[dict[str, flo
     signs: dict[type, tuple[float, ...]] = {ast.LtE: (1.0,), ast.Lt: (1.0,), ast.GtE: (-1.0,), ast.Gt: (-1.0,)}
     if complete:
         signs[ast.Eq] = (1.0, -1.0)
-    parsed = _parse(text)
+    parsed = parse(text)
     found = []
     for part in _conjuncts(parsed.tree):
         if not isinstance(part, ast.Compare):
@@ -229,6 +161,20 @@ def halfspaces(text: str, *, complete: bool = False) -> list[tuple[dict[str, flo
                 if weights or complete:
                     found.append((weights, -constant))
             left = right
+    return found
+
+
+def ordered_pairs(text: str) -> list[tuple[str, str]] | None:
+    """Pairs of columns of which the first is at most the second, if a text says just that: ``"a <= b <= c"``."""
+    parsed, found = parse(text), []
+    for part in _conjuncts(parsed.tree):
+        if not isinstance(part, ast.Compare):
+            return None
+        for op, left, right in zip(part.ops, [part.left, *part.comparators], part.comparators, strict=False):
+            if not (isinstance(left, ast.Name) and isinstance(right, ast.Name) and isinstance(op, (ast.LtE, ast.GtE))):
+                return None
+            pair = parsed.names[left.id], parsed.names[right.id]
+            found.append(pair if isinstance(op, ast.LtE) else pair[::-1])
     return found
 
 

@@ -108,14 +108,18 @@ def move_each(space: "Space", start: Array, x: Array, x0: Array) -> Array:
         return placed
     bad = np.flatnonzero(~space.admissible(placed, x0))
     now, goal = start[bad].copy(), placed[bad]
-    for j in np.flatnonzero(~space.is_computed):
+    free = ~space.is_bound & ~space.is_computed
+    now[:, free] += np.where(same(goal, now), 0.0, goal - now)[:, free]
+    now = _snap(space, now, x0, low, high)
+    for j in np.flatnonzero(space.is_bound & ~space.is_computed):
         left = np.flatnonzero(~same(goal[:, j], now[:, j]))
         for share in _SHARES_OF_EACH:
             if len(left) == 0:
                 break
             tried = now[left]
             tried[:, j] += share * (goal[left, j] - tried[:, j])
-            tried = _snap(space, tried, x0, low, high)
+            tried[:, [j]] = _cut(space, tried[:, [j]], x0, low, high, [j])
+            tried = space.completed(tried, x0)
             good = space.admissible(tried, x0)
             now[left[good]] = tried[good]
             left = left[~good]
@@ -137,10 +141,16 @@ def _take_back(space: "Space", x: Array, toward: Array, x0: Array, shares: Array
 
 def _snap(space: "Space", x: Array, x0: Array, low: Array, high: Array) -> Array:
     """Cut, round and complete."""
+    return space.completed(_cut(space, x, x0, low, high, slice(None)), x0)
+
+
+def _cut(space: "Space", x: Array, x0: Array, low: Array, high: Array, which: Any) -> Array:
+    """Cut and round features ``which``, their values ``x`` ``(n, m)``; the row and its limits ``(d,)`` are whole."""
+    x0, discrete = x0[which], space.discrete[which]
     start = np.where(np.isnan(x0), 0.0, x0)
-    x = np.where(np.isnan(x) & ~space.may_become_missing, x0, x)  # what is known stays known
-    x = np.where(space.discrete, start + np.round(x - start), x)
-    return space.completed(np.clip(x, low, high), x0)
+    x = np.where(np.isnan(x) & ~space.may_become_missing[which], x0, x)  # what is known stays known
+    x = np.where(discrete, start + np.round(x - start), x)
+    return np.clip(x, low[which], high[which])
 
 
 def complete(space: "Space", x: Array, x0: Array) -> Array:
@@ -169,9 +179,7 @@ def is_admissible(space: "Space", x: Array, x0: Array) -> Array:
         value = x[:, j]
         low, high = space.features[j].range_from(x0[j])
         good &= np.isfinite(value) & (value >= low) & (value <= high)
-    for constraint in space.constraints:
-        good &= constraint.holds(space, x)
-    return good
+    return good & space.checks(x) if space.constraints else good
 
 
 def low_precision_of(features: Sequence[Feature], codecs: Sequence[Any]) -> list[tuple[int, np.dtype[Any]]]:

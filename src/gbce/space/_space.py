@@ -14,6 +14,7 @@ import pandas as pd
 
 from gbce.base import Array
 from gbce.space._assumed import Assumptions
+from gbce.space._checks import Checks
 from gbce.space._codecs import Codec, OneHotCodec
 from gbce.space._computed import Computed, as_computed
 from gbce.space._consistency import require_consistent
@@ -26,6 +27,7 @@ from gbce.space._misfits import check_table, misfits
 from gbce.space._places import Centre, Places, distances_to, embed, nearest
 from gbce.space._row_codec import RowCodec, as_table, column_dtypes, has_labels, layout_of, repeated, require_distinct
 from gbce.space._table import as_text, constant_notes
+from gbce.space._terms import level_positions
 from gbce.space._tolerances import ROUNDING
 from gbce.space._values import require_writable
 
@@ -324,6 +326,18 @@ class Space:
         return Limits.of(self.features, self.is_computed)
 
     @cached_property
+    def checks(self) -> Checks:
+        """Whether rows ``(n, d)`` meet the constraints."""
+        return Checks.of(self)
+
+    @cached_property
+    def is_bound(self) -> Array:
+        """Whether constraints or computed features look at each feature, or may, ``(d,)``."""
+        seen = [*(one.names() for one in self.constraints), *(one.names() for one in self.computed)]
+        known = {name for names in seen for name in names or ()}
+        return np.array([None in seen or name in known for name in self.names])
+
+    @cached_property
     def low_precision(self) -> list[tuple[int, np.dtype[Any]]]:
         """Positions and dtypes of real features that are kept with fewer digits than computed with."""
         return low_precision_of(self.features, self.codecs)
@@ -364,7 +378,7 @@ class Space:
         if not feature.leveled:
             return x[:, j]
         levels = np.array([*(feature.levels or ()), np.nan], dtype=object)
-        return levels[np.where(np.isnan(x[:, j]), -1, np.round(x[:, j])).astype(int)]
+        return levels[level_positions(x[:, j])]
 
     # --- distances ------------------------------------------------------------------------------------------
 

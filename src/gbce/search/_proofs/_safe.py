@@ -104,64 +104,98 @@ def _grow(
     for j in trees.used.tolist():
         if j not in which:
             some = some[trees.holds(j, int(cells[j]))[some]]
-    worth, tree = trees.value[some] @ conditions.weights.T, trees.tree[some]
-    starts = np.flatnonzero(np.concatenate([[True], tree[1:] != tree[:-1]]))
     bounds = [_cells_within(trees, space, x0, j) for j in which.tolist()]
-    reach = [_CellsOf(trees, int(j), some) for j in which.tolist()]
-    first, last = cells[which].copy(), cells[which].copy()
-
-    def slack(lows: Array, highs: Array) -> float:
-        meets = np.ones(len(some), dtype=bool)
-        for one, a, b in zip(reach, lows.tolist(), highs.tolist(), strict=True):
-            meets &= one.meets(a, b)
-        worst = np.minimum.reduceat(np.where(meets[:, None], worth, np.inf), starts, axis=0).sum(axis=0)
-        return float((worst - least).min())
-
-    left = slack(first, last)
-    if not left >= 0:
-        return None
     width = [_Widths(trees, space, x0, int(j)) for j in which.tolist()]
+    first, last = cells[which].copy(), cells[which].copy()
+    box = _Box(trees, some, which, first, conditions.weights, least)
+    if not box.slack >= 0:
+        return None
     stuck: set[tuple[int, int]] = set()
     for _ in range(_MOST_STEPS):
-        best: tuple[float, int, int, float] | None = None
+        best: tuple[float, int, int] | None = None
         for i in range(len(which)):
             for side in (-1, 1):
                 cell = int(first[i] - 1 if side < 0 else last[i] + 1)
                 if (i, side) in stuck or not bounds[i][0] <= cell <= bounds[i][1]:
                     continue
-                lows, highs = first.copy(), last.copy()
-                (lows if side < 0 else highs)[i] = cell
-                then = slack(lows, highs)
+                then = box.slack_with(i, cell)
                 if not then >= 0:  # a larger box loses more: never again
                     stuck.add((i, side))
                     continue
-                gain = np.log(width[i].of(lows[i], highs[i]) / width[i].of(first[i], last[i]))
-                score = gain / (left - then + _TIGHTER * (1.0 + left))
+                wider = width[i].of(min(cell, int(first[i])), max(cell, int(last[i])))
+                gain = np.log(wider / width[i].of(first[i], last[i]))
+                score = gain / (box.slack - then + _TIGHTER * (1.0 + box.slack))
                 if best is None or score > best[0]:
-                    best = score, i, side, then
+                    best = score, i, side
         if best is None:
             break
-        _, i, side, left = best
+        _, i, side = best
         (first if side < 0 else last)[i] += side
+        box.add(i, int(first[i] if side < 0 else last[i]))
     return first, last
 
 
+class _Box:
+    """Cells of some features, and how much the worst leaves of all trees that it meets add up to beyond what is needed.
+
+    It knows for each leaf in how many features it lies outside: a cell more of one feature brings in only leaves that
+    lie outside in that feature alone.
+    """
+
+    def __init__(self, trees: CellTrees, some: Array, which: Array, cells: Array, weights: Array, least: Array) -> None:
+        tree = trees.tree[some]
+        begins = np.concatenate([[True], tree[1:] != tree[:-1]])
+        self._tree = np.cumsum(begins) - 1
+        self._worth, self._least = trees.value[some] @ weights.T, least
+        self._reach = [_CellsOf(trees, int(j), some) for j in which.tolist()]
+        inside = [reach.meets(cell) for reach, cell in zip(self._reach, cells.tolist(), strict=True)]
+        self._outside = [~met for met in inside]
+        self._n_outside = np.sum(self._outside, axis=0, initial=0) + np.zeros(len(some), dtype=int)
+        meets = (self._n_outside == 0)[:, None]
+        self._worst = np.minimum.reduceat(np.where(meets, self._worth, np.inf), np.flatnonzero(begins), axis=0)
+        self.slack = self._beyond(self._worst)
+
+    def slack_with(self, i: int, cell: int) -> float:
+        """Return the slack if a cell of the ``i``-th feature were added."""
+        new = self._new(i, cell)
+        new = new[self._n_outside[new] == 1]
+        return self._beyond(self._worst_with(new)) if len(new) else self.slack
+
+    def add(self, i: int, cell: int) -> None:
+        """Add a cell of the ``i``-th feature."""
+        new = self._new(i, cell)
+        self._outside[i][new] = False
+        self._n_outside[new] -= 1
+        self._worst = self._worst_with(new[self._n_outside[new] == 0])
+        self.slack = self._beyond(self._worst)
+
+    def _new(self, i: int, cell: int) -> Array:
+        return np.flatnonzero(self._outside[i] & self._reach[i].meets(cell))
+
+    def _worst_with(self, leaves: Array) -> Array:
+        worst = self._worst.copy()
+        np.minimum.at(worst, self._tree[leaves], self._worth[leaves])
+        return worst
+
+    def _beyond(self, worst: Array) -> float:
+        return float((worst.sum(axis=0) - self._least).min())
+
+
 class _CellsOf:
-    """Which leaves ``(m,)`` meet a range of cells of one feature."""
+    """Which leaves ``(m,)`` meet a cell of one feature."""
 
     def __init__(self, trees: CellTrees, j: int, some: Array) -> None:
         own = np.flatnonzero(trees.set_features == j)
-        self._count: Array | None = None
+        self._allowed: Array | None = None
         if len(own):
-            counts = np.cumsum(trees.allowed[own[0]], axis=1)
-            self._count = np.column_stack([np.zeros(len(counts), dtype=int), counts])[trees.set_of[some, own[0]]]
+            self._allowed = trees.allowed[own[0]][trees.set_of[some, own[0]]]
         else:
             self._first, self._last = trees.first[some, j], trees.last[some, j]
 
-    def meets(self, first: int, last: int) -> Array:
-        if self._count is not None:
-            return np.asarray(self._count[:, last + 1] > self._count[:, first])
-        return np.asarray((self._first <= last) & (self._last >= first) & (self._first <= self._last))
+    def meets(self, cell: int) -> Array:
+        if self._allowed is not None:
+            return np.asarray(self._allowed[:, cell], dtype=bool)
+        return np.asarray((self._first <= cell) & (self._last >= cell))
 
 
 class _Widths:
