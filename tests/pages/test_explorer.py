@@ -15,6 +15,7 @@ import gbce
 from gbce._numerics import weighted_quantile
 from gbce.metrics import costs
 from gbce.pages import compare_receipts, receipt_of
+from gbce.pages._known import gather_points
 from gbce.pages._payload import explorer_payload
 from gbce.pages._receipt import row_hash
 from support.browser import opened, slide
@@ -286,6 +287,17 @@ def test_one_model_has_the_frontier_of_what_was_tried_under_noise(loan):
     assert {round(one["reliability"], 12) for one in steps} <= tried
     assert sorted(one["cost"] for one in steps) == [one["cost"] for one in steps]
     assert len({one["point"] for one in steps}) == len(steps)
+
+
+def test_a_thinned_page_knows_the_cheapest_points_that_reach(loan, monkeypatch):
+    monkeypatch.setattr("gbce.pages._known.MOST_CELLS", 1)
+    there, known = gather_points(loan), loan.draws.known
+    x = known.x[known.reached[:, 0] & np.isfinite(known.log_correction)]
+    assert there.n_pool < len(known) / 2
+    cheap, all_cheap = (
+        np.sort(costs(loan.space, some, loan.x0, "l1"))[:100] for some in (there.x[there.verdicts[:, 0]], x)
+    )
+    assert cheap == pytest.approx(all_cheap)
 
 
 def known_points(explanation):

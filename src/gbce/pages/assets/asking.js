@@ -96,7 +96,6 @@ function askingLine() {
     line = `${there}.frontier(distance='l1', levels=[${pythonText(wanted.reliability)}])`;
   } else if (wanted) {
     line = `explainer.decide(${there}, gbce.Reliable(${pythonText(Math.min(wanted.reliability, MOST_PROMISED))}))`;
-  }
-  else if (few) line = `explainer.decide(${there}, gbce.Nearest(max_changes=${asked.most}))`;
+  } else if (few) line = `explainer.decide(${there}, gbce.Nearest(max_changes=${asked.most}))`;
   return { line, leftOut: leftOut.length ? `It leaves out: ${joinWords(leftOut)}.` : "" };
 }
