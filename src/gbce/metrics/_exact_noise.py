@@ -26,7 +26,7 @@ _LEFT_OUT = 1e-7  # probability of cells that are left out in all, far out in th
 _EXACT = 1e-6  # how far apart the ends of an exact probability may be: far less than anybody prints
 _COMPARED = 8  # likeliest cells that the model itself is asked about, to be believed; by hand: it was read and checked
 _ASKED = 100  # cells at the very limit of the target that it is asked about at most; by hand: a tenth of the trials
-_WHOLE = 1e-9  # by how much probabilities of the leaves of a tree may miss one
+_WHOLE = 1e-9  # by how much rounding may change sums of probabilities, such as those of a tree's leaves
 
 
 class Between(NamedTuple):
@@ -170,8 +170,8 @@ class _NoisyCells:
 
     @property
     def left_out(self) -> float:
-        """At most the probability of all others."""
-        return max(1.0 - self.kept, 0.0) + self.unknown
+        """At most the probability of all others, and what rounding may do to sums."""
+        return max(1.0 - self.kept, 0.0) + self.unknown + _WHOLE
 
     @cached_property
     def ends(self) -> tuple[Array, ...]:
@@ -298,7 +298,7 @@ def _expect_output(cells: _NoisyCells, posterior: GibbsPosterior, value: float) 
 
 def _widen(value: float, span: float, cells: _NoisyCells) -> Between | None:
     """Return an expected output, of outputs that span so much, with the most that it can be off; None if any number."""
-    room = (cells.left_out + _WHOLE) * span + same_output(cells.trees.inside, np.array([value]))
+    room = cells.left_out * span + same_output(cells.trees.inside, np.array([value]))
     return Between(value, value - room, value + room) if np.isfinite(room) else None
 
 
