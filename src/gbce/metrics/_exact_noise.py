@@ -269,11 +269,12 @@ def _points_in(cells: _NoisyCells, which: list[int], asked: Array) -> tuple[Arra
 def _expect_score(cells: _NoisyCells, posterior: GibbsPosterior) -> Between | None:
     """Return the expected output where outputs are sums of leaves, by a sum over leaves; else None."""
     trees, target = cells.grid.trees, posterior.target
+    classes = trees.inside.classes
     if trees.inside.link != "identity":
         return None
-    if isinstance(target, Class) and trees.inside.classes is not None:
-        score = trees.inside.classes.index(target.label)
-    elif isinstance(target, Numeric) and trees.inside.classes is None and len(trees.base) == 1:
+    if isinstance(target, Class) and classes is not None and target.label in classes:
+        score = classes.index(target.label)
+    elif isinstance(target, Numeric) and classes is None and len(trees.base) == 1:
         score = 0
     else:
         return None
