@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import floor
+from math import floor, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,7 +120,7 @@ class Mean(NamedTuple):
         [2.0, 1.2, 2.8]
         """
         mean, n = float(outputs.mean()), len(outputs)
-        half = NORMAL_975 * float(outputs.std(ddof=1)) / np.sqrt(n)
+        half = NORMAL_975 * float(outputs.std(ddof=1)) / sqrt(n)
         return cls(mean, mean - half, mean + half, n)
 
 
