@@ -89,7 +89,7 @@ def test_plain_data_is_json(explanation):
     assert plain["kind"] == "reliable"
     assert plain["changes"]["credit amount"]["now"] == 6000
     assert plain["row"]["owner"] is True
-    assert set(plain["reliability"]) == {"share", "low", "high", "n"}
+    assert set(plain["reliability"]) == {"share", "low", "high", "n", "exact"}
     assert plain["survival"] is None
 
 

@@ -11,11 +11,12 @@ from gbce.base import Array, Choice, Query, Rule
 from gbce.budget import BudgetSpentError
 from gbce.decisions import Decision, Nearest, apply_rule, refit_shares
 from gbce.draws import Draws, Points, Scene
-from gbce.explanation import Answer, SafeBox, Share, changed_columns, cheapest_known
-from gbce.metrics import costs, evaluate_under_noise, offsets
-from gbce.posterior import GibbsPosterior
+from gbce.explanation import Answer, Mean, SafeBox, Share, changed_columns, cheapest_known
+from gbce.metrics import NoiseLaw, costs, evaluate_under_noise, noise_law, offsets, sum_under_noise
+from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.search import Proof, find_safe_ranges, say_answer
 from gbce.space import Condition
+from gbce.trees import CellTrees
 
 __all__ = ["apply_policy", "best_seen", "judge_answer", "proof_of", "safe_box_of"]
 
@@ -81,6 +82,9 @@ def judge_answer(
 ) -> Answer:
     """Return an answer with its reliability under fresh noise, and over refitted models."""
     promised: Any = getattr(policy, "probability", None)
+    law = noise_law(query.evaluation.noise, query.space, query.x0, decision.x)
+    trees = None if law is None else _read_first(posterior)
+    reliability, expected = _judge_under_noise(query, posterior, decision, law, trees)
     return Answer(
         query=query,
         decision=replace(decision, label="answer"),
@@ -88,16 +92,20 @@ def judge_answer(
         reason=reason or f"what {policy.label} chooses",
         cost=float(costs(query.space, decision.x[None, :], query.x0, "l1")[0]),
         promised=float(promised) if isinstance(promised, (int, float)) else None,
-        reliability=_ask_under_noise(query, posterior, decision),
+        reliability=reliability,
         survival=None if refits is None else _ask_refits(query, refits, draws, decision),
-        safe=safe_box_of(query, posterior, decision.x) if decision.reached[0] else None,
+        safe=safe_box_of(query, posterior, decision.x, trees=trees) if decision.reached[0] else None,
+        expected=expected,
     )
 
 
-def safe_box_of(query: Query, posterior: GibbsPosterior, x: Array, which: Array | None = None) -> SafeBox | None:
+def safe_box_of(
+    query: Query, posterior: GibbsPosterior, x: Array, which: Array | None = None, trees: CellTrees | None = None
+) -> SafeBox | None:
     """Return ranges around a point ``(d,)`` that reaches, of its changed features unless told; None if there are none.
 
-    There are some only if the first model is a tree ensemble that can be read, and decides by its own scores.
+    There are some only if the first model is a tree ensemble that can be read, and decides by its own scores. It is
+    read if ``trees`` are left out.
     """
     space = query.space
     if query.target.reads_classes and posterior.predictors[0].decide_always:
@@ -105,10 +113,7 @@ def safe_box_of(query: Query, posterior: GibbsPosterior, x: Array, which: Array 
     which = changed_columns(space, query.x0, x) if which is None else which
     if len(which) == 0:
         return None
-    try:
-        trees = posterior.read_trees()
-    except BudgetSpentError:
-        return None
+    trees = _read_first(posterior) if trees is None else trees
     found = None if trees is None else find_safe_ranges(trees, space, query.x0, x, query.target, which)
     if found is None:
         return None
@@ -143,17 +148,53 @@ def proof_of(answer: Answer, decisions: Sequence[Decision], unattainable: Proof 
     return ""
 
 
-def _ask_under_noise(query: Query, posterior: GibbsPosterior, decision: Decision) -> Share | None:
+def _read_first(posterior: GibbsPosterior) -> CellTrees | None:
+    """Return the first model as a tree ensemble, if it is one and the budget allows to look."""
+    try:
+        return posterior.read_trees()
+    except BudgetSpentError:
+        return None
+
+
+def _judge_under_noise(
+    query: Query, posterior: GibbsPosterior, decision: Decision, law: NoiseLaw | None, trees: CellTrees | None
+) -> tuple[Share | None, Mean | None]:
+    """Return how often a decision holds under noise, and its expected output: exactly where that can be, or by trials.
+
+    What is exact takes a few model rows. Trials are as they are where nothing is exact.
+    """
     first = replace(posterior, predictors=posterior.predictors[:1])
+    share, mean = None, None
+    if law is not None and trees is not None:
+        share, mean = _sum_noise(first, law, trees)
+    if share is None:
+        said = _ask_under_noise(query, first, decision)
+        if said is not None:
+            reached, outputs = said.reached[0, :, 0], said.outputs[0, :, 0]
+            share = Share.of(float(reached.mean()), len(reached))
+            mean = mean or (Mean.of(outputs) if np.isfinite(outputs).all() else None)
+    return share, mean
+
+
+def _sum_noise(first: GibbsPosterior, law: NoiseLaw, trees: CellTrees) -> tuple[Share | None, Mean | None]:
+    """Return both figures, each where it is exact."""
+    try:
+        exact = sum_under_noise(first, law, trees)
+    except BudgetSpentError:
+        return None, None
+    share = None if exact.success is None else Share(*exact.success, 0, exact=True)
+    return share, None if exact.output is None else Mean(*exact.output, 0, exact=True)
+
+
+def _ask_under_noise(query: Query, first: GibbsPosterior, decision: Decision) -> Evaluated | None:
     n = min(first.affords(_COPIES), _COPIES)
     if n < _FEWEST_COPIES:
         return None
     shifts = offsets(query.evaluation.noise, query.space, stream(query.seed, ANSWERING), n)
     try:
-        said = evaluate_under_noise(posterior, query.space, decision.x[None, :], shifts, first_only=True)
+        return evaluate_under_noise(first, query.space, decision.x[None, :], shifts, first_only=True)
     except BudgetSpentError:  # time ran out earlier than expected
         return None
-    return Share.of(float(said.reached[0, :, 0].mean()), n)
 
 
 def _ask_refits(query: Query, refits: GibbsPosterior, draws: Draws, decision: Decision) -> Share | None:

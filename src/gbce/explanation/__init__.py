@@ -2,7 +2,7 @@
 
 from gbce.decisions import Decision
 from gbce.explanation._alternatives import Alternatives
-from gbce.explanation._answer import Answer, AnswerKind, Share, cheapest_known
+from gbce.explanation._answer import Answer, AnswerKind, Mean, Share, cheapest_known
 from gbce.explanation._explanation import Explanation, require_explanation
 from gbce.explanation._given import Event, answer_given, exclude_row, meets, with_conditions
 from gbce.explanation._safe import SafeBox
@@ -17,6 +17,7 @@ __all__ = [
     "Decision",
     "Event",
     "Explanation",
+    "Mean",
     "SafeBox",
     "Share",
     "Status",

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import floor
+from math import floor, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from gbce._numerics import first_of_least, wilson
+from gbce._numerics import NORMAL_975, first_of_least, wilson
 from gbce._validation import printable
-from gbce.base import Query
+from gbce.base import Array, Query
 from gbce.decisions import Decision
 from gbce.draws import Draws, Points
 from gbce.explanation._safe import SafeBox
@@ -19,11 +19,12 @@ from gbce.explanation._words import changed_columns, say_changes
 from gbce.metrics import costs
 from gbce.space import effort_cost, plain_value
 
-__all__ = ["Answer", "AnswerKind", "Share", "cheapest_known"]
+__all__ = ["Answer", "AnswerKind", "Mean", "Share", "cheapest_known"]
 
 _LABEL = "answer"
 _ROUNDING = 1e-9  # a share of 0.93 is 93 of 100, whatever its last bit
 _OFTEN = 0.5  # below it, if nothing else was promised, "only" belongs before a number of cases
+_LEAST_DIGIT = 0.001  # of a share that is written with three of them
 _MOST_SAID = 8  # changes that a sentence lists; more are counted
 
 
@@ -45,17 +46,21 @@ class Share(NamedTuple):
     Parameters
     ----------
     share : float
-        Of the trials.
+        Of the trials; or the probability itself, where it is exact.
     low, high : float
-        Its 95% interval (Wilson, 1927).
+        Its 95% interval (Wilson, 1927). Of an exact one the numbers between which it certainly lies, less than 2e-6
+        apart.
     n : int
-        How many trials there were.
+        How many trials there were; 0 where it is exact.
+    exact : bool
+        Whether it was computed, without trials.
     """
 
     share: float
     low: float
     high: float
     n: int
+    exact: bool = False
 
     @classmethod
     def of(cls, share: float, n: int) -> "Share":
@@ -69,6 +74,54 @@ class Share(NamedTuple):
         share = min(float(share), 1.0)  # a sum of weights may exceed one by rounding
         low, high = wilson(np.array(share), n)
         return cls(share, float(low), float(high), int(n))
+
+    @property
+    def digits(self) -> str:
+        """The share with three digits; what is nearly all or nearly nothing is not said to be it.
+
+        Examples
+        --------
+        >>> [Share(share, share, share, 0, exact=True).digits for share in (0.9324, 0.9997, 1.0)]
+        ['0.932', 'above 0.999', '1.000']
+        """
+        if 0 < self.share < _LEAST_DIGIT:
+            return f"below {_LEAST_DIGIT}"
+        return f"above {1 - _LEAST_DIGIT}" if 1 - _LEAST_DIGIT < self.share < 1 else f"{self.share:.3f}"
+
+
+class Mean(NamedTuple):
+    """What an output is on average.
+
+    Parameters
+    ----------
+    mean : float
+        Over the trials; or the expected output itself, where it is exact.
+    low, high : float
+        Its 95% interval. Of an exact one the numbers between which it certainly lies, apart by rounding only.
+    n : int
+        How many trials there were; 0 where it is exact.
+    exact : bool
+        Whether it was computed, without trials.
+    """
+
+    mean: float
+    low: float
+    high: float
+    n: int
+    exact: bool = False
+
+    @classmethod
+    def of(cls, outputs: Array) -> "Mean":
+        """Return the mean of outputs ``(n,)`` of trials with its interval.
+
+        Examples
+        --------
+        >>> [round(number, 3) for number in Mean.of(np.array([1.0, 2.0, 3.0, 2.0]))[:3]]
+        [2.0, 1.2, 2.8]
+        """
+        mean, n = float(outputs.mean()), len(outputs)
+        half = NORMAL_975 * float(outputs.std(ddof=1)) / sqrt(n)
+        return cls(mean, mean - half, mean + half, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +146,8 @@ class Answer:
         The probability of holding that the policy was to keep, if it has one.
     reliability : Share, optional
         How often the first model still decides so under execution noise that had no part in the choice; ``None`` where
-        the budget did not allow to ask.
+        the budget did not allow to ask. It is exact where the model is a tree ensemble that can be read, noise is
+        Gaussian and gets to few of its cells, and no rule binds what it moves; else simulated. ``.exact`` says which.
     survival : Share, optional
         The same over refitted models, if the explainer was given some; these took part in the choice.
     proof : str
@@ -102,6 +156,8 @@ class Answer:
     safe : SafeBox, optional
         Ranges of the changed columns within which the first model certainly reaches the target, where it is a tree
         ensemble that can be read and there is more than a point.
+    expected : Mean, optional
+        The first model's output on average under the same noise, exact or simulated.
 
     Examples
     --------
@@ -123,6 +179,7 @@ class Answer:
     survival: Share | None = None
     proof: str = ""
     safe: SafeBox | None = None
+    expected: Mean | None = None
 
     @property
     def reached(self) -> bool:
@@ -186,7 +243,8 @@ class Answer:
         held = [] if self.safe is None else [self.safe.sentence]
         if self.reliability is not None:
             count = _of_hundred(self.reliability, self.promised)
-            held.append(f"Under small errors of execution this holds in {count} of 100 cases.")
+            exactly = f" (exact: {self.reliability.digits})" if self.reliability.exact else ""
+            held.append(f"Under small errors of execution this holds in {count} of 100 cases{exactly}.")
         if self.survival is not None:
             models = f"{self.survival.n} refitted model{'s' * (self.survival.n > 1)}"
             held.append(f"Of {models}, under such errors, {_of_hundred(self.survival, self.promised)}% agree.")
@@ -211,8 +269,8 @@ class Answer:
 
         Keys: ``sentence``, ``kind``, ``reached``, ``changes`` (by feature its values ``now`` and ``then``), ``row``
         (the whole row after the change, by column), ``n_changes``, ``cost``, ``output``, ``policy``, ``reason``,
-        ``promised``, ``proof``, ``safe`` (by column its ends ``low`` and ``high``), and ``reliability`` and
-        ``survival`` with ``share``, ``low``, ``high`` and ``n``.
+        ``promised``, ``proof``, ``safe`` (by column its ends ``low`` and ``high``), ``reliability`` and
+        ``survival`` with ``share``, ``low``, ``high``, ``n`` and ``exact``, and ``expected`` with ``mean`` and so on.
         """
         return {
             "sentence": self.sentence,
@@ -233,6 +291,7 @@ class Answer:
             "safe": None if self.safe is None else self.safe.to_dict(),
             "reliability": None if self.reliability is None else self.reliability._asdict(),
             "survival": None if self.survival is None else self.survival._asdict(),
+            "expected": None if self.expected is None else self.expected._asdict(),
         }
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ from gbce._validation import is_number
 from gbce.base import Array, Query, Rule
 from gbce.draws import Draws, ExactFigures, Points, PoolRecord
 from gbce.eta import Calibration
-from gbce.explanation import Answer, Decision, Explanation, SafeBox, Share, Status
+from gbce.explanation import Answer, Decision, Explanation, Mean, SafeBox, Share, Status
 from gbce.files._archive import Archive, FileError, TooLargeError, write_archive
 from gbce.files._classes import read_info, read_rule, read_target, write_object
 from gbce.files._durable import whole_file
@@ -278,6 +278,7 @@ def _write_answer(answer: Answer | None) -> dict[str, Any] | None:
         {name: getattr(answer, name) for name in _ANSWER_FIELDS}
         | {name: None if share is None else list(share) for name, share in shares.items()}
         | {"safe": None if answer.safe is None else _write_safe(answer.safe)}
+        | {"expected": None if answer.expected is None else list(answer.expected)}
     )
 
 
@@ -297,6 +298,8 @@ def _read_answer(written: dict[str, Any], query: Query, decision: Decision) -> A
     held: dict[str, Any] = {name: None if written[name] is None else Share(*written[name]) for name in _SHARES}
     safe = written.get("safe")  # earlier files have none
     held["safe"] = None if safe is None else _read_safe(safe, query.space)
+    mean = written.get("expected")
+    held["expected"] = None if mean is None else Mean(*mean)
     return Answer(query=query, decision=decision, **{name: written[name] for name in _ANSWER_FIELDS} | held)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from gbce._validation import is_count, is_number
 from gbce.base import Array
 from gbce.draws import PRIOR_LEVELS, TAIL_LEVELS, Draws, ExactFigures, Points, PoolRecord, SamplerInfo
-from gbce.explanation import Answer, Decision, Explanation, SafeBox, Status
+from gbce.explanation import Answer, Decision, Explanation, Mean, SafeBox, Share, Status
 from gbce.search import Proof
 from gbce.space import Space
 
@@ -185,13 +185,21 @@ def _require_answer(answer: Answer, space: Space, k: int) -> None:
         raise ValueError("what is said about the answer is of another kind")
     for name, share in (("reliability", answer.reliability), ("survival", answer.survival)):
         if share is not None and not (
-            all(is_number(number) and 0 <= number <= 1 for number in share[:3]) and is_count(share.n)
+            all(is_number(number) and 0 <= number <= 1 for number in share[:3]) and _is_counted(share)
         ):
             raise ValueError(f"the answer's {name} is {share!r:.80}")
+    mean = answer.expected
+    if mean is not None and not (all(is_number(number) for number in mean[:3]) and _is_counted(mean)):
+        raise ValueError(f"the answer's expected output is {mean!r:.80}")
     if answer.safe is not None:
         _require_safe(answer.safe)
     if answer.promised is not None and not (is_number(answer.promised) and 0 <= answer.promised <= 1):
         raise ValueError(f"the answer promises {answer.promised!r:.80}")
+
+
+def _is_counted(held: Share | Mean) -> bool:
+    """Whether a figure says that it is exact and has no trials, or how many it has."""
+    return isinstance(held.exact, bool) and (held.n == 0 if held.exact else is_count(held.n))
 
 
 def _require_safe(box: SafeBox) -> None:

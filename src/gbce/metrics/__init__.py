@@ -18,9 +18,11 @@ from gbce.metrics._distributional import (
     tail,
 )
 from gbce.metrics._evaluation import Evaluation
+from gbce.metrics._exact_noise import Between, UnderNoise, sum_under_noise
 from gbce.metrics._frontier import costs, frontier_table, near_front, pareto_front, positions_at_levels
 from gbce.metrics._modes import Modes, find_modes
 from gbce.metrics._noise import Noise, evaluate_under_noise, offsets, require_noise
+from gbce.metrics._noise_law import NoiseLaw, noise_law
 from gbce.metrics._path import eta_path
 from gbce.metrics._pointwise import (
     POINT_FIGURES,
@@ -45,6 +47,7 @@ __all__ = [
     "PRINTED_Z_95",
     "ROUNDS_TO_ZERO",
     "SEVERAL_MODELS",
+    "Between",
     "Diagnosis",
     "Disagreement",
     "Evaluation",
@@ -54,7 +57,9 @@ __all__ = [
     "Modes",
     "Neighbours",
     "Noise",
+    "NoiseLaw",
     "PointFigure",
+    "UnderNoise",
     "Verdict",
     "costs",
     "disagreement",
@@ -70,6 +75,7 @@ __all__ = [
     "most_moved",
     "near_front",
     "next_model_probability",
+    "noise_law",
     "offsets",
     "pareto_front",
     "positions_at_levels",
@@ -80,6 +86,7 @@ __all__ = [
     "signed_changes",
     "stability",
     "success_probability",
+    "sum_under_noise",
     "survival",
     "survival_table",
     "tail",

@@ -14,7 +14,7 @@ from gbce.base import Array
 from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.space import Space
 
-__all__ = ["Noise", "evaluate_under_noise", "offsets", "require_noise"]
+__all__ = ["Noise", "deviations", "evaluate_under_noise", "offsets", "require_noise"]
 
 Noise = float | Sequence[float] | Mapping[str, float] | Callable[[np.random.Generator, int], Array]
 
@@ -33,8 +33,20 @@ def offsets(noise: Noise, space: Space, rng: np.random.Generator, n: int) -> Arr
             raise ValueError(f"noise(rng, {n}) must return finite offsets of shape ({n}, {len(space)})")
     else:
         drawn = rng.standard_normal((n, len(space))) * (_deviations(noise, space) * space.scale)
-    movable = [feature.mutable and not feature.unordered for feature in space.features]
-    return np.where(np.logical_and(movable, ~space.is_computed), drawn, 0.0)
+    return np.where(_movable(space), drawn, 0.0)
+
+
+def deviations(noise: Noise, space: Space) -> Array | None:
+    """Return the standard deviation of each feature's offsets ``(d,)``, in its own units; None for a function.
+
+    Examples
+    --------
+    >>> deviations(0.1, Space.real(2, scale=[1.0, 20.0]))
+    array([0.1, 2. ])
+    """
+    if callable(noise):
+        return None
+    return np.where(_movable(space), _deviations(noise, space) * space.scale, 0.0)
 
 
 def evaluate_under_noise(
@@ -62,6 +74,12 @@ def require_noise(noise: Noise | None, space: Space) -> None:
     """Check a noise that is given in numbers against the space, before any model is asked."""
     if noise is not None and not callable(noise):
         _deviations(noise, space)
+
+
+def _movable(space: Space) -> Array:
+    """Whether noise moves each feature ``(d,)``."""
+    movable = [feature.mutable and not feature.unordered for feature in space.features]
+    return np.logical_and(movable, ~space.is_computed)
 
 
 def _deviations(noise: Any, space: Space) -> Array:

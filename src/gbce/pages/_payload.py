@@ -124,6 +124,7 @@ def _answer(explanation: Explanation, known: Known) -> dict[str, Any] | None:
         "because": printable(answer.because),
         "proof": printable(answer.proof),
         "reliability": said["reliability"],
+        "expected": said["expected"],
         "survival": said["survival"],
     }
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from gbce._validation import printable, short
 from gbce.decisions import answers_among, stack_points
-from gbce.explanation import Explanation, say_value
+from gbce.explanation import Explanation, Share, say_value
 from gbce.metrics import FIGURE_TITLES, POINT_FIGURES, PRINTED_Z_95, ROUNDS_TO_ZERO, disagreement_sentence, most_moved
 from gbce.space import value_text
 
@@ -74,16 +74,25 @@ def opening(explanation: Explanation) -> Opening | None:
     )
     facts = [("why this", answer.because), ("cost", f"{format_number(answer.cost)} units of scale in all")]
     facts += [
-        (name, f"{share.share:.3f} ({share.low:.3f} to {share.high:.3f}, {share.n:,} {what})")
+        (name, _say_share(share, what))
         for name, share, what in (
             ("holds", answer.reliability, "trials under execution noise"),
             ("refits", answer.survival, "refitted models"),
         )
         if share is not None
     ]
+    if answer.expected is not None and answer.expected.exact:
+        facts.append(("average", f"{format_number(answer.expected.mean)} under execution noise (exact)"))
     return Opening(
         printable(answer.sentence), _make_printable(table), [(name, printable(fact)) for name, fact in facts]
     )
+
+
+def _say_share(share: Share, what: str) -> str:
+    """Return a share with its interval and what it was tried on, or that it is exact."""
+    if share.exact:
+        return f"{share.digits} (exact: summed over the model's cells under execution noise)"
+    return f"{share.share:.3f} ({share.low:.3f} to {share.high:.3f}, {share.n:,} {what})"
 
 
 def sections(explanation: Explanation) -> list[Section]:

@@ -7,20 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gbce.base import Array, Outputs
+from gbce.base import Array
 from gbce.draws import TAIL_LEVELS
 from gbce.eta import STEEPEST, Solved, solve_eta_among
 from gbce.posterior import EtaGoal, GibbsPosterior, Mixture
-from gbce.predictors import Predictor
 from gbce.priors import ColumnCells, ColumnLaw, column_laws
-from gbce.trees import Axis, CellTrees, Grid
+from gbce.trees import Axis, CellTrees, Grid, read_verdicts, why_not_by_sums
 
-__all__ = ["CellPosterior", "NotExactError", "lay_out", "outputs_of", "require_columns"]
+__all__ = ["CellPosterior", "NotExactError", "lay_out", "require_columns"]
 
-_AT_ONCE = 500_000  # cells whose outputs are read together: some ten arrays of 4 MB; results do not hang on it
 _MOST_COLUMNS = 30  # that can move: arrays have 32 axes at most in older numpy, and two cells each are too many
-_LINKS = ("identity", "exp", "logistic", "softmax")  # what makes outputs of scores
-_SINGLE = 1e-10  # relative rounding error of a model's sums above which it computes in single precision
 _CUMULATIVE = 1e-12  # keeps a quantile at a loss whose cells reach its level up to rounding
 _NEGLIGIBLE = 1e-18  # share of the likeliest cell below which a cell is left out of quantiles
 
@@ -210,10 +206,9 @@ def _require_trees(posterior: GibbsPosterior, ensembles: Sequence[CellTrees | No
         if trees is None:
             budget = ", or the budget is too short to check them" if posterior.budget.limited else ""
             raise NotExactError(f"{predictor.name} is not an ensemble of trees whose cells can be read{budget}")
-        if trees.inside.link not in _LINKS:
-            raise NotExactError(f"what {predictor.name} makes of its trees' sums is not known")
-        if posterior.target.reads_classes and (predictor.decide_always or predictor.classes != trees.inside.classes):
-            raise NotExactError(f"{predictor.name} decides by more than its trees' probabilities")
+        why = why_not_by_sums(trees, predictor, posterior.target)
+        if why:
+            raise NotExactError(why)
         found.append(trees)
     return found
 
@@ -228,36 +223,8 @@ class _Read(NamedTuple):
 
 def _read(posterior: GibbsPosterior, k: int, grid: Grid, axes: Sequence[Axis]) -> _Read:
     """Read one model's outputs in every cell against the target."""
-    predictor, target = posterior.predictors[k], posterior.target
-    parts, wide = [], grid.rounding
-    for scores in grid.scores(axes, _AT_ONCE):
-        flat = scores.reshape(-1, scores.shape[-1])
-        reading = target.read(outputs_of(grid.trees, predictor, flat))
-        reached, unsure = np.asarray(reading.reached), np.zeros(len(flat), dtype=bool)
-        for shift in _shifts(flat.shape[1], wide):
-            unsure |= reached != target.read(outputs_of(grid.trees, predictor, flat + shift)).reached
-        parts.append(_Read(np.asarray(reading.loss, dtype=float), reached, unsure))
-    loss = np.concatenate([part.loss for part in parts])
-    if np.isnan(loss).any():
+    parts = [_Read(*one[1:]) for one in read_verdicts(grid, axes, posterior.predictors[k], posterior.target)]
+    found = _Read(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    if np.isnan(found.loss).any():
         raise NotExactError("the target has a loss that is not a number")
-    return _Read(loss, *(np.concatenate([getattr(part, name) for part in parts]) for name in ("reached", "unsure")))
-
-
-def _shifts(n: int, size: float) -> list[Array]:
-    """Return directions ``(n,)`` in which rounding may move scores: one of them up or down against the others."""
-    if n == 1:
-        return [np.array([size]), np.array([-size])]
-    return [sign * size * (2.0 * (np.arange(n) == k) - 1.0) for k in range(n) for sign in (1.0, -1.0)]
-
-
-def outputs_of(trees: CellTrees, predictor: Predictor, scores: Array) -> Outputs:
-    """Return what a model makes of scores ``(n, K)``, in the form and precision in which it says it."""
-    values = trees.inside.link_scores(scores)
-    if trees.inside.link == "logistic" and trees.epsilon > _SINGLE:
-        positive = values[:, 1].astype(np.float32).astype(float)
-        values = np.column_stack([1.0 - positive, positive])
-    if predictor.classes is None and values.ndim == 2 and values.shape[1] == 2:  # a function that says one of the two
-        values = values[:, 1]
-    if predictor.classes is None:
-        return Outputs(values, model=predictor.name)
-    return Outputs(values, predictor.classes, values.argmax(axis=1), predictor.name)
+    return found

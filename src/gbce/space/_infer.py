@@ -186,7 +186,7 @@ def _holds_whole_numbers(column: pd.Series) -> bool:
     """Whether floats are whole numbers: some are missing, which makes floats of them, or there are enough to tell."""
     known = column.dropna()
     enough = 0 < len(known) < len(column) or len(known) >= _ENOUGH_TO_TELL
-    whole = (known == known.round()) & (known.abs() < _ALL_ARE_WHOLE)
+    whole = (known == known.round()) & (known.abs().astype(float) < _ALL_ARE_WHOLE)  # which no half precision holds
     return enough and bool(whole.all()) and known.nunique() > 1
 
 

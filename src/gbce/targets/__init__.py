@@ -9,7 +9,7 @@ from gbce.targets._change import Change
 from gbce.targets._class import SMALLEST_PROBABILITY, Class
 from gbce.targets._loss import Loss
 from gbce.targets._multi import Multi
-from gbce.targets._numeric import AtLeast, AtMost, Range, Value
+from gbce.targets._numeric import AtLeast, AtMost, Numeric, Range, Value
 from gbce.targets._plain import as_target
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Class",
     "Loss",
     "Multi",
+    "Numeric",
     "Range",
     "Value",
     "as_target",

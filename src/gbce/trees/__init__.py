@@ -9,5 +9,17 @@ from gbce.trees._grid import Axis, Grid
 from gbce.trees._read import read_cells
 from gbce.trees._reader import CellReader
 from gbce.trees._values import nearest_values
+from gbce.trees._verdicts import Verdicts, outputs_of, read_verdicts, why_not_by_sums
 
-__all__ = ["Axis", "CellReader", "CellTrees", "Grid", "nearest_values", "read_cells"]
+__all__ = [
+    "Axis",
+    "CellReader",
+    "CellTrees",
+    "Grid",
+    "Verdicts",
+    "nearest_values",
+    "outputs_of",
+    "read_cells",
+    "read_verdicts",
+    "why_not_by_sums",
+]

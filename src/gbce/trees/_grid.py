@@ -137,7 +137,8 @@ class Grid:
         trees = self.trees
         largest = np.zeros(trees.n_trees)
         np.maximum.at(largest, trees.tree, np.abs(trees.value).max(axis=1))
-        return float(2.0 ** (np.ceil(np.log2(max(float(largest.sum()), np.finfo(float).tiny))) - _DIGITS))
+        size = max(float(largest.sum()), float(np.finfo(float).tiny) * 2.0**_DIGITS)  # of leaves that all say zero
+        return float(2.0 ** (np.ceil(np.log2(size)) - _DIGITS))
 
     @property
     def rounding(self) -> float:

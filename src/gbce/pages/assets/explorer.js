@@ -78,8 +78,9 @@ function sayVerdict(i) {
 function reliabilityOf(i) {
   const { answer } = payload;
   if (answer && i === answer.point && answer.reliability) {
-    return [answer.reliability.share, `Under small errors of execution it holds in ${
-      ofHundred(answer.reliability.share)} cases (${numberText(answer.reliability.n)} trials).`];
+    const { share, n, exact } = answer.reliability;
+    return [share, `Under small errors of execution it holds in ${ofHundred(share)} cases (${
+      exact ? "exact, no trials" : `${numberText(n)} trials`}).`];
   }
   const decision = payload.decisions.find((one) => one.point === i && one.robustness !== null);
   if (decision) {
@@ -176,9 +177,15 @@ function answerSection() {
   if (answer) {
     facts.push(["why this", answer.because]);
     if (answer.reliability) {
-      const { share, low, high, n } = answer.reliability;
-      facts.push(["how sure", `It was tried ${numberText(n)} times with small errors of execution and held in ${
-        ofHundred(share)} cases (95% interval ${ofHundred(low)} to ${ofHundred(high)}).`]);
+      const { share, low, high, n, exact } = answer.reliability;
+      facts.push(["how sure", exact
+        ? `With small errors of execution it holds in ${ofHundred(share)} cases (exact: ${
+          shortNumber(share)}, a sum over the cells of the model).`
+        : `It was tried ${numberText(n)} times with small errors of execution and held in ${
+          ofHundred(share)} cases (95% interval ${ofHundred(low)} to ${ofHundred(high)}).`]);
+    }
+    if (answer.expected && answer.expected.exact) {
+      facts.push(["on average", `With such errors the output is ${shortNumber(answer.expected.mean)} (exact).`]);
     }
     if (answer.survival) {
       facts.push(["other models", `Of ${plural(answer.survival.n, "refitted model")}, ${

@@ -7,6 +7,7 @@ const LINES = P.lines; // rows on display before somebody asks for more
 const FEATURES_SHOWN = 12;
 const MOST_WORDS = 4; // changes that a line of the list names
 const ANSWER = 0; // position of the answer among the rules
+const EXACT = 1e-5; // width of an interval below which a reliability was summed, not tried
 
 const words = Object.fromEntries(
   Object.entries(P.words).map(([name, one]) => [name, { texts: one.texts, at: unpackArray(one.at) }]),
@@ -635,7 +636,7 @@ function makeLine(row, columns) {
       if (column.id === "words" && kind === "failed") return make("td", { class: "words bad" }, shorten(wordOf("error", row), 160));
       const text = column.text(row);
       const last = column.id === "reliability" && !Number.isNaN(column.get(row)) && figures.reliability_low
-        ? { title: `${shortNumber(figures.reliability_low[row])} to ${shortNumber(figures.reliability_high[row])}` } : {};
+        ? { title: intervalText(row, shortNumber) } : {};
       return make("td", { class: column.kind === "number" ? "number" : column.id === "words" ? "words" : "", ...last }, text);
     }),
   );
@@ -713,12 +714,18 @@ function figureText(name, value, error) {
   return `${shortNumber(value)} (${threeDigits(Math.max(value - error, 0))} to ${threeDigits(Math.min(value + error, 1))})`;
 }
 
+// The interval of a reliability; trials never leave one as narrow as that of a sum.
+function intervalText(row, text) {
+  const { reliability_low: low, reliability_high: high } = figures;
+  return high[row] - low[row] < EXACT ? "exact" : `${text(low[row])} to ${text(high[row])}`;
+}
+
 function keyFigures(row) {
   const facts = [];
-  const { reliability, reliability_low: low, reliability_high: high, survival } = figures;
+  const { reliability, survival } = figures;
   if (!Number.isNaN(reliability[row])) {
     facts.push(["holds under small errors of execution",
-      `${shortNumber(reliability[row])} (${threeDigits(low[row])} to ${threeDigits(high[row])})`]);
+      `${shortNumber(reliability[row])} (${intervalText(row, threeDigits)})`]);
   }
   if (!Number.isNaN(survival[row])) facts.push(["holds under refitted models", shortNumber(survival[row])]);
   for (const [name, title] of Object.entries(P.titles)) {
