@@ -163,7 +163,7 @@ def test_arrays_are_taken_as_they_are():
 def test_frames_of_other_libraries_are_tables_too():
     pl = pytest.importorskip("polars")
     part = BOOK[["debt_ratio", "rate", "paid_share", "job"]]
-    other, own = gbce.Space.infer(pl.from_pandas(part)), gbce.Space.infer(part)
+    other, own = gbce.Space.infer(pl.DataFrame(part.to_dict("list"))), gbce.Space.infer(part)
     assert [bounds_of(other, name) for name in other.names] == [bounds_of(own, name) for name in own.names]
     np.testing.assert_array_equal(other.scale, own.scale)
     assert other.assumed == own.assumed
