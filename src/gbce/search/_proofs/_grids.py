@@ -81,7 +81,7 @@ def count_least(leaves: Leaves, axes: list[Axis], least: Array) -> int:
 
 
 def _look(leaves: Leaves, axes: list[Axis], some: Array, least: Array) -> tuple[bool, Array] | None:
-    """Whether any cell of a grid meets the conditions, of leaves ``(m,)`` that hold what does not move; largest sums."""
+    """Whether any cell meets the conditions, of leaves ``(m,)`` that hold what does not move, and the largest sums."""
     shape = tuple(_width(axis) for axis in axes)
     if count_cells(axes) > MOST_CELLS:
         return None
