@@ -9,7 +9,7 @@ from gbce.base import Array
 from gbce.search._proofs._offers import Offer
 from gbce.trees import CellTrees
 
-__all__ = ["Axis", "Cutter", "Intervals", "Part", "Sets", "make_axes"]
+__all__ = ["Axis", "Cutter", "Intervals", "Part", "Sets", "make_axes", "pick_leaves"]
 
 _MOST_TABLE = 20_000_000  # truth values of sets of cells: 20 MB
 _LEAST_STEP = 1e-3  # of the best price known, that a step counts as where it costs less, or nothing; by hand
@@ -207,10 +207,11 @@ def make_axes(trees: CellTrees, offers: list[Offer]) -> tuple[Array, list[Axis]]
     for axis in axes:
         possible &= np.isfinite(axis.price(axis.whole(), everything))
     kept = np.flatnonzero(possible)
-    return leaves[kept], [_pick(axis, kept) for axis in axes]
+    return leaves[kept], [pick_leaves(axis, kept) for axis in axes]
 
 
-def _pick(axis: Axis, kept: Array) -> Axis:
+def pick_leaves(axis: Axis, kept: Array) -> Axis:
+    """Return an axis over some of its leaves ``(m,)``, in their order."""
     if isinstance(axis, Intervals):
         return Intervals(axis.offer, axis.low[kept], axis.high[kept])
     return Sets(axis.offer, axis.member, axis.which[kept])

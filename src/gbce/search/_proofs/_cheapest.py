@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gbce.base import Array
-from gbce.search._proofs._axes import Axis, Cutter, Part
+from gbce.search._proofs._axes import Axis, Cutter, Part, pick_leaves
 
 __all__ = ["MOST_WORK", "Leaves", "Lowest", "Verdict", "find_lowest"]
 
@@ -71,25 +71,24 @@ class _Search:
     """The state of one search; see :func:`find_lowest`."""
 
     def __init__(self, leaves: Leaves, axes: list[Axis], least: Array, known: float, most_changes: int | None) -> None:
-        self.leaves, self.axes, self.least, self.best = leaves, axes, least, known
-        self.most, self.cutter = most_changes, Cutter(axes)
+        everything = np.arange(len(leaves.tree))
+        entry, count = np.zeros(len(everything)), np.zeros(len(everything), dtype=int)
+        for axis in axes:
+            price = axis.price(axis.whole(), everything)
+            entry += price
+            count += price > 0
+        kept = np.flatnonzero(entry < known)  # of a large forest, a small part of the leaves
+        self.leaves = Leaves(leaves.tree[kept], leaves.worth[kept], leaves.n_trees)
+        self.axes = [pick_leaves(axis, kept) for axis in axes]
+        self.least, self.best, self.most, self.cutter = least, known, most_changes, Cutter(self.axes)
         self.prices = [axis.offer.price for axis in axes]
-        self.worths = [np.ascontiguousarray(worth) for worth in leaves.worth.T]
+        self.worths = [np.ascontiguousarray(worth) for worth in self.leaves.worth.T]
         self.cells: Array | None = None
         self.waiting: list[tuple[float, int, float, _Box]] = []
         self.boxes = self.work = self.kept = 0
-
-    def start(self) -> _Box:
-        live = np.arange(len(self.leaves.tree))
-        entry = np.zeros(len(live))
-        count = None if self.most is None else np.zeros(len(live), dtype=int)
+        changes = None if most_changes is None else count[kept]
         parts = tuple(axis.whole() for axis in self.axes)
-        for axis, part in zip(self.axes, parts, strict=True):
-            price = axis.price(part, live)
-            entry += price
-            if count is not None:
-                count += price > 0
-        return _Box(parts, live, entry, count)
+        self.add(_Box(parts, np.arange(len(kept)), entry[kept], changes), 0.0)
 
     def add(self, box: _Box, bound: float) -> None:
         """Bound a box, which costs at least ``bound``, and let it wait unless nothing in it can be cheaper."""
@@ -231,7 +230,6 @@ def find_lowest(
         With a bound that holds whenever it ended.
     """
     search = _Search(leaves, axes, least, known, most_changes)
-    search.add(search.start(), 0.0)
     told: dict[bytes, Verdict] = {}
     lower = np.inf
     while search.waiting:
@@ -250,7 +248,7 @@ def find_lowest(
         if len(here) < leaves.n_trees:  # the cheapest row takes too many changes, or costs too much by a last bit
             lower = bound
             break
-        if (leaves.worth[box.live[here]].sum(axis=0) >= least).all():
+        if (search.leaves.worth[box.live[here]].sum(axis=0) >= least).all():
             key = cells.tobytes()
             if key not in told:
                 told[key] = judge(cells) if len(told) < _MOST_ASKED else Verdict.UNKNOWN
