@@ -1,5 +1,7 @@
 """Before a target is said to be out of reach of a search: whether it can be proved to be."""
 
+from typing import Any
+
 import numpy as np
 
 from gbce.base import Array, Query
@@ -14,7 +16,8 @@ __all__ = ["Prover"]
 
 _CHECKED = 256  # known points that what was read of a model must agree with, the lowest and others; by hand
 # Under a deadline: boxes into which rows are parted, a tenth of a second, and cells of a grid, some milliseconds.
-_BOXES_IN_TIME, _CELLS_IN_TIME = {"most_boxes": 100}, {"most_cells": 200_000}
+_BOXES_IN_TIME: dict[str, Any] = {"most_boxes": 100}
+_CELLS_IN_TIME: dict[str, Any] = {"most_cells": 200_000}
 
 
 class Prover:

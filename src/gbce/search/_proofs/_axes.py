@@ -82,9 +82,8 @@ class Cutter:
     """Finds where to cut a box, and looks at leaves over all axes at once."""
 
     def __init__(self, axes: list[Axis]) -> None:
-        self._axes = axes
         self._ordered = [a for a, axis in enumerate(axes) if isinstance(axis, Intervals)]
-        self._sets = [a for a, axis in enumerate(axes) if isinstance(axis, Sets)]
+        self._sets = [(a, axis) for a, axis in enumerate(axes) if isinstance(axis, Sets)]
         ordered = [axis for axis in axes if isinstance(axis, Intervals)]
         n_leaves = len(next((axis.low if isinstance(axis, Intervals) else axis.which for axis in axes), []))
         self._ends = np.zeros((n_leaves, 2 * len(ordered)), dtype=np.int32)  # first cells, then those after the last
@@ -98,8 +97,8 @@ class Cutter:
         """Return which leaves ``(m,)`` have cells ``(a,)``, one of each axis."""
         n, ends, here = len(self._ordered), self._ends[leaves], cells[self._ordered]
         good = np.asarray(((ends[:, :n] <= here) & (ends[:, n:] > here)).all(axis=1))
-        for a in self._sets:
-            good &= self._axes[a].holds(leaves, int(cells[a]))
+        for a, axis in self._sets:
+            good &= axis.holds(leaves, int(cells[a]))
         return good
 
     def cut(
@@ -114,8 +113,7 @@ class Cutter:
         """
         least = _LEAST_STEP * best
         most, which, halves = self._cut_ordered(parts, leaves, gain, cells, least)
-        for a in self._sets:
-            axis = self._axes[a]
+        for a, axis in self._sets:
             away = ~axis.holds(leaves, int(cells[a]))
             if not away.any():
                 continue
