@@ -158,9 +158,12 @@ def test_what_the_box_of_all_rows_leaves_open_every_cell_decides():
             assert proof.sentence.endswith("(proved from the leaves of all 20 trees, in 169 cells).")
 
 
-def test_too_many_cells_are_left_to_boxes():
+def test_every_cell_proves_what_none_can_do_and_nothing_else():
     model, space, x, top = make_parity()
-    trees, x0 = read_cells(look_inside(model, space), space, space.encode(x)), space.encode(x.iloc[:1])
-    asked = trees, space, x0[0], gbce.AtLeast(top + 0.05, scale=1, tolerance=0), x0, model.predict(x.iloc[:1])
-    assert look_at_cells(*asked).proof.boxes == 169
-    assert look_at_cells(*asked, most_cells=100) is None
+    trees = read_cells(look_inside(model, space), space, space.encode(x))
+    row = int(np.argmin(model.predict(x)))
+    x0, now = space.encode(x.iloc[[row]]), model.predict(x.iloc[[row]])
+    for gap, provable in ((0.05, True), (1e-6, True), (0.0, False), (-0.05, False)):
+        asked = trees, space, x0[0], gbce.AtLeast(top + gap, scale=1, tolerance=0), x0, now
+        assert (look_at_cells(*asked).proof is not None) == provable
+        assert look_at_cells(*asked, most_cells=100) is None  # left to boxes
