@@ -15,6 +15,7 @@ import gbce
 from gbce._numerics import weighted_quantile
 from gbce.metrics import costs
 from gbce.pages import compare_receipts, receipt_of
+from gbce.pages._known import gather_points
 from gbce.pages._payload import explorer_payload
 from gbce.pages._receipt import row_hash
 from support.browser import opened, slide
@@ -262,7 +263,8 @@ def test_the_reliability_slider_rises_and_begins_at_the_answers_own_place(browse
         assert counts == sorted(counts)
         assert page.locator("#plan-sentence").inner_text() == str(explanation.answer)
         slide(page, "wanted", len(said) - 1)
-        assert plan(page)["cost"] >= explanation.answer.cost
+        if which == "loan":  # that several models agree may cost less than to hold under noise
+            assert plan(page)["cost"] >= explanation.answer.cost
         page.locator("#reset").click()
         assert page.locator("#wanted-said").inner_text() == said[start]
         sound(page)
@@ -285,6 +287,17 @@ def test_one_model_has_the_frontier_of_what_was_tried_under_noise(loan):
     assert {round(one["reliability"], 12) for one in steps} <= tried
     assert sorted(one["cost"] for one in steps) == [one["cost"] for one in steps]
     assert len({one["point"] for one in steps}) == len(steps)
+
+
+def test_a_thinned_page_knows_the_cheapest_points_that_reach(loan, monkeypatch):
+    monkeypatch.setattr("gbce.pages._known.MOST_CELLS", 1)
+    there, known = gather_points(loan), loan.draws.known
+    x = known.x[known.reached[:, 0] & np.isfinite(known.log_correction)]
+    assert there.n_pool < len(known) / 2
+    cheap, all_cheap = (
+        np.sort(costs(loan.space, some, loan.x0, "l1"))[:100] for some in (there.x[there.verdicts[:, 0]], x)
+    )
+    assert cheap == pytest.approx(all_cheap)
 
 
 def known_points(explanation):
@@ -468,7 +481,7 @@ def test_lines_for_few_columns_and_for_reliability_ask_a_rule(browser, loan, loa
     row = eval(few, names)
     assert loan.space.changed(loan.space.encode(row), loan.x0).sum() == 1
     assert "at most 1 column" in lacks
-    wanted = explorer_payload(loan)["frontier"]["steps"][-1]["reliability"]
+    wanted = min(explorer_payload(loan)["frontier"]["steps"][-1]["reliability"], 0.99)  # certainty is not promised
     found = eval(both, names)
     assert loan_explainer.assess(loan, found)["robustness"].iloc[0] > wanted - 5 * np.sqrt(0.25 / 200)
 

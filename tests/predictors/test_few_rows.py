@@ -60,7 +60,7 @@ def assert_same(model, data, points, sizes=SIZES):
 def beside(thresholds):
     """Rows exactly on thresholds, and one float64 and one float32 beside them."""
     rng = np.random.default_rng(3)
-    edges = rng.choice(thresholds[np.isfinite(thresholds)], (300, 3))
+    edges = rng.choice(thresholds[np.isfinite(thresholds)], (100, 3))
     single = edges.astype(np.float32)
     up, down = np.nextafter(single, np.float32(np.inf)), np.nextafter(single, np.float32(-np.inf))
     return np.concatenate([edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf), single, up, down])

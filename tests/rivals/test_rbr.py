@@ -113,7 +113,7 @@ def test_answer_uses_the_budget_and_is_the_same_for_a_seed(method):
     found = rival.counterfactual(row, wish, 3)
     answer = found.answers[""]
     # the decision turns near 0.3 away; the budget is 0.2 more, and the way is that of the first column
-    assert 0.6 < answer.at[0, "x1"] < 0.76
+    assert 0.55 < answer.at[0, "x1"] < 0.76
     pd.testing.assert_frame_equal(answer, rival.counterfactual(row, wish, 3).answers[""])
 
 

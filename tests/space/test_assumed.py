@@ -285,11 +285,12 @@ def test_the_note_is_short_whatever_the_number_of_columns():
     ("values", "kind"),
     [
         ([0.0, 2.0, np.nan, 5.0, 1.0], "integer"),  # whole numbers with a gap, which pandas turned into floats
-        ([0.0, 2.0, 3.0, 5.0, 1.0], "real"),  # floats as they were meant
+        ([0.0, 2.0, 3.0, 5.0, 1.0], "integer"),  # twenty of them
         ([0.5, 2.0, np.nan, 5.0, 1.0], "real"),
+        ([0.5, 2.0, 3.0, 5.0, 1.0], "real"),
     ],
 )
-def test_floats_are_whole_numbers_only_where_a_gap_made_them_floats(values, kind):
+def test_floats_are_whole_numbers_where_all_of_them_are(values, kind):
     frame = pd.DataFrame({"dependents": values * 4, "income": np.linspace(1.5, 3.7, 20)})
     space = gbce.Space.infer(frame)
     assert space.features[0].kind == kind

@@ -8,6 +8,8 @@ from gbce.predictors import agrees, as_predictor, look_inside
 
 __all__ = ["at_edges", "check", "compare"]
 
+_LAST_BITS = 1e-14  # of shares of votes: a few dozen trees in double precision
+
 
 def check(model, rows, space=None, encoded=None):
     """Assert that what is read of a model says what the model says of rows, and decides as it does; return it."""
@@ -28,8 +30,8 @@ def compare(inside, predictor, x):
     assert agrees(by_thresholds, x, said.values)
     if said.classes is None:
         return
-    # where a model adds up in single precision and the first two are as good as equal the last bit decides
+    # where the first two are as good as equal the last bit decides, and with it the order in which a model adds up
     top = np.sort(said.values, axis=1)
-    clear = (top[:, -1] - top[:, -2] > 10 * inside.parts.epsilon) | (inside.parts.epsilon < 1e-12)
-    assert clear.mean() > 0.999
+    clear = top[:, -1] - top[:, -2] > 10 * max(inside.parts.epsilon, _LAST_BITS)
+    assert clear.mean() > 0.999 or inside.parts.epsilon < 1e-12  # votes in double precision tie as often as they like
     np.testing.assert_array_equal(read.argmax(axis=1)[clear], said.decided[clear])

@@ -103,8 +103,8 @@ def gather_points(explanation: Explanation) -> Known:
     where, log_prior = _weighed(draws)
     if len(where) > some:
         where, log_prior = _thin(draws, where, log_prior, some, stream(explanation.seed, REWEIGHTING))
-    parts = [draws.pool.take(where)] + ([] if draws.seen is None else [_fitting(draws.seen)])
-    every = Points.join(parts)
+    parts = [draws.pool.take(where), _cheap_others(explanation, where)]
+    every = Points.join(parts + ([] if draws.seen is None else [_fitting(draws.seen)]))
     return Known(
         space=space,
         x0=explanation.x0,
@@ -116,6 +116,14 @@ def gather_points(explanation: Explanation) -> Known:
         n_pool=len(where),
         n_evaluated=len(draws.pool) if draws.record is None else draws.record.n_evaluated,
     )
+
+
+def _cheap_others(explanation: Explanation, where: Array) -> Points:
+    """Return the cheapest points of the pool that reach among those left out: a page suggests what Python does."""
+    pool = explanation.draws.pool
+    others = np.setdiff1d(np.flatnonzero(np.isfinite(pool.log_correction) & pool.reached[:, 0]), where)
+    cost = costs(explanation.space, pool.x[others], explanation.x0, "l1")
+    return pool.take(others[np.argsort(cost, kind="stable")[:FEWEST_POINTS]])
 
 
 def _fitting(points: Points) -> Points:

@@ -20,6 +20,10 @@ __all__ = ["ColumnOptions", "Columns", "codec_of", "columns_of", "encode_bound"]
 
 _BOUNDS = ("data", "none")  # what bounds may be in one word
 
+# Floats that are all whole are whole numbers from so many on: by chance numbers in halves are so once in a million.
+_ENOUGH_TO_TELL = 20
+_ALL_ARE_WHOLE = 2.0**53  # floats beyond have no fractions
+
 
 @dataclass(frozen=True)
 class ColumnOptions:
@@ -178,10 +182,12 @@ def _span(name: str, kind: Kind, x: Array, options: ColumnOptions) -> Span | Non
     return Span(0.0 if kind == "integer" and len(known) and known.min() >= 0 else None)
 
 
-def _counts_with_gaps(column: pd.Series) -> bool:
-    """Whether floats are whole numbers that became floats because some are missing."""
+def _holds_whole_numbers(column: pd.Series) -> bool:
+    """Whether floats are whole numbers: some are missing, which makes floats of them, or there are enough to tell."""
     known = column.dropna()
-    return 0 < len(known) < len(column) and bool((known == known.round()).all()) and known.nunique() > 1
+    enough = 0 < len(known) < len(column) or len(known) >= _ENOUGH_TO_TELL
+    whole = (known == known.round()) & (known.abs() < _ALL_ARE_WHOLE)
+    return enough and bool(whole.all()) and known.nunique() > 1
 
 
 def _is_constant(x: Array) -> bool:
@@ -206,7 +212,7 @@ def _kind(column: pd.Series, name: str, options: ColumnOptions) -> Kind:
         flags = set(column.dropna().unique().tolist()) <= {0, 1}
         return "boolean" if flags and name not in options.bounds else "integer"
     if dtype.kind == "f":
-        return "integer" if options.table and _counts_with_gaps(column) else "real"
+        return "integer" if options.table and _holds_whole_numbers(column) else "real"
     if dtype.kind in "cmV" or isinstance(dtype, (pd.PeriodDtype, pd.IntervalDtype)):
         raise ValueError(
             f"data: column {name!r} of {dtype} holds neither numbers nor texts, levels or times: convert it, e.g. a "

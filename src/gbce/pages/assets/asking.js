@@ -81,6 +81,9 @@ function readingLine() {
     : ""}.distribution`;
 }
 
+// From trials nobody can promise certainty: a point that held in all of them is asked for with this probability.
+const MOST_PROMISED = 0.99;
+
 // The line that asks the models for what the page suggests, and what of it the line has no word for.
 function askingLine() {
   const options = [...(ownEta() ? [] : [`eta=${writtenEta()}`]), ...writtenOptions()];
@@ -91,7 +94,8 @@ function askingLine() {
   let line = options.length ? there : "explainer.decide(explanation, gbce.Nearest())";
   if (wanted && payload.frontier.of === "models") {
     line = `${there}.frontier(distance='l1', levels=[${pythonText(wanted.reliability)}])`;
-  } else if (wanted) line = `explainer.decide(${there}, gbce.Reliable(${pythonText(wanted.reliability)}))`;
-  else if (few) line = `explainer.decide(${there}, gbce.Nearest(max_changes=${asked.most}))`;
+  } else if (wanted) {
+    line = `explainer.decide(${there}, gbce.Reliable(${pythonText(Math.min(wanted.reliability, MOST_PROMISED))}))`;
+  } else if (few) line = `explainer.decide(${there}, gbce.Nearest(max_changes=${asked.most}))`;
   return { line, leftOut: leftOut.length ? `It leaves out: ${joinWords(leftOut)}.` : "" };
 }
