@@ -1,102 +1,85 @@
-"""How many optima are proved, and how soon: ``Nearest(prove=True)``'s branch and bound on tree ensembles."""
+"""How many optima are proved on tree ensembles, and how soon, and how wide the safe boxes are around them."""
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
-import gbce
-from gbce.metrics import costs
-from gbce.predictors import look_inside
-from gbce.search import prove_cheapest
-from gbce.trees import read_cells
+from gbce import Space
+from gbce.base import Array, Target
+from gbce.search import find_safe_ranges, prove_cheapest
+from gbce.trees import CellTrees
 
-__all__ = ["Proving", "prove_rows", "summarise"]
+__all__ = ["LIMIT", "Proved", "box_width", "prove_row", "say_proofs", "share_of_range"]
 
-_LIMIT = 1.0  # CPU seconds for one row
+LIMIT = 5.0  # CPU seconds for one row
 _EXACT = 1e-8  # share of the cost within which an optimum is proved
 
 
-@dataclass(frozen=True)
-class Proving:
-    """A fitted model, its table and a wish.
+class Proved(NamedTuple):
+    """What came of one row: whether its optimum is proved, CPU seconds, boxes, and what could be saved at most."""
 
-    Parameters
-    ----------
-    name : str
-        In the table.
-    model : estimator
-        A tree ensemble.
-    X : array of shape (n, d)
-        The training rows.
-    rows : array of shape (k, d)
-        To be explained.
-    target : Target
-        With its numbers filled in.
-    """
-
-    name: str
-    model: Any
-    X: Any
-    rows: Any
-    target: Any
+    proved: bool
+    seconds: float
+    boxes: int
+    gap: float
 
 
-def prove_rows(case: Proving, nearest: Any = None, limit: float = _LIMIT) -> pd.DataFrame:
-    """Return one line per row: whether the optimum is proved, CPU seconds, boxes, the gap, and changes at least.
-
-    ``nearest`` takes an encoded row ``(d,)`` and returns a cheap point that reaches, to start with; the nearest
-    training row that reaches, if left out, which is a worse start.
-    """
-    space = gbce.Space.infer(case.X, bounds="none")
-    x = space.encode(case.X)
-    trees = read_cells(look_inside(case.model, space), space, x)
-    assert trees is not None
-
-    def accepts(rows: Any) -> Any:
-        said = case.model.predict(space.decode(rows))
-        if isinstance(case.target, gbce.Class):
-            return said == case.target.label
-        low, high = case.target.accepted()
-        return (said >= low) & (said <= high)
-
-    reached, lines = x[accepts(x)], []
-    for x0 in space.encode(case.rows):
-        known = reached[np.argmin(costs(space, reached, x0, "l1"))] if nearest is None else nearest(x0)
-        start = time.process_time()
-        is_late = partial(_is_late, start + limit)
-        found = prove_cheapest(
-            trees, space, x0, case.target, known, accepts, most_work=10**12,
-            late=is_late,
-        )  # fmt: skip
-        seconds = time.process_time() - start
-        assert found is not None
-        best = known if found.x is None else found.x
-        cost = float(costs(space, best[None, :], x0, "l1")[0])
-        gap = 1.0 - found.lower / cost
-        lines.append((case.name, gap <= _EXACT, seconds, found.boxes, gap, found.least_changes))
-    return pd.DataFrame(lines, columns=["case", "proved", "seconds", "boxes", "gap", "least_changes"])
+def prove_row(
+    trees: CellTrees,
+    space: Space,
+    x0: Array,
+    target: Target,
+    known: Array,
+    accepts: Callable[[Array], Array],
+    limit: float = LIMIT,
+) -> Proved:
+    """Prove that nothing is cheaper than a known point, or find what is, within a limit of CPU seconds."""
+    start = time.process_time()
+    found = prove_cheapest(
+        trees, space, x0, target, known, accepts, most_work=10**12, late=partial(_is_late, start + limit)
+    )
+    seconds = time.process_time() - start
+    assert found is not None
+    best = known if found.x is None else found.x
+    cost = float((space.change(best[None, :], x0) / space.scale)[0].sum())
+    gap = 1.0 - found.lower / cost
+    return Proved(gap <= _EXACT, seconds, found.boxes, max(gap, 0.0))
 
 
 def _is_late(deadline: float) -> bool:
     return time.process_time() > deadline
 
 
-def summarise(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return for each case the share of optima proved within 0.1 s and by the limit, and the usual effort."""
-    return lines.groupby("case", sort=False).apply(
-        lambda own: pd.Series(
-            {
-                "rows": len(own),
-                "proved in 0.1 s": (own["proved"] & (own["seconds"] <= 0.1)).mean(),
-                "proved by limit": own["proved"].mean(),
-                "median s": own["seconds"].median(),
-                "median boxes": own["boxes"].median(),
-                "largest gap": own["gap"].clip(lower=0).max(),
-            }
-        ),
-        include_groups=False,
+def say_proofs(lines: Sequence[Proved]) -> list[str]:
+    """Return rows, the shares that were proved within 0.1 s, 1 s and the limit, and the usual effort."""
+    proved, seconds = np.array([one.proved for one in lines]), np.array([one.seconds for one in lines])
+    shares = [f"{(proved & (seconds <= end)).mean():.0%}" for end in (0.1, 1.0, np.inf)]
+    effort = [f"{np.median(seconds):.3f}", f"{np.median([one.boxes for one in lines]):.0f}"]
+    return [str(len(lines)), *shares, *effort, f"{max(one.gap for one in lines):.1%}"]
+
+
+def box_width(trees: CellTrees, space: Space, x0: Array, x: Array, target: Target, data: Array) -> float:
+    """Return the mean width of the safe box around a point, all columns free, in shares of the data's ranges."""
+    ends = np.vstack([data, x0, x])
+    bounded = Space(
+        tuple(
+            replace(feature, low=float(low), high=float(high))
+            for feature, low, high in zip(space.features, ends.min(axis=0), ends.max(axis=0), strict=True)
+        )
     )
+    found = find_safe_ranges(trees, bounded, x0, x, target, np.arange(len(x)))
+    low, high = x.copy(), x.copy()
+    if found is not None:
+        low[found.features], high[found.features] = found.low, found.high
+    return share_of_range(low, high, data)
+
+
+def share_of_range(low: Any, high: Any, data: Array) -> float:
+    """Return the mean width of a box in shares of the data's ranges; what lies beyond the data does not count."""
+    first, last = data.min(axis=0), data.max(axis=0)
+    inside = np.clip(high, first, last) - np.clip(low, first, last)
+    return float(np.mean(inside / np.where(last > first, last - first, 1.0)))

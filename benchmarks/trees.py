@@ -4,6 +4,9 @@ Tables of numbers, forests of 100 trees and boosters of 300. Both methods answer
 one thread, priced three ways: treecf's own (changes over the median absolute deviation, else the interquartile range,
 else the range), changes over ranges, and treecf's own with a price of one for each change. gbce is measured twice:
 the search on cells by itself, its point shown to the model once, and a whole ``explain`` with Nearest as its rule.
+
+A second table says how many optima are proved and how soon, in treecf's own prices, and how wide the safe boxes around
+gbce's points are beside treecf's regions around the same points. Where treecf still wins is listed.
 """
 
 import argparse
@@ -28,6 +31,7 @@ from sklearn.model_selection import train_test_split
 import gbce
 from benchmarks._answer_sheet import markdown
 from benchmarks._peers import CannotRunError, require
+from benchmarks._tree_proofs import LIMIT, Proved, box_width, prove_row, say_proofs, share_of_range
 from benchmarks._wheels import MissingWheelError, adult, california, german_credit
 from gbce.base import Array
 from gbce.predictors import as_predictor, look_inside
@@ -35,13 +39,14 @@ from gbce.search import CellWish, find_nearest_cells, offer_cells, wish_for
 from gbce.trees import CellTrees, read_cells
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
-MARK = "<!-- trees -->", "<!-- /trees -->"
+MARK, PROOF_MARK = "trees", "tree-proofs"
 MOST_ROWS = 20_000  # of a table, picked at random
 PATIENCE = 40.0  # seconds of treecf on a table, a model and a price; then it gets no more rows
 KNOWN = 500  # training rows whose outputs are known before any row is explained, as in an explainer
 STARTS = 20  # of these, the nearest that reach are handed to the search
 EXPLAINED = 5  # rows of each case that are explained as a whole
 SAME = 1e-9  # relative: costs that differ by less are the same
+MOST_BOXED = 100_000  # leaves of a model whose safe boxes are compared: on more, either takes minutes
 PER_CHANGE = 1.0  # price of each change, in the third of the prices
 EDGE = 1e-6  # how far beyond an even chance treecf is sent: its interval includes the tie, which the model may deny
 
@@ -61,6 +66,10 @@ class Problem:
         """Whether the model itself grants the wish."""
         said = self.model.predict(x[None, :])[0]
         return bool(said == 1) if self.sign == 0 else bool(self.sign * said >= self.sign * self.edge)
+
+    def all_reached(self, x: Array) -> Array:
+        """Whether the model itself grants the wish, of each point ``(n,)``."""
+        return np.array([self.reached(one) for one in x])
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,7 @@ TABLES: dict[str, Callable[[], tuple[Array, Array, bool]]] = {
     "adult, numbers": lambda: _numbers(adult(), "class", ">50K"),
     "german credit, numbers": lambda: _numbers(german_credit(), "class", "good"),
 }
+WHAT = ("costs", "proofs")
 MODELS = ("forest", "forest, depth 6", "boosting")
 
 
@@ -179,9 +189,8 @@ class Cells:
         self.known = known[said == 1 if case.sign == 0 else case.sign * said >= case.sign * case.edge]
         self.predictor = as_predictor(case.model, self.space)
 
-    def __call__(self, x0: Array, seed: int) -> Answer:
-        """Answer a row."""
-        start = time.process_time()
+    def nearest(self, x0: Array) -> Array | None:
+        """Return the cheapest point that the search finds."""
 
         def price(j: int, values: Array) -> Array:
             return np.abs(values - x0[j]) / self.units[j] + self.per_change * (values != x0[j])
@@ -190,12 +199,17 @@ class Cells:
         assert offers is not None
         near = np.argsort((np.abs(self.known - x0) / self.units).sum(axis=1), kind="stable")[:STARTS]
         found = find_nearest_cells(self.trees, offers, self.wish, self.known[near])
-        if len(found.x):
-            self.predictor(found.x[:1])
+        return found.x[0] if len(found.x) else None
+
+    def __call__(self, x0: Array, seed: int) -> Answer:
+        """Answer a row."""
+        start = time.process_time()
+        x = self.nearest(x0)
+        if x is not None:
+            self.predictor(x[None, :])
         seconds = time.process_time() - start
-        if len(found.x) == 0:
+        if x is None:
             return Answer(np.inf, False, seconds, 0)
-        x = found.x[0]
         paid = cost(x, x0, self.units, self.per_change)
         return Answer(paid, self.case.reached(x), seconds, int((x != x0).sum()))
 
@@ -232,6 +246,18 @@ class Treecf:
         paid = cost(x, x0, self.units, self.per_change)
         fractions = bool((self.whole & (x != x0) & (x != np.round(x))).any())
         return Answer(paid, self.case.reached(x), seconds, int((x != x0).sum()), fractions)
+
+    def width(self, x0: Array, x: Array) -> float:
+        """Return the mean width of the region around a point, in shares of the data's ranges."""
+        from treecf import TreecfError
+
+        try:
+            region = self.explainer.recourse_region(x0, x, self.target)
+        except TreecfError:  # a point that it does not accept, by its own arithmetic
+            return float("nan")
+        return share_of_range(
+            np.where(np.isnan(region.lo), x, region.lo), np.where(np.isnan(region.hi), x, region.hi), self.case.data
+        )
 
 
 class Whole:
@@ -278,6 +304,27 @@ def run(table: str, kind: str, prices: Sequence[str], n: int) -> Iterator[list[s
         yield [table, kind, name, f"{len(cells.trees.value):,}", *_figures(pairs, wholes)]
 
 
+def run_proofs(table: str, kind: str, n: int) -> list[str]:
+    """Return a line on proofs and safe boxes, in treecf's own prices."""
+    case = problem(table, kind, n)
+    units = _deviations(case.data)
+    cells, peer = Cells(case, units, 0.0), Treecf(case, units, 0.0)
+    proofs: list[Proved] = []
+    mine: list[float] = []
+    theirs: list[float] = []
+    for x0 in case.rows:
+        x = cells.nearest(x0)
+        if x is None or not case.reached(x):
+            continue
+        proofs.append(prove_row(cells.trees, cells.space, x0, case.target, x, case.all_reached))
+        if len(cells.trees.value) <= MOST_BOXED:
+            mine.append(box_width(cells.trees, cells.space, x0, x, case.target, case.data))
+            theirs.append(peer.width(x0, x))
+    both = np.isfinite(theirs) if theirs else np.zeros(0, dtype=bool)
+    widths = [f"{np.mean(np.array(one)[both]):.3f}" if both.any() else "" for one in (mine, theirs)]
+    return [table, kind, f"{len(cells.trees.value):,}", str(case.data.shape[1]), *say_proofs(proofs), *widths]
+
+
 def _figures(pairs: list[tuple[Answer, Answer]], wholes: list[Answer]) -> list[str]:
     """Return what a line says of answers to the same rows."""
     both = [(one, other) for one, other in pairs if one.valid and other.valid]
@@ -306,12 +353,37 @@ HEAD = [
 ]  # fmt: skip
 
 
-def write(text: str) -> None:
-    """Put the table between its marks in the documentation."""
+PROOF_HEAD = [
+    "table", "model", "leaves", "columns", "rows", "proved in 0.1 s", "in 1 s", f"in {LIMIT:g} s", "median s",
+    "median boxes", "largest gap", "box", "treecf box",
+]  # fmt: skip
+
+
+def wins_of_treecf(body: list[list[str]], proofs: list[list[str]]) -> list[str]:
+    """Return where treecf is cheaper, quicker or has wider boxes, as lines of a list."""
+    notes = []
+    for line in body:
+        one = dict(zip(HEAD, line, strict=True))
+        where = f"{one['table']}, {one['model']}, {one['price']}"
+        if int(one["dearer"]):
+            notes.append(f"- treecf is cheaper on {one['dearer']} of {one['rows']} rows: {where}")
+        if float(one["ms ratio"]) > 1:
+            notes.append(f"- treecf is quicker, {one['treecf ms']} against {one['ms']} ms: {where}")
+    for line in proofs:
+        one = dict(zip(PROOF_HEAD, line, strict=True))
+        if one["box"] and float(one["treecf box"]) > float(one["box"]):
+            notes.append(
+                f"- treecf's boxes are wider, {one['treecf box']} against {one['box']}: {one['table']}, {one['model']}"
+            )
+    return notes or ["- treecf is nowhere cheaper or quicker, and its boxes are nowhere wider."]
+
+
+def write(mark: str, text: str) -> None:
+    """Put a table between its marks in the documentation."""
     page = DOCUMENT.read_text(encoding="utf-8")
-    before, rest = page.split(MARK[0], 1)
-    _, after = rest.split(MARK[1], 1)
-    DOCUMENT.write_text(f"{before}{MARK[0]}\n{text}\n{MARK[1]}{after}", encoding="utf-8")
+    before, rest = page.split(f"<!-- {mark} -->", 1)
+    _, after = rest.split(f"<!-- /{mark} -->", 1)
+    DOCUMENT.write_text(f"{before}<!-- {mark} -->\n{text}\n<!-- /{mark} -->{after}", encoding="utf-8")
 
 
 def main() -> None:
@@ -320,22 +392,35 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=[*TABLES], default=[*TABLES], help="which tables")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, help="which models")
     parser.add_argument("--prices", nargs="+", choices=[*PRICES], default=[*PRICES], help="which prices")
-    parser.add_argument("--docs", action="store_true", help="write the table into docs/benchmarks.md")
+    parser.add_argument("--what", nargs="+", choices=WHAT, default=WHAT, help="which of the two tables")
+    parser.add_argument("--docs", action="store_true", help="write the tables into docs/benchmarks.md")
     options = parser.parse_args()
     body: list[list[str]] = []
+    proofs: list[list[str]] = []
     notes: list[str] = []
     for table in options.tables:
         for kind in options.models:
             try:
-                for line in run(table, kind, options.prices, options.rows):
-                    body.append(line)
-                    print(" | ".join(line), flush=True)
+                if "costs" in options.what:
+                    for line in run(table, kind, options.prices, options.rows):
+                        body.append(line)
+                        print(" | ".join(line), flush=True)
+                if "proofs" in options.what:
+                    proofs.append(run_proofs(table, kind, options.rows))
+                    print(" | ".join(proofs[-1]), flush=True)
             except (CannotRunError, MissingWheelError) as error:
                 notes.append(f"- {table}, {kind}: {error}")
-    text = "\n".join([markdown(HEAD, body), "", *notes]).rstrip()
-    print(text)
-    if options.docs:
-        write(text)
+    notes += wins_of_treecf(body, proofs)
+    if body:
+        text = "\n".join([markdown(HEAD, body), "", *(notes if not proofs else [])]).rstrip()
+        print(text)
+        if options.docs:
+            write(MARK, text)
+    if proofs:
+        text = "\n".join([markdown(PROOF_HEAD, proofs), "", *notes]).rstrip()
+        print(text)
+        if options.docs:
+            write(PROOF_MARK, text)
 
 
 if __name__ == "__main__":

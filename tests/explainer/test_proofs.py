@@ -10,6 +10,9 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 
 import gbce
+from gbce.predictors import look_inside
+from gbce.search import look_at_cells, prove_unattainable
+from gbce.trees import read_cells
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 3))
@@ -128,3 +131,39 @@ def test_labels_of_a_models_own_classes_read_like_others():
     labels = np.array(["no", "yes"])
     assert gbce.Class(labels[1]).describe() == "class 'yes'"
     assert gbce.Class(np.array([1, 2])[1]).describe() == "class 2"
+
+
+def make_parity(most=12, n=300):
+    """A forest on two columns of whole numbers whose best leaves lie apart, and its largest output."""
+    rng = np.random.default_rng(3)
+    x = pd.DataFrame(rng.integers(0, most + 1, size=(n, 2)), columns=["a", "b"])
+    model = RandomForestRegressor(20, random_state=0).fit(x, x.sum(axis=1) % 2 + rng.normal(0, 0.1, n))
+    cells = pd.DataFrame(np.stack(np.meshgrid(*2 * [np.arange(most + 1)]), axis=-1).reshape(-1, 2), columns=["a", "b"])
+    return model, gbce.Space.infer(x, bounds="data"), x, float(model.predict(cells).max())
+
+
+def test_what_the_box_of_all_rows_leaves_open_every_cell_decides():
+    model, space, x, top = make_parity()
+    explainer = gbce.Explainer(model, x, space=space, sampler=gbce.SMC(n_candidates=200, n_draws=100))
+    row = int(np.argmin(model.predict(x)))
+    inside, x0 = look_inside(model, space), space.encode(x.iloc[[row]])
+    for gap, provable in ((1e-6, True), (0.05, True), (-1e-6, False)):
+        wish = gbce.AtLeast(top + gap, scale=1, tolerance=0)
+        assert prove_unattainable(inside, space, x0[0], wish, x0, model.predict(x.iloc[[row]]), most_boxes=1) is None
+        proof = explainer.explain(x.iloc[row], wish, rules=[], seed=0).proof
+        assert (proof is not None) == provable
+        if proof is not None:
+            assert proof.bound == pytest.approx(top, abs=1e-7)
+            assert proof.bound >= top
+            assert proof.sentence.endswith("(proved from the leaves of all 20 trees, in 169 cells).")
+
+
+def test_every_cell_proves_what_none_can_do_and_nothing_else():
+    model, space, x, top = make_parity()
+    trees = read_cells(look_inside(model, space), space, space.encode(x))
+    row = int(np.argmin(model.predict(x)))
+    x0, now = space.encode(x.iloc[[row]]), model.predict(x.iloc[[row]])
+    for gap, provable in ((0.05, True), (1e-6, True), (0.0, False), (-0.05, False)):
+        asked = trees, space, x0[0], gbce.AtLeast(top + gap, scale=1, tolerance=0), x0, now
+        assert (look_at_cells(*asked).proof is not None) == provable
+        assert look_at_cells(*asked, most_cells=100) is None  # left to boxes

@@ -1,5 +1,6 @@
 """Proofs of optimality against brute force over all cells: bounds hold, and they are met."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -22,6 +23,8 @@ import gbce
 from gbce.metrics import costs
 from gbce.predictors import look_inside
 from gbce.search import prove_cheapest
+from gbce.search._proofs._axes import Cutter, Intervals, Sets
+from gbce.search._proofs._offers import Offer
 from gbce.trees import read_cells
 
 SMALL = {"n_estimators": 3, "max_depth": 3, "random_state": 0}
@@ -117,6 +120,32 @@ def wishes_for(rng, outputs, now, classes):
         if 0.05 < level < 0.95 and abs(level - 0.5) > 1e-3:
             found.append((gbce.Class(label, probability=level), lambda o, k=k, level=level: o[:, k] >= level, False))
     return [one for one in found if not one[1](now)[0]]
+
+
+def test_a_box_is_cut_where_what_one_side_loses_times_what_the_other_pays_is_largest():
+    rng = np.random.default_rng(5)
+    price = np.abs(np.arange(10) - 4.0)
+    offers = [Offer(j, np.arange(10), np.arange(10.0), (j + 1) * price, price > 0, 4, False) for j in range(2)]
+    low = rng.integers(0, 9, size=(30, 2))
+    high = np.minimum(low + rng.integers(1, 5, size=(30, 2)), 10)
+    sets = rng.random((6, 10)) < 0.3
+    axes = [Intervals(offer, low[:, j], high[:, j]) for j, offer in enumerate(offers)]
+    axes.append(Sets(replace(offers[0], feature=2), sets, rng.integers(0, 6, size=30)))
+    gain, cells, everything = rng.random(30), np.array([4, 4, 4]), np.arange(30)
+    parts = tuple(axis.whole() for axis in axes)
+    worths = {}
+    for j in range(2):
+        for place in range(1, 10):
+            beyond = low[:, j] >= place if place > 4 else high[:, j] <= place
+            worths[j, place] = gain[beyond].sum() * offers[j].price[place if place > 4 else place - 1]
+    which, halves = Cutter(axes[:2]).cut(parts[:2], everything, gain, cells[:2], 1.0)
+    assert (which, halves[0][1]) == max(worths, key=worths.get)
+    assert halves == [(0, halves[0][1]), (halves[0][1], 10)]
+    assert (Cutter(axes).hold(everything, cells) == np.all([axis.holds(everything, 4) for axis in axes], axis=0)).all()
+    which, halves = Cutter(axes[2:]).cut(parts[2:], everything, gain, cells[2:], 1.0)
+    assert which == 0
+    assert (halves[0] ^ halves[1]).all()
+    assert halves[1][4]
 
 
 @pytest.mark.parametrize("name", [*NUMBERS, *CLASSES])

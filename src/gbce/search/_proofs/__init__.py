@@ -5,6 +5,7 @@ between columns only make that box smaller, so what holds for the box holds for 
 never a guess.
 """
 
+from gbce.search._proofs._every_cell import look_at_cells
 from gbce.search._proofs._optimum import Optimum, prove_cheapest
 from gbce.search._proofs._proof import Proof
 from gbce.search._proofs._prove import prove_unattainable
@@ -16,6 +17,7 @@ __all__ = [
     "Proof",
     "Ranges",
     "find_safe_ranges",
+    "look_at_cells",
     "prove_cheapest",
     "prove_unattainable",
     "say_answer",

@@ -1,6 +1,7 @@
 """Leaves along one feature, in the cells that a row can get to: intervals of them, or any sets."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -8,11 +9,12 @@ from gbce.base import Array
 from gbce.search._proofs._offers import Offer
 from gbce.trees import CellTrees
 
-__all__ = ["Axis", "Cutter", "Intervals", "Part", "Sets", "make_axes"]
+__all__ = ["Axis", "Cutter", "Intervals", "Part", "Sets", "make_axes", "pick_leaves"]
 
 _MOST_TABLE = 20_000_000  # truth values of sets of cells: 20 MB
+_LEAST_STEP = 1e-3  # of the best price known, that a step counts as where it costs less, or nothing; by hand
 
-Part = Array  # of a feature's cells: two ends, the first and the one after the last, or which are left
+Part = Any  # of a feature's cells: two ends, the first and the one after the last, or an array of which are left
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +27,12 @@ class Intervals:
 
     def whole(self) -> Part:
         """Return all cells."""
-        return np.array([0, len(self.offer.cells)])
+        return 0, len(self.offer.cells)
 
     def cheapest(self, part: Part) -> int:
         """Return the cheapest cell of a part, by its position in the offer."""
-        return int(min(max(self.offer.own, part[0]), part[1] - 1))
+        first, end = part
+        return int(min(max(self.offer.own, first), end - 1))
 
     def price(self, part: Part, leaves: Array) -> Array:
         """Return the least price ``(m,)`` of what leaves ``(m,)`` have in a part; infinite where that is nothing."""
@@ -76,45 +79,82 @@ Axis = Intervals | Sets
 
 
 class Cutter:
-    """Finds where to cut between cells and leaves, over all axes at once."""
+    """Finds where to cut a box, and looks at leaves over all axes at once."""
 
     def __init__(self, axes: list[Axis]) -> None:
-        self._axes = axes
         self._ordered = [a for a, axis in enumerate(axes) if isinstance(axis, Intervals)]
+        self._sets = [(a, axis) for a, axis in enumerate(axes) if isinstance(axis, Sets)]
         ordered = [axis for axis in axes if isinstance(axis, Intervals)]
-        self._low = np.stack([axis.low for axis in ordered], axis=1) if ordered else None
-        self._high = np.stack([axis.high for axis in ordered], axis=1) if ordered else None
+        n_leaves = len(next((axis.low if isinstance(axis, Intervals) else axis.which for axis in axes), []))
+        self._ends = np.zeros((n_leaves, 2 * len(ordered)), dtype=np.int32)  # first cells, then those after the last
+        for a, axis in enumerate(ordered):
+            self._ends[:, a], self._ends[:, a + len(ordered)] = axis.low, axis.high
+        # places to cut: before each cell of an axis, and after its last one
         self._starts = np.concatenate([[0], np.cumsum([len(axis.offer.cells) + 1 for axis in ordered])]).astype(int)
+        self._price = np.concatenate([np.zeros(0), *(np.append(axis.offer.price, np.inf) for axis in ordered)])
 
-    def cut(self, parts: tuple[Part, ...], leaves: Array, gain: Array, cells: Array) -> tuple[int, list[Part]] | None:
-        """Return the axis, and its part in two, where most leaves ``(m,)``, by gain, are cut off from cells ``(a,)``.
+    def hold(self, leaves: Array, cells: Array) -> Array:
+        """Return which leaves ``(m,)`` have cells ``(a,)``, one of each axis."""
+        n, ends, here = len(self._ordered), self._ends[leaves], cells[self._ordered]
+        good = np.asarray(((ends[:, :n] <= here) & (ends[:, n:] > here)).all(axis=1))
+        for a, axis in self._sets:
+            good &= axis.holds(leaves, int(cells[a]))
+        return good
+
+    def cut(
+        self, parts: tuple[Part, ...], leaves: Array, gain: Array, cells: Array, best: float
+    ) -> tuple[int, list[Part]] | None:
+        """Return the axis, and its part in two, where most is lost on the side of the cells and most is paid beyond.
+
+        On the side of the cheapest cells ``(a,)`` of a box the leaves ``(m,)`` beyond a cut are out of reach, with
+        their gains; on the other side every row pays the step up to the cut. The product of both is largest there.
 
         None if every leaf holds the cells.
         """
-        most, which, halves = 0.0, -1, [parts[0]] if parts else []
-        if self._low is not None and self._high is not None:
-            low, high, here = self._low[leaves], self._high[leaves], cells[self._ordered]
-            above, below = low > here, high <= here
-            gains = np.broadcast_to(gain[:, None], low.shape)
-            places = np.concatenate([(low + self._starts[:-1])[above], (high + self._starts[:-1])[below]])
-            sums = np.bincount(places, np.concatenate([gains[above], gains[below]]), 1)
-            at = int(np.argmax(sums))
-            if sums[at] > most:
-                n = int(np.searchsorted(self._starts, at, side="right")) - 1
-                most, which, place = float(sums[at]), self._ordered[n], at - int(self._starts[n])
-                halves = [np.array([parts[which][0], place]), np.array([place, parts[which][1]])]
-        for a, axis in enumerate(self._axes):
-            if not isinstance(axis, Sets):
-                continue
+        least = _LEAST_STEP * best
+        most, which, halves = self._cut_ordered(parts, leaves, gain, cells, least)
+        for a, axis in self._sets:
             away = ~axis.holds(leaves, int(cells[a]))
             if not away.any():
                 continue
             sums = np.bincount(axis.which[leaves[away]], gain[away])
-            at = int(np.argmax(sums))
-            if sums[at] > most:
-                most, which = float(sums[at]), a
-                halves = [parts[a] & axis.member[at], parts[a] & ~axis.member[at]]
+            tried = np.flatnonzero(sums)
+            step = np.where(axis.member[tried] & parts[a], axis.offer.price, np.inf).min(axis=1)
+            worth = sums[tried] * np.maximum(step - axis.offer.price[int(cells[a])], least)
+            at = int(np.argmax(worth))
+            if worth[at] > most:
+                most, which, member = float(worth[at]), a, axis.member[tried[at]]
+                halves = [parts[a] & member, parts[a] & ~member]
         return None if which < 0 else (which, halves)
+
+    def _cut_ordered(
+        self, parts: tuple[Part, ...], leaves: Array, gain: Array, cells: Array, least: float
+    ) -> tuple[float, int, list[Part]]:
+        n, here = len(self._ordered), cells[self._ordered]
+        ends = self._ends[leaves]
+        above, below = np.nonzero(ends[:, :n] > here), np.nonzero(ends[:, n:] <= here)
+        starts = self._starts[:-1]
+        best: tuple[float, int, list[Part]] = 0.0, -1, []
+        for (leaf, axis), far, cell in ((above, 0, 0), (below, n, -1)):
+            if len(leaf) == 0:
+                continue
+            places = ends[leaf, axis + far] + starts[axis]
+            order = np.argsort(places, kind="stable")
+            if far == 0:  # from the far end towards the cells, on either side
+                order = order[::-1]
+            places, axis = places[order], axis[order]
+            sums = np.cumsum(gain[leaf[order]])
+            first = np.flatnonzero(np.concatenate([[True], axis[1:] != axis[:-1]]))
+            before = np.concatenate([[0.0], sums[first[1:] - 1]])
+            lost = sums - np.repeat(before, np.diff(np.append(first, len(axis))))
+            step = self._price[places + cell] - self._price[here[axis] + starts[axis]]
+            worth = lost * np.maximum(step, least)
+            at = int(np.argmax(worth))
+            if worth[at] > best[0]:
+                which, place = self._ordered[int(axis[at])], int(places[at] - starts[axis[at]])
+                low, high = parts[which]
+                best = float(worth[at]), which, [(low, place), (place, high)]
+        return best
 
 
 def make_axes(trees: CellTrees, offers: list[Offer]) -> tuple[Array, list[Axis]] | None:
@@ -165,10 +205,11 @@ def make_axes(trees: CellTrees, offers: list[Offer]) -> tuple[Array, list[Axis]]
     for axis in axes:
         possible &= np.isfinite(axis.price(axis.whole(), everything))
     kept = np.flatnonzero(possible)
-    return leaves[kept], [_pick(axis, kept) for axis in axes]
+    return leaves[kept], [pick_leaves(axis, kept) for axis in axes]
 
 
-def _pick(axis: Axis, kept: Array) -> Axis:
+def pick_leaves(axis: Axis, kept: Array) -> Axis:
+    """Return an axis over some of its leaves ``(m,)``, in their order."""
     if isinstance(axis, Intervals):
         return Intervals(axis.offer, axis.low[kept], axis.high[kept])
     return Sets(axis.offer, axis.member, axis.which[kept])

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gbce.base import Array
-from gbce.search._proofs._axes import Axis, Cutter, Part
+from gbce.search._proofs._axes import Axis, Cutter, Part, pick_leaves
 
 __all__ = ["MOST_WORK", "Leaves", "Lowest", "Verdict", "find_lowest"]
 
@@ -24,6 +24,7 @@ MOST_WORK = 12_000_000
 _MOST_KEPT = 20_000_000  # leaves of the boxes that wait: 240 MB
 _HALVINGS = 5  # of the prices between what is known to be too little and what is known to do, for one box
 _MOST_ASKED = 200  # rows that the model is asked about, one by one
+_TINY = float(np.finfo(float).tiny)
 _SAME_PRICE = 1e-12  # relative: sums of the same prices in another order
 
 
@@ -70,23 +71,24 @@ class _Search:
     """The state of one search; see :func:`find_lowest`."""
 
     def __init__(self, leaves: Leaves, axes: list[Axis], least: Array, known: float, most_changes: int | None) -> None:
-        self.leaves, self.axes, self.least, self.best = leaves, axes, least, known
-        self.most, self.cutter = most_changes, Cutter(axes)
+        everything = np.arange(len(leaves.tree))
+        entry, count = np.zeros(len(everything)), np.zeros(len(everything), dtype=int)
+        for axis in axes:
+            price = axis.price(axis.whole(), everything)
+            entry += price
+            count += price > 0
+        kept = np.flatnonzero(entry < known)  # of a large forest, a small part of the leaves
+        self.leaves = Leaves(leaves.tree[kept], leaves.worth[kept], leaves.n_trees)
+        self.axes = [pick_leaves(axis, kept) for axis in axes]
+        self.least, self.best, self.most, self.cutter = least, known, most_changes, Cutter(self.axes)
+        self.prices = [axis.offer.price for axis in axes]
+        self.worths = [np.ascontiguousarray(worth) for worth in self.leaves.worth.T]
         self.cells: Array | None = None
         self.waiting: list[tuple[float, int, float, _Box]] = []
         self.boxes = self.work = self.kept = 0
-
-    def start(self) -> _Box:
-        live = np.arange(len(self.leaves.tree))
-        entry = np.zeros(len(live))
-        count = None if self.most is None else np.zeros(len(live), dtype=int)
+        changes = None if most_changes is None else count[kept]
         parts = tuple(axis.whole() for axis in self.axes)
-        for axis, part in zip(self.axes, parts, strict=True):
-            price = axis.price(part, live)
-            entry += price
-            if count is not None:
-                count += price > 0
-        return _Box(parts, live, entry, count)
+        self.add(_Box(parts, np.arange(len(kept)), entry[kept], changes), 0.0)
 
     def add(self, box: _Box, bound: float) -> None:
         """Bound a box, which costs at least ``bound``, and let it wait unless nothing in it can be cheaper."""
@@ -96,16 +98,16 @@ class _Search:
         starts = self.starts(box)
         if len(starts) < self.leaves.n_trees:
             return
-        worth = self.leaves.worth[box.live]
-        if not self.suffice(worth, starts):
+        worths = [worth[box.live] for worth in self.worths]
+        if not self.suffice(worths, starts):
             return
         low, high = bound, self.best
-        if self.suffice_up_to(box, worth, starts, low):
+        if self.suffice_up_to(box, worths, starts, low):
             high = low
         else:
             for _ in range(_HALVINGS):
                 middle = 0.5 * (low + high)
-                if self.suffice_up_to(box, worth, starts, middle):
+                if self.suffice_up_to(box, worths, starts, middle):
                     high = middle
                 else:
                     low = middle
@@ -128,31 +130,36 @@ class _Search:
         tree = self.leaves.tree[box.live]
         return np.flatnonzero(np.concatenate([[True], tree[1:] != tree[:-1]])) if len(tree) else np.zeros(0, dtype=int)
 
-    def suffice(self, worth: Array, starts: Array) -> bool:
-        return bool((np.maximum.reduceat(worth, starts, axis=0).sum(axis=0) >= self.least).all())
+    def suffice(self, worths: list[Array], starts: Array) -> bool:
+        """Whether the best leaf of each tree is enough: one condition after the other, which is the quickest way."""
+        return all(
+            np.maximum.reduceat(worth, starts).sum() >= least
+            for worth, least in zip(worths, self.least.tolist(), strict=True)
+        )
 
-    def suffice_up_to(self, box: _Box, worth: Array, starts: Array, price: float) -> bool:
+    def suffice_up_to(self, box: _Box, worths: list[Array], starts: Array, price: float) -> bool:
         """Whether leaves of at most a price could meet every condition."""
-        return self.suffice(np.where((box.entry <= price)[:, None], worth, -np.inf), starts)
+        within = box.entry <= price
+        return self.suffice([np.where(within, worth, -np.inf) for worth in worths], starts)
 
     def cheapest(self, box: _Box) -> tuple[Array, float]:
         """Return the cheapest cells of a box, and their price."""
-        cells = np.array([axis.cheapest(part) for axis, part in zip(self.axes, box.parts, strict=True)], dtype=int)
-        return cells, float(sum(axis.offer.price[c] for axis, c in zip(self.axes, cells, strict=True)))
+        cells = [axis.cheapest(part) for axis, part in zip(self.axes, box.parts, strict=True)]
+        return np.array(cells, dtype=int), float(sum(price[c] for price, c in zip(self.prices, cells, strict=True)))
 
     def there(self, box: _Box, cells: Array, price: float) -> Array:
         """Return the leaves of a box that hold cells, one for each tree, as positions in the box."""
         some = np.flatnonzero(box.entry <= price + _SAME_PRICE * max(price, 1.0))
-        for axis, cell in zip(self.axes, cells.tolist(), strict=True):
-            some = some[axis.holds(box.live[some], cell)]
-        return some
+        return np.asarray(some[self.cutter.hold(box.live[some], cells)])
 
     def split(self, box: _Box, cells: Array, here: Array, price: float, bound: float) -> bool:
         """Cut a box between its cheapest cells and the leaves that promise most; false if there are no others."""
-        worth, starts = self.leaves.worth[box.live], self.starts(box)
-        sums = worth[here].sum(axis=0)
-        lacking = np.argmax((self.least - sums) / np.maximum(np.ptp(worth, axis=0), np.finfo(float).tiny))
-        own = worth[:, lacking]
+        starts, worths = self.starts(box), [worth[box.live] for worth in self.worths]
+        lacks = [
+            (least - float(worth[here].sum())) / max(float(np.ptp(worth)), _TINY)
+            for worth, least in zip(worths, self.least.tolist(), strict=True)
+        ]
+        own = worths[int(np.argmax(lacks))]
         sizes = np.diff(np.append(starts, len(own)))
         now = np.repeat(own[here], sizes)
         for offered in (np.where(box.entry <= price, own, -np.inf), None):
@@ -168,7 +175,7 @@ class _Search:
         return False
 
     def cut(self, box: _Box, cells: Array, leaves: Array, gain: Array, bound: float) -> bool:
-        found = self.cutter.cut(box.parts, leaves, gain, cells)
+        found = self.cutter.cut(box.parts, leaves, gain, cells, self.best)
         if found is None:
             return False
         which, halves = found
@@ -223,7 +230,6 @@ def find_lowest(
         With a bound that holds whenever it ended.
     """
     search = _Search(leaves, axes, least, known, most_changes)
-    search.add(search.start(), 0.0)
     told: dict[bytes, Verdict] = {}
     lower = np.inf
     while search.waiting:
@@ -242,7 +248,7 @@ def find_lowest(
         if len(here) < leaves.n_trees:  # the cheapest row takes too many changes, or costs too much by a last bit
             lower = bound
             break
-        if (leaves.worth[box.live[here]].sum(axis=0) >= least).all():
+        if (search.leaves.worth[box.live[here]].sum(axis=0) >= least).all():
             key = cells.tobytes()
             if key not in told:
                 told[key] = judge(cells) if len(told) < _MOST_ASKED else Verdict.UNKNOWN

@@ -1,4 +1,4 @@
-"""Sums over trees at every cell of a few features at once, and whether changes of so few can do at all."""
+"""Sums over trees at every cell of a few features at once, and whether these can do at all."""
 
 from itertools import combinations, product
 
@@ -8,32 +8,38 @@ from gbce.base import Array
 from gbce.search._proofs._axes import Axis, Sets
 from gbce.search._proofs._cheapest import Leaves
 
-__all__ = ["MOST_CELLS", "count_least", "may_do"]
+__all__ = ["MOST_CELLS", "bound_grid", "count_cells", "count_least"]
 
 MOST_CELLS = 10_000_000  # of one grid: 80 MB for each condition
 _MOST_IN_ALL = 60_000_000  # cells of all pairs together; by hand: about a second
 _MOST_COUNTED = 2  # features that are changed together: all sets of three are too many
 
 
-def may_do(leaves: Leaves, axes: list[Axis], free: tuple[int, ...], least: Array) -> bool | None:
-    """Return whether moves of some features alone could meet conditions; None if they have too many cells.
+def bound_grid(leaves: Leaves, axes: list[Axis], least: Array) -> tuple[bool, Array] | None:
+    """Return whether any cell of all features could meet conditions, and the largest sums; None for too many cells.
 
     Parameters
     ----------
     leaves : Leaves
         Of all trees.
     axes : list of Axis
-        Over these leaves.
-    free : tuple of int
-        Which axes move; the others stay at the row's own cells.
+        Over these leaves: all features that can move.
     least : array of shape (q,)
         What the sums of worths must come to, all of them.
+
+    Returns
+    -------
+    bool
+        False only where no cell does.
+    array of shape (q,)
+        What no cell's sum is above.
     """
-    some = np.arange(len(leaves.tree))
-    for a, axis in enumerate(axes):
-        if a not in free:
-            some = some[axis.holds(some, axis.offer.own)]
-    return _may_do(leaves, [axes[a] for a in free], some, least)
+    return _look(leaves, axes, np.arange(len(leaves.tree)), least)
+
+
+def count_cells(axes: list[Axis]) -> float:
+    """Return how many cells all features have together, as a number that may be large."""
+    return float(np.prod([float(_width(axis)) for axis in axes]))
 
 
 def count_least(leaves: Leaves, axes: list[Axis], least: Array) -> int:
@@ -68,17 +74,19 @@ def count_least(leaves: Leaves, axes: list[Axis], least: Array) -> int:
             if spent > _MOST_IN_ALL:
                 return n
             some = here[count - outside[:, list(free)].sum(axis=1) == 0]
-            if _may_do(leaves, [axes[a] for a in free], some, least) is not False:
+            looked = _look(leaves, [axes[a] for a in free], some, least)
+            if looked is None or looked[0]:
                 return n
     return _MOST_COUNTED + 1
 
 
-def _may_do(leaves: Leaves, axes: list[Axis], some: Array, least: Array) -> bool | None:
-    """Whether any cell of a grid meets the conditions, of leaves ``(m,)`` that hold what does not move."""
+def _look(leaves: Leaves, axes: list[Axis], some: Array, least: Array) -> tuple[bool, Array] | None:
+    """Whether any cell meets the conditions, of leaves ``(m,)`` that hold what does not move, and the largest sums."""
     shape = tuple(_width(axis) for axis in axes)
-    if float(np.prod(shape, dtype=float)) > MOST_CELLS:
+    if count_cells(axes) > MOST_CELLS:
         return None
     enough: Array | None = None
+    largest = []
     # every cell is a sum of all that was added and taken away before it
     rounding = 2 ** len(axes) * (len(some) + len(axes)) * float(np.finfo(float).eps)
     for worth, wanted in zip(leaves.worth[some].T, least, strict=True):
@@ -90,9 +98,11 @@ def _may_do(leaves: Leaves, axes: list[Axis], some: Array, least: Array) -> bool
         grid = grid.reshape(shape)
         for dimension, axis in enumerate(axes):
             grid = _finish(axis, grid, dimension)
-        good = grid >= wanted - rounding * np.abs(worth).sum()
+        room = rounding * np.abs(worth).sum()
+        largest.append(float(grid.max()) + room)
+        good = grid >= wanted - room
         enough = good if enough is None else enough & good
-    return bool(enough is None or enough.any())
+    return bool(enough is None or enough.any()), np.array(largest)
 
 
 def _width(axis: Axis) -> int:

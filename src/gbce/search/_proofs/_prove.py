@@ -14,7 +14,7 @@ from gbce.search._proofs._range import Range, range_of
 from gbce.space import Space
 from gbce.targets import Class
 
-__all__ = ["prove_unattainable", "sum_margin"]
+__all__ = ["prove_unattainable", "say_unattainable", "sum_margin"]
 
 _MOST_DIGITS = 17  # of a double
 
@@ -81,7 +81,8 @@ def prove_unattainable(
     seen = parts.scores(columns) @ conditions.weights.T
     if (seen > outcome.sums + same_output(inside, outputs)).any():  # NaN where a condition has no bound of its own
         return None
-    return _proof_of(parts, conditions, outcome, target)
+    where = f", in {outcome.boxes:,} boxes of rows" if outcome.boxes > 1 else ""
+    return say_unattainable(parts, conditions, outcome, target, where)
 
 
 def _bound(parts: TreeScores | LinearScores, rows: Range, conditions: Conditions, terms: int, most: int) -> Outcome:
@@ -139,10 +140,11 @@ def _largest_sums(parts: LinearScores, rows: Range, conditions: Conditions) -> t
     return sums, sizes
 
 
-def _proof_of(parts: TreeScores | LinearScores, conditions: Conditions, outcome: Outcome, target: Target) -> Proof:
-    """Say what was proved, with a number where there is one."""
+def say_unattainable(
+    parts: TreeScores | LinearScores, conditions: Conditions, outcome: Outcome, target: Target, where: str
+) -> Proof:
+    """Say what was proved, with a number where there is one, and ``where`` it was looked at."""
     whose = f" a probability of {target.label!r}" if isinstance(target, Class) else ""
-    where = f", in {outcome.boxes:,} boxes of rows" if outcome.boxes > 1 else ""
     proof = Proof("trees" if isinstance(parts, TreeScores) else "linear", "", boxes=outcome.boxes)
     fact = f"no row can get {target.describe()}"
     for i, total in enumerate(outcome.sums):
