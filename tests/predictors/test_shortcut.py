@@ -185,7 +185,8 @@ def test_columns_in_another_order():
 
 
 def test_frames_of_polars():
-    table = pl.DataFrame(TABLE[["amount", "term", "job", "cards"]].to_dict("list"))
+    part = TABLE[["amount", "term", "job", "cards"]]
+    table = pl.DataFrame(part.astype(object).where(part.notna(), None).to_dict("list"))
     steps = make_column_transformer((spelled(), ["job"]), (SimpleImputer(), ["amount", "term"]))
     model = make_pipeline(steps, LogisticRegression(tol=0.1, max_iter=3_000)).fit(table, WORDS)
     space = gbce.Space.infer(table)
