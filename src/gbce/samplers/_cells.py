@@ -7,20 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gbce.base import Array, Outputs
+from gbce.base import Array
 from gbce.draws import TAIL_LEVELS
 from gbce.eta import STEEPEST, Solved, solve_eta_among
 from gbce.posterior import EtaGoal, GibbsPosterior, Mixture
-from gbce.predictors import Predictor
 from gbce.priors import ColumnCells, ColumnLaw, column_laws
-from gbce.trees import Axis, CellTrees, Grid
+from gbce.trees import Axis, CellTrees, Grid, outputs_of, why_unreadable
 
-__all__ = ["CellPosterior", "NotExactError", "lay_out", "outputs_of", "require_columns"]
+__all__ = ["CellPosterior", "NotExactError", "lay_out", "require_columns"]
 
 _AT_ONCE = 500_000  # cells whose outputs are read together: some ten arrays of 4 MB; results do not hang on it
 _MOST_COLUMNS = 30  # that can move: arrays have 32 axes at most in older numpy, and two cells each are too many
-_LINKS = ("identity", "exp", "logistic", "softmax")  # what makes outputs of scores
-_SINGLE = 1e-10  # relative rounding error of a model's sums above which it computes in single precision
 _CUMULATIVE = 1e-12  # keeps a quantile at a loss whose cells reach its level up to rounding
 _NEGLIGIBLE = 1e-18  # share of the likeliest cell below which a cell is left out of quantiles
 
@@ -210,10 +207,9 @@ def _require_trees(posterior: GibbsPosterior, ensembles: Sequence[CellTrees | No
         if trees is None:
             budget = ", or the budget is too short to check them" if posterior.budget.limited else ""
             raise NotExactError(f"{predictor.name} is not an ensemble of trees whose cells can be read{budget}")
-        if trees.inside.link not in _LINKS:
-            raise NotExactError(f"what {predictor.name} makes of its trees' sums is not known")
-        if posterior.target.reads_classes and (predictor.decide_always or predictor.classes != trees.inside.classes):
-            raise NotExactError(f"{predictor.name} decides by more than its trees' probabilities")
+        unreadable = why_unreadable(trees, predictor, posterior.target)
+        if unreadable:
+            raise NotExactError(unreadable)
         found.append(trees)
     return found
 
@@ -248,16 +244,3 @@ def _shifts(n: int, size: float) -> list[Array]:
     if n == 1:
         return [np.array([size]), np.array([-size])]
     return [sign * size * (2.0 * (np.arange(n) == k) - 1.0) for k in range(n) for sign in (1.0, -1.0)]
-
-
-def outputs_of(trees: CellTrees, predictor: Predictor, scores: Array) -> Outputs:
-    """Return what a model makes of scores ``(n, K)``, in the form and precision in which it says it."""
-    values = trees.inside.link_scores(scores)
-    if trees.inside.link == "logistic" and trees.epsilon > _SINGLE:
-        positive = values[:, 1].astype(np.float32).astype(float)
-        values = np.column_stack([1.0 - positive, positive])
-    if predictor.classes is None and values.ndim == 2 and values.shape[1] == 2:  # a function that says one of the two
-        values = values[:, 1]
-    if predictor.classes is None:
-        return Outputs(values, model=predictor.name)
-    return Outputs(values, predictor.classes, values.argmax(axis=1), predictor.name)

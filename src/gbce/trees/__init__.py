@@ -6,8 +6,9 @@ when one feature moves, or at every point of a grid, follows from its leaves wit
 
 from gbce.trees._cells import CellTrees
 from gbce.trees._grid import Axis, Grid
+from gbce.trees._outputs import outputs_of, why_unreadable
 from gbce.trees._read import read_cells
 from gbce.trees._reader import CellReader
 from gbce.trees._values import nearest_values
 
-__all__ = ["Axis", "CellReader", "CellTrees", "Grid", "nearest_values", "read_cells"]
+__all__ = ["Axis", "CellReader", "CellTrees", "Grid", "nearest_values", "outputs_of", "read_cells", "why_unreadable"]
