@@ -18,12 +18,13 @@ __all__ = ["CellDescent", "Found"]
 
 # Chosen by hand, on diabetes, breast cancer and California housing: they trade time for the objective.
 _POWERS = (1.5, 2.5, 1.0)  # of what a move takes off the loss, which is then divided by its price
-_WEIGHTS = (4.0, 16.0)  # of the loss, times eta, on other ways from the row
+_ROOM = 1.3  # times the lowest objective: a way from the row that costs more is left
 _MOST_MOVES = 100  # of one way
 _MOST_LOOKS = 2_000  # at all single moves of a point, in one search
 _REMEMBERED = 8_000_000  # numbers in looks that are remembered: 64 MB
-_FIRST_MOVES, _OF_FEATURE = 48, 6  # first ones of two moves that are tried: in all, and of one feature
+_FIRST_MOVES, _OF_FEATURE = 32, 6  # first ones of two moves that are tried: in all, and of one feature
 _PAIR_ROUNDS = 4
+_FEWEST_JOINED = 4  # moves that gain: of fewer, the best one is made, and the others after it
 _LEAST_GAIN = 1e-9  # relative above one: less is rounding
 _LEAST_PRICE = 1e-9  # what is cheaper is had for nothing
 _KEPT = 3  # places of each kind: the model may deny the first ones
@@ -62,6 +63,11 @@ class Found:
         """Enter a place, if it is one of the best and new."""
         if self.wants(objective) and not any(np.array_equal(slots, own) for _, own in self._places):
             self._places = sorted([*self._places, (objective, slots.copy())], key=lambda place: place[0])[:_KEPT]
+
+
+def _least_gain(objective: float) -> float:
+    """Return by how much an objective must fall for that to be no rounding."""
+    return _LEAST_GAIN * max(1.0, abs(objective))
 
 
 class _View(NamedTuple):
@@ -125,25 +131,21 @@ class CellDescent:
         for power in _POWERS:
             self.slots = self.offers.here.copy()
             self._advance(power)
-            self._descend(1.0)
-        for weight in _WEIGHTS:
-            self.slots = self.offers.here.copy()
-            self._descend(weight)
-            self._descend(1.0)
+            self._descend()
 
     def go_from(self, slots: Array, *, within_target: bool = False) -> None:
         """Descend from slots ``(m,)``; ``within_target`` if no move may leave it again."""
         if self.offers.cost(slots) <= self.most:
             self.slots = slots.copy()
-            self._descend(1.0, within_target=within_target)
+            self._descend(within_target=within_target)
 
     def try_pairs(self) -> None:
         """Try two moves at once from the best places where descents have ended, while that gains."""
-        for _ in range(_PAIR_ROUNDS):
+        for number in range(_PAIR_ROUNDS):
             before = self.ends.least
-            for start in self.ends.slots:
+            for start in self.ends.slots[: 1 if number else None]:
                 self._try_pairs_from(start)
-            if self.ends.least > before - _LEAST_GAIN * max(1.0, abs(before)):
+            if self.ends.least > before - _least_gain(before):
                 return
 
     def exchange(self, slots: Array, *, within_target: bool = False) -> None:
@@ -157,7 +159,7 @@ class CellDescent:
             to = int(total.argmin())
             if np.isfinite(total[to]):
                 self._move(to)
-                self._descend(1.0, within_target=within_target)
+                self._descend(within_target=within_target)
 
     def _try_pairs_from(self, start: Array) -> None:
         self.slots = start.copy()
@@ -173,7 +175,7 @@ class CellDescent:
             if total[to] < least:
                 self._move(to)
                 least, after = float(total[to]), self.slots.copy()
-        if least < before - _LEAST_GAIN * max(1.0, abs(before)):
+        if least < before - _least_gain(before):
             self.go_from(after)
 
     def _first_moves(self, view: _View) -> list[int]:
@@ -197,29 +199,55 @@ class CellDescent:
             view = self._look()
             can = np.flatnonzero(np.isfinite(view.potential) & np.isfinite(view.cost))
             gain = view.potential_here - view.potential[can]
-            enough = gain > _LEAST_GAIN * max(1.0, abs(view.potential_here))
-            if not enough.any() or self.looks >= _MOST_LOOKS:
+            enough = gain > _least_gain(view.potential_here)
+            far = not self.by_changes and view.cost_here > _ROOM * self.places().least
+            if far or not enough.any() or self.looks >= _MOST_LOOKS:
                 return
             price = np.maximum(view.cost[can] - view.cost_here, _LEAST_PRICE)
             with np.errstate(over="ignore"):
                 worth = np.where(enough, np.maximum(gain, 0.0) ** power / price, 0.0)
             self._move(int(can[worth.argmax()]))
 
-    def _descend(self, weight: float, *, within_target: bool = False) -> None:
+    def _descend(self, *, within_target: bool = False) -> None:
         """Make the best move until none gains; where there are too many changes, one is taken back first."""
         for _ in range(_MOST_MOVES):
             view = self._look()
-            total, here = weight * view.potential + view.cost, weight * view.potential_here + view.cost_here
+            total, here = view.potential + view.cost, view.potential_here + view.cost_here
             crowded = int(self.is_change[self.slots].sum()) > self.most_changes
             if within_target and not crowded:
                 total[~view.reached] = np.inf
             to = int(total.argmin())
-            gains = total[to] < here - _LEAST_GAIN * max(1.0, abs(here))
+            gains = total[to] < here - _least_gain(here)
             if not (gains or (crowded and np.isfinite(total[to]))) or self.looks >= _MOST_LOOKS:
-                if weight == 1.0 and not crowded and not within_target:
+                if not crowded and not within_target:
                     self.ends.add(here, self.slots)
                 return
-            self._move(to)
+            joined = None if crowded or within_target else self._join_moves(total, here)
+            if joined is None:
+                self._move(to)
+            else:
+                self.slots = joined
+
+    def _join_moves(self, total: Array, here: float) -> Array | None:
+        """Return slots ``(m,)`` after the best moves of several features at once, if that gains more than the best."""
+        offers = self.offers
+        least = np.minimum.reduceat(total, offers.starts[:-1])
+        order = np.argsort(least, kind="stable")
+        n = int((least < here - _least_gain(here)).sum())
+        if n < _FEWEST_JOINED:
+            return None
+        which = np.flatnonzero(total == least[offers.feature])
+        goal = np.empty(len(least), dtype=int)
+        goal[offers.feature[which[::-1]]] = which[::-1]  # of equal ones the first
+        sizes = list(dict.fromkeys([n, -(-n // 2), -(-n // 4)]))
+        tried = np.tile(self.slots, (len(sizes), 1))
+        for line, size in zip(tried, sizes, strict=True):
+            line[order[:size]] = goal[order[:size]]
+        cost, changes = offers.cost(tried), self.is_change[tried].sum(axis=1)
+        value = self.objective.read(self.objective.scores(tried))[0] + cost
+        value[(cost > self.most) | (changes > self.most_changes) | (changes < self.fewest_changes)] = np.inf
+        best = int(value.argmin())
+        return tried[best] if value[best] < float(total.min()) else None
 
     def _move(self, slot: int) -> None:
         self.slots[self.offers.feature[slot]] = slot

@@ -16,7 +16,7 @@ __all__ = ["mode_on_cells", "path_on_cells"]
 
 # Chosen by hand.
 _BEST_OF_POOL = 2_000  # points that starts are picked from, and as many that reach the target
-_STARTS = 6  # places of known points to begin at
+_STARTS = 16  # places of known points to begin at
 _SUPPORTS = 3  # the same for each number of changes, of different sets of changed features
 _LANDMARKS, _BEST_LANDMARKS = 200, 2  # cheap known rows that are looked at, and how many of these are begun at
 _SAME = 1e-6  # relative above one: by how much what the model says may differ from what its leaves say
@@ -36,9 +36,12 @@ def mode_on_cells(scene: Scene, posterior: GibbsPosterior) -> list[Points] | Non
         return []
     known = _known_places(scene, objective)
     least = min(float(known.objective.min(initial=np.inf)), float(scene.objective(scene.row)[0]))
-    descent = CellDescent(objective, least - _floor(scene))
+    starts = [*_spread_out(known.slots, _STARTS), *_landmarks(posterior, objective)]
+    # what is better than the best known point costs less than it; starts may cost more
+    dearest = max((float(objective.offers.cost(start)) for start in starts), default=0.0)
+    descent = CellDescent(objective, max(least - _floor(scene), dearest))
     descent.go_from_row()
-    for start in [*known.slots[:_STARTS], *_landmarks(posterior, objective)]:
+    for start in starts:
         descent.go_from(start)
     descent.try_pairs()
     return _confirm(scene, posterior, objective, descent.places().slots)
@@ -137,6 +140,14 @@ def _pick_by_support(places: _Places, is_change: Array, most: int) -> dict[int, 
         )
         found[k] = [places.slots[own[i]] for i in chosen]
     return found
+
+
+def _spread_out(slots: Array, n: int) -> list[Array]:
+    """Return some of the places, in order: the first ones lie near each other, so that gaps widen down the list."""
+    if len(slots) <= n:
+        return list(slots)
+    ranks = np.geomspace(1.0, len(slots), n).astype(int) - 1
+    return [slots[i] for i in dict.fromkeys(ranks.tolist())]
 
 
 def _landmarks(posterior: GibbsPosterior, objective: CellObjective) -> list[Array]:
