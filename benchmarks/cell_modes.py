@@ -23,14 +23,14 @@ from sklearn.ensemble import (
 import gbce
 from benchmarks.trees import TABLES
 from gbce._numerics import DECIDING, stream
-from gbce.base import Array
+from gbce.base import Array, Prior
 from gbce.budget import Budget
 from gbce.draws import Scene
 from gbce.posterior import GibbsPosterior
 
 TIE = 1e-3  # of the objective, above one
 MOST_ROWS = 4_000  # of a table, that models are fitted on
-PRIORS = {"Gaussian": gbce.Gaussian(), "Laplace": gbce.Laplace(0.5), "Sparse": gbce.Sparse(moves=3)}
+PRIORS: dict[str, Prior] = {"Gaussian": gbce.Gaussian(), "Laplace": gbce.Laplace(0.5), "Sparse": gbce.Sparse(moves=3)}
 SAMPLER = gbce.SMC(n_candidates=2_000, n_draws=500, precision="quick")
 MODELS = ("forest", "histogram boosting", "lightgbm")
 
@@ -103,7 +103,7 @@ def main() -> None:
                     other, *spent = mode(scene, replace(posterior, readers=()))
                     one, *own = mode(scene, posterior)
                     found.append([excess(one, other), spent[0], own[0], 1e3 * spent[1], 1e3 * own[1]])
-                worse, *means = np.array(found)[:, 0], *np.median(np.array(found)[:, 1:], axis=0)
+                worse, means = np.array(found)[:, 0], np.median(np.array(found)[:, 1:], axis=0)
                 lines.append([len(worse), (worse < -TIE).sum(), (np.abs(worse) <= TIE).sum(), (worse > TIE).sum()])
                 n, better, same, dearer = lines[-1]
                 print(f"{table:<14}{kind:<20}{name:<10}{n:>6}{better:>8}{same:>6}{dearer:>7}{worse.max():>9.4f}"

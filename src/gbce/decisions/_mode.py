@@ -34,7 +34,9 @@ class MAP(Rule):
         Neighbours for ``knn``.
     polish : bool
         Whether to refine by asking the model further, for ``objective`` only: a few thousand rows, with steps of one
-        kind for smooth models and of another for piecewise constant ones. Without a model at hand
+        kind for smooth models and of another for piecewise constant ones. Of a tree ensemble that can be read, under a
+        prior that moves each column by itself, the cells of its splits are searched instead, and the model is asked
+        about a few points in the end. Without a model at hand
         (``explanation.decide``, ``explanation.at``) the best evaluated point is taken.
     changes : int, optional
         Under a :class:`gbce.Sparse` prior: how many features the point called MAP changes. When left out, as few as
