@@ -144,7 +144,7 @@ class CellDescent:
         for number in range(_PAIR_ROUNDS):
             before = self.ends.least
             for start in self.ends.slots[: 1 if number else None]:
-                self._try_pairs_from(start)
+                self.try_pairs_from(start)
             if self.ends.least > before - _least_gain(before):
                 return
 
@@ -161,7 +161,8 @@ class CellDescent:
                 self._move(to)
                 self._descend(within_target=within_target)
 
-    def _try_pairs_from(self, start: Array) -> None:
+    def try_pairs_from(self, start: Array) -> None:
+        """Try two moves at once from slots ``(m,)``, and descend from the best of them if it gains."""
         self.slots = start.copy()
         view = self._look()
         before = view.potential_here + view.cost_here
@@ -262,7 +263,7 @@ class CellDescent:
             self.looks += 1
             self._lines.go(self.slots)
             steps, here = self._lines.steps()
-            known = self.objective.read(np.vstack([steps, here]), surely=self.surely)
+            known = self._read(np.vstack([steps, here]))
             if (len(self._seen) + 1) * len(steps) <= _REMEMBERED:
                 self._seen[key] = known
         potential, reached = known
@@ -276,6 +277,13 @@ class CellDescent:
         if n >= self.fewest_changes > 0:
             cost[changes < self.fewest_changes] = np.inf
         return view
+
+    def _read(self, sums: Array) -> tuple[Array, Array]:
+        """Read sums ``(N + 1, K)``, each run of equal ones once: cells are many more than steps around one point."""
+        begins = np.append(True, (sums[1:] != sums[:-1]).any(axis=1))
+        potential, reached = self.objective.read(sums[begins], surely=self.surely)
+        run = np.cumsum(begins) - 1
+        return potential[run], reached[run]
 
     def _note(self, view: _View, changes: Array, changes_here: int) -> None:
         """Note the best places among all single moves, the one that leads back to here included."""

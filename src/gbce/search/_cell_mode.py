@@ -81,6 +81,9 @@ def _search_path(
             descent.go_from(start)
         _keep_number(descent, k)
     descent.most_changes = most
+    fewest = next((k for k in range(1, most + 1) if descent.places(k, reached=True).slots), 1)
+    for start in [objective.offers.here, *descent.places(fewest, reached=True).slots[:1]]:
+        descent.try_pairs_from(start)
     for k in range(2, most + 1):  # where fewer are better, one more is added to these
         _keep_number(descent, k)
     kinds = [(k, reached) for reached in (True, False) for k in range(1, most + 1)]
