@@ -23,10 +23,12 @@ from benchmarks.rivals._methods import METHODS
 from benchmarks.rivals._model import CountedModel
 from benchmarks.rivals._problem import OwnTable, Problem, problem_of
 from benchmarks.rivals._protocol import CannotRunError, Found, Method, Rival
+from benchmarks.rivals._wish import Wish
 
 __all__ = ["Cell", "Settings", "file_of", "write_whole"]
 
 MOST_REFITS = 32  # that any method asks for: BetaRCE, as published
+_FAILED = "failed: "  # how the note of a row begins in which a method broke
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ class Cell:
         found: list[tuple[dict[str, Any], Found]] = []
         models = [CountedModel(problem.case.model), *_refits(problem)]
         note = self._noted(self._asking(method.make(), problem, models), found)
+        note = "; ".join(filter(None, [note, _failures([one for _, one in found])]))
         named = [(fact, name, answer) for fact, one in found for name, answer in one.answers.items()]
         rows = [problem.rows.iloc[[fact["row"]]] for fact, _, _ in named]
         judged = judge.judge([answer for _, _, answer in named], rows, self._settings.seed)
@@ -134,8 +137,8 @@ class Cell:
             row = problem.rows.iloc[[i]]
             wish, before = problem.wish(row), sum(model.rows for model in models)
             begun = time.process_time()
-            answer = rival.counterfactual(row, wish, self._settings.seed)
-            seconds = time.process_time() - begun
+            answer = _answer(rival, row, wish, self._settings.seed)
+            seconds = time.process_time() - begun + answer.elsewhere
             asked = sum(model.rows for model in models) - before
             yield {"row": i, "seconds": seconds, "model_rows": asked, "said": answer.note}, answer
 
@@ -143,7 +146,7 @@ class Cell:
         """Write down what a measure comes to within its time."""
         lines: list[dict[str, Any]] = []
         note = self._noted(MEASURES[name](problem, self._settings.seed), lines)
-        rows = len({line["row"] for line in lines if "row" in line})
+        rows = _count_rows(lines)
         self._write(name, note, lines, asked=len(problem.rows), reached=rows)
 
     def _noted(self, said: Iterator[Any], into: list[Any]) -> str:
@@ -156,15 +159,16 @@ class Cell:
                     one = next(said)
                 left -= time.process_time() - begun
                 if one is not None:
+                    left -= one[1].elsewhere if isinstance(one, tuple) else 0.0
                     into.append(one)
         except StopIteration:
             return ""
         except CannotRunError as error:
             return str(error)
         except TooLongError:
-            return f"not run after row {len(into)}: {self._settings.seconds:g} s were over"
+            return f"not run after row {_count_rows(into)}: {self._settings.seconds:g} s were over"
         except Exception as error:  # a method that breaks is a finding, not the end of the run
-            return f"{type(error).__name__}: {str(error)[:200]}".replace("\n", " ")
+            return _in_words(error)
 
     def _write(self, name: str, note: str, lines: list[dict[str, Any]], *, asked: int, reached: int) -> None:
         about: dict[str, Any] = {"table": self._table, "model": self._model, "method": name, "note": note}
@@ -173,6 +177,32 @@ class Cell:
 
     def _file(self, method: str) -> Path:
         return file_of(self._folder, self._table, self._model, method)
+
+
+def _answer(rival: Rival, row: pd.DataFrame, wish: Wish, seed: int) -> Found:
+    """Return what a method says of a row; where it breaks, that is what it says."""
+    try:
+        return rival.counterfactual(row, wish, seed)
+    except CannotRunError:
+        raise
+    except Exception as error:  # the other rows may do better
+        return Found(note=f"{_FAILED}{_in_words(error)}")
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error)[:200]}".replace("\n", " ")
+
+
+def _failures(found: Sequence[Found]) -> str:
+    """Return in how many rows a method broke, and what was said last."""
+    said = [one.note.removeprefix(_FAILED) for one in found if one.note.startswith(_FAILED)]
+    return f"{len(said)} of {len(found)} rows failed: {said[-1]}" if said else ""
+
+
+def _count_rows(lines: Sequence[Any]) -> int:
+    """Return of how many rows lines speak."""
+    facts = [line[0] if isinstance(line, tuple) else line for line in lines]
+    return len({fact["row"] for fact in facts if "row" in fact})
 
 
 def _refits(problem: Problem) -> list[CountedModel]:

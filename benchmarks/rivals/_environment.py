@@ -80,7 +80,7 @@ class Process:
     """A script in another environment: one JSON line each way, and questions back in between.
 
     The script answers each line it is told with ``{"ask": ...}``, as often as it likes, and in the end with
-    ``{"done": ...}`` or ``{"failed": "why"}``.
+    ``{"done": ..., "seconds": ...}``, the latter those of one core that it has taken so far, or ``{"failed": "why"}``.
 
     Parameters
     ----------
@@ -98,6 +98,7 @@ class Process:
             stderr=subprocess.DEVNULL,
             text=True,
         )
+        self.seconds = 0.0  # of one core, when it was done last
         self.close = weakref.finalize(self, _end, self._process)  # closes what nobody closed
 
     def tell(self, message: Any, answer: Callable[[Any], Any]) -> Any:
@@ -115,6 +116,7 @@ class Process:
             if "ask" not in said:
                 if "failed" in said:
                     raise RuntimeError(said["failed"])
+                self.seconds = float(said.get("seconds", 0.0))
                 return said["done"]
             self._send(answer(said["ask"]))
         raise RuntimeError(f"the process of its own ended with code {self._process.wait()}")

@@ -31,16 +31,19 @@ class Found:
         A sample of the distribution, from methods that have one.
     note : str
         What there is to say.
+    elsewhere : float
+        Seconds of one core that a process of its own took for it.
     """
 
     answers: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     draws: pd.DataFrame | None = None
     note: str = ""
+    elsewhere: float = 0.0
 
     @classmethod
-    def one(cls, answer: pd.DataFrame | None, note: str = "") -> "Found":
+    def one(cls, answer: pd.DataFrame | None, note: str = "", elsewhere: float = 0.0) -> "Found":
         """Return a single answer, or none."""
-        return cls({} if answer is None else {"": answer}, note=note)
+        return cls({} if answer is None else {"": answer}, note=note, elsewhere=elsewhere)
 
 
 class Rival(Protocol):

@@ -9,10 +9,9 @@ prediction, whose gradient costs four more calls a step, and drawn to the neares
 k-d trees; it gives the nearest point of its path that reaches the class. Numbers go in as [-1, 1], categories as
 indicators, and at most some 2,000 training rows are shown. It knows no columns that may not change: the model is shown
 rows in which these are put back, and bounds kept, and so is the answer. A row without a level cannot be told to it; a
-missing number is the middle of its column. Its seconds, and the limit on them, are those of this process, without its
-own. alibi's other methods are left out:
-``Counterfactual`` takes no categories and needs a gradient at every step, ``CounterfactualRL`` trains a network for
-each table and model.
+missing number is the middle of its column. Its seconds are those of this process and its own. alibi's other methods are
+left out: ``Counterfactual`` takes no categories and needs a gradient at every step, ``CounterfactualRL`` trains a
+network for each table and model.
 """
 
 from dataclasses import dataclass
@@ -90,13 +89,15 @@ class Alibi:
         if np.isnan(question.x0[unordered]).any():
             return Found(note="takes no missing levels")
         wanted = int(np.searchsorted(self._model.classes_, target.label))
+        before = self._process.seconds
         found = self._process.tell(
             {"row": self._told(question.start).tolist(), "wanted": wanted},
             lambda x: self._said(question.frame(self._heard(x))),
         )
+        seconds = self._process.seconds - before
         if found is None:
-            return Found(note="no point of its path reached the class")
-        return Found.one(question.frame(self._heard([found])))
+            return Found(note="no point of its path reached the class", elsewhere=seconds)
+        return Found.one(question.frame(self._heard([found])), elsewhere=seconds)
 
     def _picked(self) -> Any:
         """Return training rows without missing cells: some at random, and one for each level."""

@@ -233,27 +233,64 @@ class Stubborn:
 
 
 class Broken:
-    """Fails in the middle."""
+    """Fails at the first row, and answers the second."""
 
     def fit(self, model, data, space):
-        pass
+        self._asked = 0
 
     def counterfactual(self, row, target, seed):
-        raise KeyError("something")
+        self._asked += 1
+        if self._asked == 1:
+            raise KeyError("something")
+        return Found.one(row.assign(a=0.9))
+
+
+class Unfit(Broken):
+    """Fails before there is a row."""
+
+    def fit(self, model, data, space):
+        raise KeyError("nothing")
+
+
+class Elsewhere(Broken):
+    """Lets another process work, for longer than there is time."""
+
+    def counterfactual(self, row, target, seed):
+        return Found.one(row.assign(a=0.9), elsewhere=5.0)
 
 
 def test_a_method_that_fails_or_will_not_end_is_a_line(tmp_path, monkeypatch):
-    methods = (Method("Stubborn", "here", Stubborn), Method("Broken", "here", Broken))
+    kinds = (Stubborn, Broken, Unfit, Elsewhere)
+    methods = tuple(Method(kind.__name__, "here", kind) for kind in kinds)
     monkeypatch.setattr(_cell, "METHODS", methods)
     monkeypatch.setattr(_cell, "problem_of", lambda *_: problem())
-    Cell(tmp_path, "t", "m", Settings(("Stubborn", "Broken"), rows=2, seconds=0.2)).run()
-    stubborn, failed = (json.loads(file_of(tmp_path, "t", "m", m.name).read_text()) for m in methods)
+    Cell(tmp_path, "t", "m", Settings(tuple(m.name for m in methods), rows=2, seconds=0.2)).run()
+    stubborn, broken, unfit, elsewhere = (json.loads(file_of(tmp_path, "t", "m", m.name).read_text()) for m in methods)
     assert stubborn["note"] == "not run after row 1: 0.2 s were over"
     assert (stubborn["asked"], stubborn["reached"]) == (2, 1)
     (line,) = stubborn["lines"]
     assert (line["row"], line["valid"], line["model_rows"], line["said"]) == (0, True, 1, "R-hat 1.23")
-    assert failed["note"] == "KeyError: 'something'"
-    assert failed["lines"] == []
+    assert broken["note"] == "1 of 2 rows failed: KeyError: 'something'"
+    assert [(line["row"], line["said"]) for line in broken["lines"]] == [(1, ""), (0, "failed: KeyError: 'something'")]
+    assert (unfit["note"], unfit["reached"], unfit["lines"]) == ("KeyError: 'nothing'", 0, [])
+    (line,) = elsewhere["lines"]
+    assert 5.0 <= line["seconds"] < 6.0
+    assert elsewhere["note"] == "not run after row 1: 0.2 s were over"
+
+
+def test_rows_that_were_not_reached_are_rows_also_where_each_has_several_lines(tmp_path, monkeypatch):
+    def measure(problem, seed):
+        for i in range(4):
+            yield {"row": i // 2}
+        while True:
+            sum(range(1000))
+
+    monkeypatch.setattr(_cell, "MEASURES", {"distributions": measure})
+    monkeypatch.setattr(_cell, "problem_of", lambda *_: problem())
+    Cell(tmp_path, "t", "m", Settings(("distributions",), rows=3, seconds=0.1)).run()
+    assert json.loads(file_of(tmp_path, "t", "m", "distributions").read_text())["note"].startswith(
+        "not run after row 2:"
+    )
 
 
 def test_a_method_whose_process_dies_after_its_work_keeps_its_lines(tmp_path, monkeypatch):

@@ -301,16 +301,15 @@ def _find(scene: Scene, posterior: GibbsPosterior, rule: Nearest, known: _Known)
     first = replace(posterior, predictors=posterior.predictors[:1])
     power, starts, trials = 2 if rule.priced_by == "l2" else 1, known.starts(scene), known.others
     begin = np.vstack([starts, trials])
-    for found in seek_on_cells(
-        scene, posterior, reaching, begin, power=power, most_changes=rule.max_changes, path=_PATH
-    ):  # fmt: skip
+    on_cells = seek_on_cells(scene, posterior, reaching, begin, power=power, most_changes=rule.max_changes, path=_PATH)
+    confirmed = False
+    for found in on_cells:
         sites = _confirm(posterior, reaching, _join_known(scene, found, known, most))
-        bound = found.cost.min(initial=np.inf)
-        # rules between columns may ask for moves that are made together: there the other search goes on from here
-        if sites.cost.min(initial=np.inf) <= (1.0 + _CONFIRMED) * bound < np.inf and not _has_rules(space):
-            break
+        confirmed = bool(sites.cost.min(initial=np.inf) <= (1.0 + _CONFIRMED) * found.cost.min(initial=np.inf) < np.inf)
         trials = np.vstack([found.x, trials])
-    else:
+        if confirmed:
+            break
+    if not confirmed or _has_rules(space):  # which may ask for moves that are made together
         found = find_nearest(
             around, judge, starts, trials=trials, power=power, most_changes=rule.max_changes, affords=first.affords
         )
