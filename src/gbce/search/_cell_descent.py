@@ -17,13 +17,13 @@ from gbce.search._cell_objective import CellObjective
 __all__ = ["CellDescent", "Found"]
 
 # Chosen by hand, on diabetes, breast cancer and California housing: they trade time for the objective.
-_POWERS = (1.5, 2.5, 1.0)  # of what a move takes off the loss, which is then divided by its price
+_POWERS = (1.5,)  # of what a move takes off the loss, which is then divided by its price
 _ROOM = 1.3  # times the lowest objective: a way from the row that costs more is left
 _MOST_MOVES = 100  # of one way
 _MOST_LOOKS = 2_000  # at all single moves of a point, in one search
 _REMEMBERED = 8_000_000  # numbers in looks that are remembered: 64 MB
-_FIRST_MOVES, _OF_FEATURE = 32, 6  # first ones of two moves that are tried: in all, and of one feature
-_PAIR_ROUNDS = 4
+_FIRST_MOVES, _OF_FEATURE = 12, 3  # first ones of two moves that are tried: in all, and of one feature
+_PAIR_ROUNDS = 2
 _FEWEST_JOINED = 4  # moves that gain: of fewer, the best one is made, and the others after it
 _LEAST_GAIN = 1e-9  # relative above one: less is rounding
 _LEAST_PRICE = 1e-9  # what is cheaper is had for nothing

@@ -16,7 +16,7 @@ __all__ = ["mode_on_cells", "path_on_cells"]
 
 # Chosen by hand.
 _BEST_OF_POOL = 2_000  # points that starts are picked from, and as many that reach the target
-_STARTS = 16  # places of known points to begin at
+_STARTS = 4  # places of known points to begin at
 _SUPPORTS = 3  # the same for each number of changes, of different sets of changed features
 _LANDMARKS, _BEST_LANDMARKS = 200, 2  # cheap known rows that are looked at, and how many of these are begun at
 _SAME = 1e-6  # relative above one: by how much what the model says may differ from what its leaves say
