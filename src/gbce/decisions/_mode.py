@@ -9,8 +9,9 @@ from scipy.spatial.distance import cdist
 from gbce._numerics import first_of_least
 from gbce._validation import require_counts
 from gbce.base import Array, Choice, Rule
-from gbce.draws import Scene
-from gbce.search import polish_mode, sparsity_path
+from gbce.draws import Points, Scene
+from gbce.posterior import GibbsPosterior
+from gbce.search import mode_on_cells, polish_mode, sparsity_path
 from gbce.space import Places
 
 __all__ = ["MAP"]
@@ -33,7 +34,9 @@ class MAP(Rule):
         Neighbours for ``knn``.
     polish : bool
         Whether to refine by asking the model further, for ``objective`` only: a few thousand rows, with steps of one
-        kind for smooth models and of another for piecewise constant ones. Without a model at hand
+        kind for smooth models and of another for piecewise constant ones. Of a tree ensemble that can be read, under a
+        prior that moves each column by itself, the cells of its splits are searched instead, and the model is asked
+        about a few points in the end. Without a model at hand
         (``explanation.decide``, ``explanation.at``) the best evaluated point is taken.
     changes : int, optional
         Under a :class:`gbce.Sparse` prior: how many features the point called MAP changes. When left out, as few as
@@ -96,13 +99,18 @@ def _choose_by_objective(scene: Scene, polish: bool) -> Choice:
     winner = first_of_least(objective, scene.distance(known.x)) if np.isfinite(objective).any() else 0
     point, least = known.take(np.array([winner])), objective[winner]
     choice = Choice(point.x, point)
-    refined = polish_mode(scene, scene.posterior)[:1] if polish and scene.posterior is not None else []
-    for point in refined:
+    for point in _refine(scene, scene.posterior) if polish and scene.posterior is not None else []:
         if scene.objective(point)[0] < least:
             choice, least = Choice(point.x, point), scene.objective(point)[0]
     if scene.objective(scene.row)[0] <= least:
         return Choice(scene.row.x, scene.row, "The most probable point is the row itself: no change pays.")
     return choice
+
+
+def _refine(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
+    """Return better points: by the leaves of the model where it is a tree ensemble, or by asking it."""
+    found = mode_on_cells(scene, posterior)
+    return polish_mode(scene, posterior)[:1] if found is None else found
 
 
 def _kernel_density(scene: Scene, where: Array) -> Array:

@@ -16,7 +16,7 @@ from gbce.metrics._noise_law import NoiseLaw
 from gbce.posterior import GibbsPosterior
 from gbce.predictors import same_output
 from gbce.targets import Class, Numeric
-from gbce.trees import Axis, CellTrees, Grid, read_verdicts, why_not_by_sums
+from gbce.trees import Axis, CellTrees, Grid, read_verdicts, why_unreadable
 
 __all__ = ["Between", "UnderNoise", "sum_under_noise"]
 
@@ -87,7 +87,7 @@ def sum_under_noise(posterior: GibbsPosterior, law: NoiseLaw, trees: CellTrees) 
     >>> round(exact.success.value, 4), round(exact.output.value, 4), exact.cells
     (0.8413, 0.8413, 2)
     """
-    if why_not_by_sums(trees, posterior.predictors[0], posterior.target):
+    if why_unreadable(trees, posterior.predictors[0], posterior.target):
         return UnderNoise(None, None, 0)
     cells = _NoisyCells(trees, law)
     if not cells.unknown <= _EXACT:

@@ -12,7 +12,7 @@ from gbce.draws import TAIL_LEVELS
 from gbce.eta import STEEPEST, Solved, solve_eta_among
 from gbce.posterior import EtaGoal, GibbsPosterior, Mixture
 from gbce.priors import ColumnCells, ColumnLaw, column_laws
-from gbce.trees import Axis, CellTrees, Grid, read_verdicts, why_not_by_sums
+from gbce.trees import Axis, CellTrees, Grid, read_verdicts, why_unreadable
 
 __all__ = ["CellPosterior", "NotExactError", "lay_out", "require_columns"]
 
@@ -206,7 +206,7 @@ def _require_trees(posterior: GibbsPosterior, ensembles: Sequence[CellTrees | No
         if trees is None:
             budget = ", or the budget is too short to check them" if posterior.budget.limited else ""
             raise NotExactError(f"{predictor.name} is not an ensemble of trees whose cells can be read{budget}")
-        why = why_not_by_sums(trees, predictor, posterior.target)
+        why = why_unreadable(trees, predictor, posterior.target)
         if why:
             raise NotExactError(why)
         found.append(trees)

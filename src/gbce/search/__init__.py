@@ -1,6 +1,7 @@
 """Places of low objective, for samplers and rules (descents, walks, the simplex), and proofs that there are none."""
 
 from gbce.search._asking import Memory, height_of
+from gbce.search._cell_mode import mode_on_cells
 from gbce.search._cell_nearest import find_nearest_cells
 from gbce.search._cell_offers import CellOffers, Price, offer_cells, price_units
 from gbce.search._cell_wish import CellWish, wish_for
@@ -45,6 +46,7 @@ __all__ = [
     "find_sites",
     "height_of",
     "look_at_cells",
+    "mode_on_cells",
     "nelder_mead",
     "offer_cells",
     "polish_mode",

@@ -98,7 +98,9 @@ def price_units(space: Space, x0: Array, power: int = 1) -> Price:
     return price
 
 
-def offer_cells(trees: CellTrees, space: Space, x0: Array, price: Price) -> CellOffers | None:
+def offer_cells(
+    trees: CellTrees, space: Space, x0: Array, price: Price, likely: Callable[[int], Array] | None = None
+) -> CellOffers | None:
     """Return what cells offer around a row; None if the row lies where no cells are known.
 
     Parameters
@@ -111,6 +113,9 @@ def offer_cells(trees: CellTrees, space: Space, x0: Array, price: Price) -> Cell
         The row, encoded.
     price : callable
         Takes the position of a feature and values, returns what changing to them costs; see :func:`price_units`.
+    likely : callable, optional
+        Takes the position of a feature, returns a value in each of its cells ``(n_cells + 1,)`` that is offered where
+        it costs less than the one nearest to the row's; NaN where there is none.
 
     Examples
     --------
@@ -139,6 +144,11 @@ def offer_cells(trees: CellTrees, space: Space, x0: Array, price: Price) -> Cell
             can[-1] = space.may_become_missing[j]
             value[own] = offered
             cost[own] = np.where(can, price(j, offered), np.inf)
+            if likely is not None:
+                other = likely(j)
+                dearness = np.where(np.isnan(other) | ~can, np.inf, price(j, other))
+                value[own] = np.where(dearness < cost[own], other, value[own])
+                cost[own] = np.minimum(cost[own], dearness)
         value[here[i]], cost[here[i]] = x0[j], 0.0
     feature = np.repeat(np.arange(len(moving)), np.diff(starts))
     paid = ~space.is_computed[moving] if len(moving) else np.zeros(0, dtype=bool)

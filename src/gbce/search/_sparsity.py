@@ -8,6 +8,7 @@ from gbce._numerics import first_of_least
 from gbce.base import Array, Choice
 from gbce.budget import BudgetSpentError
 from gbce.draws import Points, Scene
+from gbce.search._cell_mode import path_on_cells
 from gbce.search._descents import Search, coordinates, has_gained, levels, newton
 
 __all__ = ["sparsity_path"]
@@ -30,10 +31,16 @@ def sparsity_path(scene: Scene, polish: bool, asked: int | None) -> Choice:
         raise ValueError(f"MAP(changes={asked}): only {len(scene.free)} features can change")
     most = min(max(_MOST_CHANGES, asked or 0), len(scene.free))
     changed = scene.space.changed(scene.draws.known.x, scene.x0)[:, scene.free]
-    refined = _refine(scene, changed, most) if polish and scene.posterior is not None else {}
+    on_cells = path_on_cells(scene, scene.posterior, most) if polish and scene.posterior is not None else None
+    refined: dict[int, list[Points]] = {}
+    if on_cells is not None:
+        refined = _part_by_changes(scene, on_cells)
+    elif polish and scene.posterior is not None:
+        refined = _refine(scene, changed, most)
     found: dict[int, Points] = {}
     for k in range(most, 0, -1):
-        point = _best_with(scene, k, changed, found.get(k + 1), refined.get(k, []))
+        denser = found.get(k + 1) if on_cells is None else None
+        point = _best_with(scene, k, changed, denser, refined.get(k, []), exchange=on_cells is None)
         if point is not None:
             found[k] = point
     if scene.row.reached[0, 0] and asked is None:
@@ -68,11 +75,22 @@ def _choose_number(scene: Scene, found: dict[int, Points], asked: int | None) ->
     return min(found, key=lambda k: float(scene.mixture.effective_loss(found[k].loss)[0]))
 
 
-def _best_with(scene: Scene, k: int, changed: Array, denser: Points | None, refined: list[Points]) -> Points | None:
+def _part_by_changes(scene: Scene, points: list[Points]) -> dict[int, list[Points]]:
+    """Return points by how many features they change."""
+    found: dict[int, list[Points]] = {}
+    for point in points:
+        n = int(scene.space.changed(point.x, scene.x0)[0, scene.free].sum())
+        found.setdefault(n, []).append(point)
+    return found
+
+
+def _best_with(
+    scene: Scene, k: int, changed: Array, denser: Points | None, refined: list[Points], *, exchange: bool
+) -> Points | None:
     """Return the best point that changes exactly ``k`` features.
 
     One that reaches the target comes before one that does not. It comes out of the pool, or from a denser point by
-    taking one change back, or out of a search.
+    taking one change back, or out of a search. Where leaves were searched, no ``exchange`` of single values is left.
     """
     pool, own = scene.draws.known, _members(scene, changed, k)
     candidates = [pool.take(own[:1]), pool.take(own[pool.reached[own, 0]][:1]), *refined]
@@ -82,7 +100,7 @@ def _best_with(scene: Scene, k: int, changed: Array, denser: Points | None, refi
     if len(joined) == 0:
         return None
     best = _first(scene, joined)
-    for _ in range(_EXCHANGES):
+    for _ in range(_EXCHANGES if exchange else 0):
         better = _first(scene, Points.join([best, *_exchange_values(scene, best)]))
         if np.array_equal(better.x, best.x):
             break

@@ -6,10 +6,11 @@ when one feature moves, or at every point of a grid, follows from its leaves wit
 
 from gbce.trees._cells import CellTrees
 from gbce.trees._grid import Axis, Grid
+from gbce.trees._outputs import outputs_of, why_unreadable
 from gbce.trees._read import read_cells
 from gbce.trees._reader import CellReader
 from gbce.trees._values import nearest_values
-from gbce.trees._verdicts import Verdicts, outputs_of, read_verdicts, why_not_by_sums
+from gbce.trees._verdicts import Verdicts, read_verdicts
 
 __all__ = [
     "Axis",
@@ -21,5 +22,5 @@ __all__ = [
     "outputs_of",
     "read_cells",
     "read_verdicts",
-    "why_not_by_sums",
+    "why_unreadable",
 ]

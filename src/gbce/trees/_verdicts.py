@@ -5,16 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gbce.base import Array, Outputs, Target
+from gbce.base import Array, Target
 from gbce.predictors import Predictor
-from gbce.trees._cells import CellTrees
 from gbce.trees._grid import Axis, Grid
+from gbce.trees._outputs import outputs_of
 
-__all__ = ["Verdicts", "outputs_of", "read_verdicts", "why_not_by_sums"]
+__all__ = ["Verdicts", "read_verdicts"]
 
 _AT_ONCE = 500_000  # cells whose outputs are read together: some ten arrays of 4 MB; results do not hang on it
-_LINKS = ("identity", "exp", "logistic", "softmax")  # what makes outputs of scores
-_SINGLE = 1e-10  # relative rounding error of a model's sums above which it computes in single precision
 
 
 class Verdicts(NamedTuple):
@@ -24,15 +22,6 @@ class Verdicts(NamedTuple):
     loss: Array
     reached: Array
     unsure: Array
-
-
-def why_not_by_sums(trees: CellTrees, predictor: Predictor, target: Target) -> str:
-    """Return why verdicts about a model do not follow from its trees' sums; empty if they do."""
-    if trees.inside.link not in _LINKS:
-        return f"what {predictor.name} makes of its trees' sums is not known"
-    if target.reads_classes and (predictor.decide_always or predictor.classes != trees.inside.classes):
-        return f"{predictor.name} decides by more than its trees' probabilities"
-    return ""
 
 
 def read_verdicts(grid: Grid, axes: Sequence[Axis], predictor: Predictor, target: Target) -> Iterator[Verdicts]:
@@ -57,19 +46,6 @@ def read_verdicts(grid: Grid, axes: Sequence[Axis], predictor: Predictor, target
         for shift in _shifts(flat.shape[1], wide):
             unsure |= reached != target.read(outputs_of(grid.trees, predictor, flat + shift)).reached
         yield Verdicts(np.asarray(reading.output), np.asarray(reading.loss, dtype=float), reached, unsure)
-
-
-def outputs_of(trees: CellTrees, predictor: Predictor, scores: Array) -> Outputs:
-    """Return what a model makes of scores ``(n, K)``, in the form and precision in which it says it."""
-    values = trees.inside.link_scores(scores)
-    if trees.inside.link == "logistic" and trees.epsilon > _SINGLE:
-        positive = values[:, 1].astype(np.float32).astype(float)
-        values = np.column_stack([1.0 - positive, positive])
-    if predictor.classes is None and values.ndim == 2 and values.shape[1] == 2:  # a function that says one of the two
-        values = values[:, 1]
-    if predictor.classes is None:
-        return Outputs(values, model=predictor.name)
-    return Outputs(values, predictor.classes, values.argmax(axis=1), predictor.name)
 
 
 def _shifts(n: int, size: float) -> list[Array]:
