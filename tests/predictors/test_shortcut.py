@@ -362,6 +362,7 @@ def test_explanation_is_the_same_without_it(monkeypatch):
     assert quick.diagnostics["n_model_calls"] == plain.diagnostics["n_model_calls"]
 
 
+@pytest.mark.filterwarnings("ignore:.*gblinear:UserWarning")
 def test_boosters_alone():
     table = NUMERIC.to_numpy(dtype=float)
     space = gbce.Space.infer(table)
