@@ -20,6 +20,7 @@ _LINKS = {
     "binary:logistic": "logistic",
     **dict.fromkeys(("multi:softprob", "multi:softmax"), "softmax"),
 }
+_WORDS_BY_BYTES = (3, 4)  # the first version seen to keep words that are not ASCII; 3.2 was seen not to
 _NO_CODE = -1.0  # a negative code is none, however small
 
 
@@ -112,8 +113,17 @@ def _recoded(column: pd.Series, known: list[Any] | None) -> Array:
     if not known:
         return own
     levels = column.cat.categories.tolist()
-    if isinstance(known[0], bytes):  # XGBoost cuts the bytes of all words at the lengths of the words in letters
-        levels = _parts("".join(levels).encode(), np.cumsum([0, *map(len, levels)]))
+    if isinstance(known[0], bytes):
+        levels = _as_bytes(levels)
     places = {level: float(code) for code, level in enumerate(known)}
     table = np.array([*(places.get(level, np.nan) for level in levels), np.nan])
     return table[np.where(np.isnan(own), -1, own).astype(int)]
+
+
+def _as_bytes(words: list[str]) -> list[Any]:
+    """Return words as XGBoost tells them apart: older ones cut the bytes of all words at their lengths in letters."""
+    import xgboost
+
+    if tuple(map(int, xgboost.__version__.split(".")[:2])) >= _WORDS_BY_BYTES:
+        return [word.encode() for word in words]
+    return _parts("".join(words).encode(), np.cumsum([0, *map(len, words)]))
