@@ -108,8 +108,8 @@ def test_a_fraction_breaks_a_rule_only_where_methods_are_told_that_numbers_are_w
     asked = problem()
     row, answer = asked.rows.iloc[[0]], one(0.6, 2.5, "x")
     assert asked.broken(answer, row) == 1
-    floats = FRAME.astype({"n": float})  # whole ones, but gbce.Space takes them for any
-    case = replace(asked.case, X=floats, space=gbce.Space.infer(floats, immutable=["k"]))
+    floats = FRAME.astype({"n": float})  # whole ones, but nobody is told so
+    case = replace(asked.case, X=floats, space=gbce.Space.infer(floats, immutable=["k"], kinds={"n": "real"}))
     assert replace(asked, case=case).broken(answer, row) == 0
 
 

@@ -119,8 +119,9 @@ class Mean(NamedTuple):
         >>> [round(number, 3) for number in Mean.of(np.array([1.0, 2.0, 3.0, 2.0]))[:3]]
         [2.0, 1.2, 2.8]
         """
-        mean, n = float(outputs.mean()), len(outputs)
-        half = NORMAL_975 * float(outputs.std(ddof=1)) / sqrt(n)
+        unit, n = max(float(np.abs(outputs).max()), 1.0), len(outputs)  # sums of huge numbers are none
+        mean = unit * float((outputs / unit).mean())
+        half = NORMAL_975 * unit * float((outputs / unit).std(ddof=1)) / sqrt(n)
         return cls(mean, mean - half, mean + half, n)
 
 
