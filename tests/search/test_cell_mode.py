@@ -222,7 +222,7 @@ def test_the_rule_asks_a_few_rows_and_ends_no_worse_than_any_draw_or_by_asking(d
 def test_a_model_that_says_something_else_than_was_read_is_asked(diabetes):
     X, model = diabetes
     scene = scene_of(model, X, X[1], gbce.AtLeast(200.0, scale=15), gbce.Gaussian())
-    shifted = as_predictor(lambda rows: model.predict(rows) + 20.0, scene.space)
+    shifted = as_predictor(lambda rows: model.predict(rows) - 20.0, scene.space)  # farther from the target
     posterior = replace(scene.posterior, predictors=(shifted,))
     assert mode_on_cells(scene, posterior) is None
     before = posterior.n_rows
