@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-machines paper benchmark lint types clean
+.PHONY: demo test suite test-machines paper benchmark lint types clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/bin/python:
@@ -42,7 +42,10 @@ benchmark: $(VENV)/.installed-benchmark
 	-$(BIN)/python -m benchmarks.rivals.alibi
 	$(BIN)/python -m benchmarks.rivals $(FLAGS)
 
-test: lint types
+test: lint
+	@$(MAKE) --no-print-directory -j2 types suite
+
+suite: $(VENV)/.installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
 
 # the tests as other machines run them: other BLAS kernels, another Python, other seeds; an hour and more

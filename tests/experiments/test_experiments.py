@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import gbce
-from experiments import items, output, page, real, sentences, simulated, standin
+from experiments import figures, items, models, output, page, real, sentences, simulated, standin
 from experiments.__main__ import main
 from experiments.base_points import Clues, clues_table
 from experiments.data import simulated as simulated_data
@@ -93,7 +93,10 @@ def folder(tmp_path_factory):
     """Every table and figure from one command, at a size that suits a test."""
     out = tmp_path_factory.mktemp("paper")
     sizes = ["--seeds", "2", "--refits", "1", "--every", "40", "--jobs", "1"]
-    assert main(["all", "--fast", *sizes, "--out", str(out)]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "N_BASE_POINTS", 2)
+        patch.setattr(models, "FOLDS", 2)
+        assert main(["all", "--fast", *sizes, "--out", str(out)]) == 0
     return out
 
 
