@@ -90,6 +90,18 @@ class Codes:
         stretches = [self.space.completed(x[i * each : (i + 1) * each], start) for i, start in enumerate(starts)]
         return np.concatenate(stretches)
 
+    def unrounded(self, z: Any, x0: Any) -> tuple[pd.DataFrame, Any]:
+        """Return numbers ``(n, p)`` as rows in which whole numbers may be fractions, and the numbers of these rows.
+
+        Only to ask a model for its slopes: no answer has fractions.
+        """
+        x = self.back(z, x0, rounded=False)
+        frame = self.space.frame(x)
+        for j, feature in enumerate(self.space.features):
+            if feature.discrete and not feature.leveled:
+                frame[feature.name] = x[:, j]
+        return frame, self.of(x)
+
     def scaled(self, x: Any) -> Any:
         """Return bounds or values of the columns ``(d,)`` on the scale of the numbers ``(p,)``."""
         values = (x - self._shift) / self._size

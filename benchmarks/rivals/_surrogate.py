@@ -36,15 +36,28 @@ def standard(question: Question) -> tuple[Any, Any]:
 
 
 def has_slopes(question: Question) -> bool:
-    """Whether the logit changes alike with two small changes of some real number, at most of a few rows of the data.
+    """Whether the logit changes alike with two small changes of some number, at most of a few rows of the data.
 
-    A model with steps passes none of them in a small change, or one by chance.
+    A model with steps passes none of them in a small change, or one by chance. Whole numbers are made fractions for it:
+    a linear model of them has slopes, too.
     """
-    numbers = np.isnan(question.codes.level) & (question.codes.whole == 0) & question.free
+    numbers = np.flatnonzero(np.isnan(question.codes.level) & question.free)
     looks = _spread_out(question, _LOOKS)
-    wide, narrow = (np.array([question.slopes(z, step)[numbers] for z in looks]) for step in _STEPS)
+    wide, narrow = (np.array([_small_changes(question, z, numbers, step) for z in looks]) for step in _STEPS)
     alike = (wide != 0) & (np.abs(wide - narrow) <= _ALIKE * np.abs(wide))
     return bool((alike.mean(axis=0) > 0.5).any())
+
+
+def _small_changes(question: Question, z: Any, numbers: Any, step: float) -> Any:
+    """Return how the logit changes with some numbers of a point ``(p,)`` about it, whole or not."""
+    each = np.arange(len(numbers))
+    moved = np.tile(z, (2 * len(numbers), 1))
+    moved[each, numbers] += step
+    moved[len(numbers) + each, numbers] -= step
+    frame, at = question.codes.unrounded(moved, question.x0)
+    said = question.wish.logits(question.model, frame)
+    apart = at[each, numbers] - at[len(numbers) + each, numbers]
+    return (said[: len(numbers)] - said[len(numbers) :]) / np.where(apart > 0, apart, np.inf)
 
 
 def linear_plane(question: Question) -> Plane | None:

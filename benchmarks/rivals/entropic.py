@@ -165,8 +165,7 @@ def _has_slopes(model: CountedModel, data: Data, codes: Codes, rows: int = 8, st
     smooth = 0
     for row in x:
         z = codes.of(row[None, :])
-        moved = codes.back(np.vstack([z, z + np.where(plain, step, 0.0)]), row, rounded=False)
-        frame = codes.space.frame(moved)
+        frame, _ = codes.unrounded(np.vstack([z, z + np.where(plain, step, 0.0)]), row)
         said = model.predict_proba(frame) if model.classifies else model.predict(frame)
         smooth += not np.array_equal(said[0], said[1])
     return 2 * smooth >= len(x)

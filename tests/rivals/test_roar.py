@@ -78,6 +78,13 @@ def test_weights_of_linear_models_are_their_own_and_of_others_a_regression():
     assert has_slopes(_ask(Logistic(lambda x: np.sin(5 * x[:, 0])), X, label=1))
 
 
+def test_a_model_of_whole_numbers_has_slopes_and_one_with_steps_has_none():
+    X = pd.DataFrame({"x1": np.arange(40) % 13, "x2": np.arange(40) % 7})
+    row = pd.DataFrame({"x1": [2], "x2": [3]})
+    assert has_slopes(_ask(Logistic(lambda x: x @ [1.0, -0.5] - 4), X, row, label=1))
+    assert not has_slopes(_ask(Logistic(lambda x: 4.0 * (x[:, 0] > 6.5) - 2.0), X, row, label=1))
+
+
 def test_a_model_that_always_says_no_has_no_plane():
     rival, wish, _ = fitted(ROAR(drawn=200), Formula(lambda x: np.sin(9 * x[:, 0])), corners(2), low=5.0)
     found = rival.counterfactual(ROW, wish, 0)
