@@ -248,16 +248,16 @@ class Treecf:
         return Answer(paid, self.case.reached(x), seconds, int((x != x0).sum()), fractions)
 
     def width(self, x0: Array, x: Array) -> float:
-        """Return the mean width of the region around a point, in shares of the data's ranges."""
+        """Return the mean width of the region around a point, in shares of the data's ranges, whole numbers as such."""
         from treecf import TreecfError
 
         try:
             region = self.explainer.recourse_region(x0, x, self.target)
         except TreecfError:  # a point that it does not accept, by its own arithmetic
             return float("nan")
-        return share_of_range(
-            np.where(np.isnan(region.lo), x, region.lo), np.where(np.isnan(region.hi), x, region.hi), self.case.data
-        )
+        low, high = (np.where(np.isnan(end), x, end) for end in (region.lo, region.hi))
+        low, high = np.where(self.whole, np.ceil(low), low), np.where(self.whole, np.floor(high), high)
+        return share_of_range(low, high, self.case.data)
 
 
 class Whole:

@@ -1,0 +1,242 @@
+"""Boxes of cells around a point that grow for as long as the worst leaves of all trees still add up to enough.
+
+Two ways to grow, as neither is always wider: by the next cell that adds most to the logarithms of the widths for what
+it takes from the slack, which spreads the room over the features; and by the stretch of cells that adds most to the
+widths themselves, as shares of what each feature may be.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from gbce.base import Array
+from gbce.trees import CellTrees
+
+__all__ = ["Axis", "Box", "grow_box"]
+
+_MOST_STEPS = 5_000  # cells or stretches that are added; by hand: a fraction of a second
+_LEAST_LOSS = 1e-9  # relative to the slack: what a step is taken to cost at least, so that free steps come first
+
+
+class Axis(NamedTuple):
+    """The cells that one feature may have: the first and the last of them, and where each begins ``(n_cells + 1,)``."""
+
+    first: int
+    last: int
+    places: Array
+    least: float  # width that a single cell counts as
+
+    def width(self, first: int, last: int) -> float:
+        """How wide cells are together."""
+        return max(float(self.places[last + 1] - self.places[first]), self.least)
+
+
+def grow_box(make: Callable[[], "Box"], axes: list[Axis]) -> tuple[Array, Array]:
+    """Return the first and the last cells ``(c,)`` of the wider of two boxes that grow around the same point.
+
+    The wider is the one with room in more features, and of the same number the one with the larger shares of what each
+    feature may be.
+    """
+    grown = [way(make(), axes) for way in (_by_cells, _by_stretches)]
+    first, last = max(grown, key=lambda ends: _worth(axes, *ends))
+    return first, last
+
+
+def _worth(axes: list[Axis], first: Array, last: Array) -> tuple[int, float]:
+    widths = [axis.width(*ends) for axis, *ends in zip(axes, first.tolist(), last.tolist(), strict=True)]
+    shares = [width / axis.width(axis.first, axis.last) for axis, width in zip(axes, widths, strict=True)]
+    return sum(width > axis.least for axis, width in zip(axes, widths, strict=True)), float(np.sum(shares))
+
+
+def _by_cells(box: "Box", axes: list[Axis]) -> tuple[Array, Array]:
+    """Grow by the cell that adds most to the logarithms of the widths for what it takes from the slack."""
+    stuck: set[tuple[int, int]] = set()
+    for _ in range(_MOST_STEPS):
+        best: tuple[float, int, int] | None = None
+        for i, axis in enumerate(axes):
+            for side in (-1, 1):
+                cell = box.next_cell(i, side)
+                if (i, side) in stuck or not axis.first <= cell <= axis.last:
+                    continue
+                then = box.slack_with(i, cell)
+                if not then >= 0:  # a larger box loses more: never again
+                    stuck.add((i, side))
+                    continue
+                wider = axis.width(min(cell, int(box.first[i])), max(cell, int(box.last[i])))
+                gain = np.log(wider / axis.width(int(box.first[i]), int(box.last[i])))
+                score = gain / (box.slack - then + _LEAST_LOSS * (1.0 + box.slack))
+                if best is None or score > best[0]:
+                    best = score, i, side
+        if best is None:
+            break
+        _, i, side = best
+        box.add(i, side)
+    return box.first, box.last
+
+
+def _by_stretches(box: "Box", axes: list[Axis]) -> tuple[Array, Array]:
+    """Grow by the stretch of cells that adds most to the shares of the widths for what it takes from the slack."""
+    stuck: set[tuple[int, int]] = set()
+    for _ in range(_MOST_STEPS):
+        best: tuple[float, int, int, int] | None = None
+        for i, axis in enumerate(axes):
+            for side, end in ((-1, axis.first), (1, axis.last)):
+                if (i, side) in stuck:
+                    continue
+                then = box.slacks_towards(i, side, end)
+                then = then[: int(np.count_nonzero(then >= 0))]
+                if not len(then):  # a larger box loses more: never again
+                    stuck.add((i, side))
+                    continue
+                gain = _gained(axis, int(box.first[i]), int(box.last[i]), side, len(then))
+                score = gain / (box.slack - then + _LEAST_LOSS * (1.0 + box.slack))
+                most = int(np.argmax(score))
+                if best is None or score[most] > best[0]:
+                    best = float(score[most]), i, side, most + 1
+        if best is None:
+            break
+        _, i, side, n = best
+        for _ in range(n):
+            box.add(i, side)
+    return box.first, box.last
+
+
+def _gained(axis: Axis, first: int, last: int, side: int, n: int) -> Array:
+    """Return what one to ``n`` cells more on a side add to the width ``(n,)``, as shares of what may be."""
+    if side > 0:
+        wider = axis.places[last + 2 : last + 2 + n] - axis.places[first]
+    else:
+        wider = axis.places[last + 1] - axis.places[first - n : first][::-1]
+    gain = np.maximum(wider, axis.least) - axis.width(first, last)
+    return np.asarray(gain / axis.width(axis.first, axis.last))
+
+
+class Box:
+    """Cells of some features, and how much the worst leaves of all trees that it meets add up to beyond what is needed.
+
+    It knows for each leaf in how many features it lies outside: a cell more of one feature brings in only leaves that
+    lie outside in that feature alone.
+
+    Parameters
+    ----------
+    trees : CellTrees
+        The model.
+    some : int array of shape (m,)
+        Leaves that the box may meet, in the order of their trees.
+    which : int array of shape (c,)
+        Features that may vary.
+    cells : int array of shape (c,)
+        Their cells at the point.
+    weights : array of shape (k, n_outputs)
+        Of the outputs, for each condition on scores.
+    least : array of shape (k,)
+        What the leaves have to add up to.
+    """
+
+    def __init__(self, trees: CellTrees, some: Array, which: Array, cells: Array, weights: Array, least: Array) -> None:
+        self.first, self.last = cells.copy(), cells.copy()
+        tree = trees.tree[some]
+        begins = np.concatenate([[True], tree[1:] != tree[:-1]])
+        self._tree = np.cumsum(begins) - 1
+        self._worth, self._least = trees.value[some] @ weights.T, least
+        self._reach = [_CellsOf(trees, int(j), some) for j in which.tolist()]
+        inside = [reach.meets(cell) for reach, cell in zip(self._reach, cells.tolist(), strict=True)]
+        self._outside = [~met for met in inside]
+        self._n_outside = np.sum(self._outside, axis=0, initial=0) + np.zeros(len(some), dtype=int)
+        meets = (self._n_outside == 0)[:, None]
+        self._worst = np.minimum.reduceat(np.where(meets, self._worth, np.inf), np.flatnonzero(begins), axis=0)
+        self.slack = self._beyond(self._worst)
+
+    def next_cell(self, i: int, side: int) -> int:
+        """Return the cell that is next to the ``i``-th feature's below, for -1, or above, for 1."""
+        return int(self.first[i] - 1 if side < 0 else self.last[i] + 1)
+
+    def slack_with(self, i: int, cell: int) -> float:
+        """Return the slack if a cell of the ``i``-th feature were added."""
+        new = self._new(i, cell)
+        new = new[self._n_outside[new] == 1]
+        return self._beyond(self._worst_with(new)) if len(new) else self.slack
+
+    def slacks_towards(self, i: int, side: int, end: int) -> Array:
+        """Return the slacks ``(n,)`` if one, two, ... cells of the ``i``-th feature were added, up to an end."""
+        begin = int(self.last[i] if side > 0 else self.first[i])
+        n = (end - begin) * side
+        if n <= 0:
+            return np.zeros(0)
+        leaves = np.flatnonzero(self._outside[i] & (self._n_outside == 1))
+        when = self._reach[i].steps_to(leaves, begin, side)  # the first step that meets each
+        leaves, when = leaves[when <= n], when[when <= n]
+        lost = np.array([self._lost(leaves, when, k, n) for k in range(self._worth.shape[1])])
+        now = self._worst.sum(axis=0) - self._least
+        return np.asarray((now[:, None] - np.cumsum(lost, axis=1)).min(axis=0))
+
+    def _lost(self, leaves: Array, when: Array, k: int, n: int) -> Array:
+        """Return what each of ``n`` steps takes from the ``k``-th sum ``(n,)``, if it brings in some leaves."""
+        worse = self._worth[leaves, k] < self._worst[self._tree[leaves], k]
+        leaves, when = leaves[worse], when[worse]
+        order = np.lexsort((when, self._tree[leaves]))
+        leaves, when = leaves[order], when[order]
+        tree, worth = self._tree[leaves], self._worth[leaves, k]
+        lowest = _running_least(tree, worth)
+        begins = np.diff(tree, prepend=-1) > 0
+        before = np.where(begins, self._worst[tree, k], np.concatenate([worth[:1], lowest[:-1]]))
+        return np.asarray(np.bincount(when - 1, weights=before - lowest, minlength=n))
+
+    def add(self, i: int, side: int) -> None:
+        """Add the cell of the ``i``-th feature that is next below, for -1, or above, for 1."""
+        new = self._new(i, self.next_cell(i, side))
+        (self.first if side < 0 else self.last)[i] += side
+        self._outside[i][new] = False
+        self._n_outside[new] -= 1
+        self._worst = self._worst_with(new[self._n_outside[new] == 0])
+        self.slack = self._beyond(self._worst)
+
+    def _new(self, i: int, cell: int) -> Array:
+        return np.flatnonzero(self._outside[i] & self._reach[i].meets(cell))
+
+    def _worst_with(self, leaves: Array) -> Array:
+        worst = self._worst.copy()
+        np.minimum.at(worst, self._tree[leaves], self._worth[leaves])
+        return worst
+
+    def _beyond(self, worst: Array) -> float:
+        return float((worst.sum(axis=0) - self._least).min())
+
+
+def _running_least(group: Array, values: Array) -> Array:
+    """Return the least of each value and those before it in its group ``(n,)``; groups are sorted upwards."""
+    if not len(values):
+        return values
+    upwards = np.argsort(values, kind="stable")
+    rank = np.empty(len(values), dtype=int)
+    rank[upwards] = np.arange(len(values))
+    shift = (group[-1] - group) * len(values)  # each group below all before it: a minimum begins anew
+    return np.asarray(values[upwards[np.minimum.accumulate(rank + shift) - shift]])
+
+
+class _CellsOf:
+    """Which leaves ``(m,)`` meet a cell of one feature."""
+
+    def __init__(self, trees: CellTrees, j: int, some: Array) -> None:
+        own = np.flatnonzero(trees.set_features == j)
+        self._allowed: Array | None = None
+        if len(own):
+            self._allowed = trees.allowed[own[0]][trees.set_of[some, own[0]]]
+        else:
+            self._first, self._last = trees.first[some, j], trees.last[some, j]
+
+    def meets(self, cell: int) -> Array:
+        if self._allowed is not None:
+            return np.asarray(self._allowed[:, cell], dtype=bool)
+        return np.asarray((self._first <= cell) & (self._last >= cell))
+
+    def steps_to(self, leaves: Array, begin: int, side: int) -> Array:
+        """Return how many cells some leaves are away on a side; more than there are for those on the other side."""
+        if self._allowed is not None:
+            ahead = self._allowed[leaves][:, begin + 1 :] if side > 0 else self._allowed[leaves][:, :begin][:, ::-1]
+            never = np.ones((len(leaves), 1), dtype=bool)
+            away = np.argmax(np.hstack([ahead, never]), axis=1) + 1
+            return np.where(away > ahead.shape[1], np.iinfo(int).max, away)
+        away = self._first[leaves].astype(int) - begin if side > 0 else begin - self._last[leaves].astype(int)
+        return np.where(away > 0, away, np.iinfo(int).max)

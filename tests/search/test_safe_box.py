@@ -1,0 +1,106 @@
+"""How a safe box grows: slacks along a feature at once and cell by cell, until nothing more fits."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
+
+import gbce
+from gbce.predictors import look_inside
+from gbce.search._proofs import _safe_box as boxes
+from gbce.trees import read_cells
+
+N = 240
+RNG = np.random.default_rng(4)
+FRAME = pd.DataFrame(
+    {"a": RNG.normal(size=N).round(2), "b": RNG.normal(size=N).round(2), "c": RNG.integers(0, 9, N), "d": RNG.random(N)}
+)
+SCORE = FRAME["a"] - FRAME["b"] + 0.4 * (FRAME["c"] % 3) + FRAME["d"]
+
+
+def _lightgbm():
+    lightgbm = pytest.importorskip("lightgbm")
+    model = lightgbm.LGBMRegressor(n_estimators=15, num_leaves=8, min_child_samples=5, min_data_per_group=5, verbose=-1)
+    return model.fit(FRAME, SCORE + 2 * (FRAME["c"] % 3), categorical_feature=["c"])
+
+
+MODELS = {
+    "forest": lambda: RandomForestRegressor(12, max_depth=6, random_state=0).fit(FRAME, SCORE),
+    "three classes": lambda: GradientBoostingClassifier(n_estimators=6, random_state=0).fit(
+        FRAME, np.digitize(SCORE, [-0.5, 1.0])
+    ),
+    "sets of cells": _lightgbm,
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def case(request):
+    """Return trees, features, and what makes a box about a row with much slack."""
+    space = gbce.Space.infer(FRAME, kinds={"c": "integer"})
+    x = space.encode(FRAME)
+    trees = read_cells(look_inside(MODELS[request.param](), space), space, x)
+    assert (len(trees.set_features) > 0) == (request.param == "sets of cells")
+    k = trees.value.shape[1]
+    weights = np.eye(1) if k == 1 else np.eye(k)[2] - np.eye(k)[:2]
+    which, every = np.array([0, 1, 2, 3]), np.arange(len(trees.tree))
+    scores = [boxes.Box(trees, every, which, cells, weights, np.zeros(len(weights))).slack for cells in trees.cells(x)]
+    best = trees.cells(x)[int(np.argmax(scores))]
+    least = np.full(len(weights), np.sort(scores)[len(scores) // 2])
+    last = [len(trees.edges[j]) for j in which]
+    axes = [boxes.Axis(0, n, np.arange(n + 2.0), 1e-3) for n in last]
+    return axes, lambda: boxes.Box(trees, every, which, best, weights, least), trees, weights, least
+
+
+def test_slacks_along_a_feature_are_those_of_its_cells_one_by_one(case):
+    axes, make, *_ = case
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        box = make()
+        for _ in range(int(rng.integers(0, 8))):  # a box that has grown somewhere
+            i, side = int(rng.integers(4)), int(rng.choice([-1, 1]))
+            if axes[i].first <= box.next_cell(i, side) <= axes[i].last:
+                box.add(i, side)
+        for i, axis in enumerate(axes):
+            for side, end in ((-1, axis.first), (1, axis.last)):
+                said = box.slacks_towards(i, side, end)
+                other = make()
+                other.__dict__.update({name: _copied(value) for name, value in box.__dict__.items()})
+                seen = []
+                while axis.first <= other.next_cell(i, side) <= axis.last:
+                    with_it = other.slack_with(i, other.next_cell(i, side))
+                    other.add(i, side)
+                    assert with_it == other.slack
+                    seen.append(other.slack)
+                assert said == pytest.approx(np.array(seen), abs=1e-9)
+
+
+def _copied(value):
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return [_copied(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("way", ["_by_cells", "_by_stretches"])
+def test_a_grown_box_is_safe_and_nothing_more_fits(case, way):
+    axes, make, trees, weights, least = case
+    box = make()
+    first, last = getattr(boxes, way)(box, axes)
+    meets = np.ones(len(trees.tree), dtype=bool)
+    for i in range(4):
+        meets &= np.any([trees.holds(i, cell) for cell in range(first[i], last[i] + 1)], axis=0)
+    worth = trees.value @ weights.T
+    worst = sum(worth[meets & (trees.tree == t)].min(axis=0) for t in np.unique(trees.tree))
+    assert (worst - least).min() == pytest.approx(box.slack, abs=1e-9)
+    assert box.slack >= 0
+    assert (last > first).any()
+    for i, axis in enumerate(axes):
+        for side in (-1, 1):
+            cell = box.next_cell(i, side)
+            assert not axis.first <= cell <= axis.last or box.slack_with(i, cell) < 0
+
+
+def test_the_wider_of_both_ways_is_taken(case):
+    axes, make, *_ = case
+    first, last = boxes.grow_box(make, axes)
+    ways = [way(make(), axes) for way in (boxes._by_cells, boxes._by_stretches)]
+    assert boxes._worth(axes, first, last) == max(boxes._worth(axes, *ends) for ends in ways)
