@@ -25,8 +25,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out"
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
-_IMPORTING_HEAVY = ("tests/predictors",)
-HEAVY = ("catboost>=1.2", "torch==2.13.0")  # what the test extra leaves out for its size
+_IMPORTING_HEAVY = ("tests/predictors", "tests/search")
+HEAVY = ("catboost>=1.2", "torch==2.13.0", "numba>=0.61")  # what the test extra leaves out for its size
 _ASK_KERNEL = (  # multiplies, so that a kernel the CPU cannot run dies here and not in the middle of the suite
     "import numpy, threadpoolctl; a = numpy.ones((300, 300)); numpy.linalg.svd(a @ a);"
     "print([i['architecture'] for i in threadpoolctl.threadpool_info() if i.get('internal_api') == 'openblas'][0])"
@@ -63,7 +63,7 @@ VARIATIONS = (
         {"NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL", "GBCE_SHAKE": "1", "GBCE_WITHOUT": "pyarrow"},
     ),
     Variation("Python 3.13", python="python3.13"),
-    Variation("with catboost and torch", packages=HEAVY, tests=_IMPORTING_HEAVY),
+    Variation("with catboost, torch and numba", packages=HEAVY, tests=_IMPORTING_HEAVY),
 )
 
 

@@ -8,6 +8,7 @@ features lie in one array.
 import numpy as np
 
 from gbce.base import Array
+from gbce.search._cell_loops import ADD_STEPS, CALL, MOVE
 from gbce.search._cell_offers import CellOffers
 from gbce.trees import CellTrees
 
@@ -77,12 +78,17 @@ class CellLines:
         """Move one feature to a slot."""
         if self.slots[i] == slot:
             return
+        self.slots[i] = slot
+        loop = None if i in self._sets or i in self._gaps else MOVE.after(CALL + len(self._count))
+        if loop is not None:
+            row = self._row[i]
+            loop(self._count, self._which, self._outside[i], self._lows[row], self._highs[row], i, slot)
+            return
         outside = ~self._holds(i, slot)
         self._count += outside  # unsigned: what is added comes first
         self._count -= self._outside[i]
         self._which += i * (outside.view(np.int8) - self._outside[i].view(np.int8))
         self._outside[i] = outside
-        self.slots[i] = slot
 
     def go(self, slots: Array) -> None:
         """Move to slots ``(m,)``."""
@@ -95,6 +101,10 @@ class CellLines:
 
     def steps(self) -> tuple[Array, Array]:
         """Return weighted sums ``(N, q)`` where one feature alone moves to each slot, and ``(q,)`` here."""
+        loop = None if self._sets or self._gaps else ADD_STEPS.after(CALL + len(self._count))
+        if loop is not None:
+            sums = loop(self._count, self._which, self._low, self._high, self._value, self._row, self._n_slots)
+            return sums + self._base, self.sums()
         near = np.flatnonzero(self._count <= 1)
         inside = self._count[near] == 0
         here, one = near[inside], near[~inside]
