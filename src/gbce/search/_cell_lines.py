@@ -190,8 +190,9 @@ def enter_leaves(
             least = np.where(allowed, offered, np.inf).min(axis=1)[member]
             moves = ~allowed[:, here][member]
         else:
-            first, last, gap = trees.first[leaf, j], trees.last[leaf, j], trees.missing[leaf, j]
+            first, last = trees.first[leaf, j], trees.last[leaf, j]
             if here == len(offered) - 1:  # of a row without a value every other is a change
+                gap = trees.missing[leaf, j]
                 least, moves = np.where(gap, 0.0, offered[:-1].min(initial=np.inf)), ~gap
             else:
                 # what lies between the row and a cell costs no more than it, but for cells that hold no value
@@ -199,9 +200,13 @@ def enter_leaves(
                 bound[here:] = np.minimum.accumulate(bound[here:][::-1])[::-1]
                 bound[: here + 1] = np.minimum.accumulate(bound[: here + 1])
                 bound[here] = 0.0
-                nearest = np.minimum(np.clip(here, first, np.maximum(first, last)), len(bound) - 1)
-                least = np.where(first <= last, bound[nearest], np.inf)
-                least = np.where(gap, np.minimum(least, offered[-1]), least)
+                if trees.all_hold_values[j]:
+                    least = bound[np.minimum(np.maximum(first, here), last)]
+                else:
+                    nearest = np.minimum(np.clip(here, first, np.maximum(first, last)), len(bound) - 1)
+                    least = np.where(first <= last, bound[nearest], np.inf)
+                if offered[-1] < np.inf:
+                    least = np.where(trees.missing[leaf, j], np.minimum(least, offered[-1]), least)
                 moves = (first > here) | (last < here)
         price += least
         changes += moves
