@@ -1,5 +1,7 @@
 """What an explanation says in one place it does not deny in another: random tree ensembles and tables of all kinds."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor, Ran
 from sklearn.tree import DecisionTreeRegressor
 
 import gbce
+from gbce.base import Choice, Rule
 from gbce.draws import Points
 from gbce.metrics import Verdict
 
@@ -109,3 +112,49 @@ def test_the_questions_are_of_all_kinds():
         explainer, row, wish, _ = random_question(100 + number)
         statuses.append(str(explainer.explain(row, wish, rules=[], seed=number).status))
     assert {"attainable", "not attained"} <= set(statuses)
+
+
+@dataclass(frozen=True)
+class Told(Rule):
+    """A point that somebody knows of."""
+
+    point: tuple[float, ...] = ()
+
+    def choose(self, scene):
+        return Choice(np.array([self.point]))
+
+
+def _needle(x):
+    """One in a small ball that no search can see from outside, zero elsewhere."""
+    return (np.linalg.norm(np.asarray(x, dtype=float) - [1.5, -1.2, 0.9], axis=1) < 0.05).astype(float)
+
+
+def test_what_one_rule_comes_upon_the_others_know():
+    x = np.random.default_rng(0).normal(size=(200, 3))
+    x = x[_needle(x) == 0]
+    told = Told((1.52, -1.22, 0.88))
+    explainer = gbce.Explainer(_needle, x, sampler=gbce.SMC(n_candidates=2_000, n_draws=300))
+    blind = explainer.explain(np.zeros(3), gbce.AtLeast(0.5, scale=0.1), rules=["Nearest"], seed=0)
+    assert blind.status == "not attained"
+    explanation = explainer.explain(np.zeros(3), gbce.AtLeast(0.5, scale=0.1), rules=["Nearest", "CVaR", told], seed=0)
+    points = explanation.pointwise
+    assert explanation.status == "attainable"
+    assert points.loc["Nearest", "reached"]
+    assert points.loc["Nearest", "distance"] < points.loc[told.label, "distance"]  # drawn back to the ball's near side
+    assert explanation.answer.reached
+    assert not any("no point that was looked at reaches" in note for note in explanation.notes)
+    assert "best seen" not in explanation.answer.because
+
+
+def test_where_the_budget_ends_the_first_choices_stand():
+    x = np.random.default_rng(0).normal(size=(200, 3))
+    explainer = gbce.Explainer(_needle, x[_needle(x) == 0], sampler=gbce.SMC(n_candidates=2_000, n_draws=300))
+    told = Told((1.52, -1.22, 0.88))
+    for rows in (7_000, 9_000, 12_000):
+        explanation = explainer.explain(
+            np.zeros(3), gbce.AtLeast(0.5, scale=0.1), rules=["Nearest", told], seed=0, max_model_rows=rows
+        )
+        assert explanation.n_model_rows <= rows
+        if len(explanation.decisions):
+            assert told.label in explanation.pointwise.index
+            assert explanation.status == "attainable"

@@ -22,8 +22,6 @@ from gbce.decisions import (
     Nearest,
     Reliable,
     apply_rule,
-    apply_rules,
-    evaluate_choices,
     evaluate_points,
     require_rule,
     require_rules,
@@ -31,8 +29,9 @@ from gbce.decisions import (
 from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
-from gbce.explainer._answering import apply_policy, best_seen, judge_answer, proof_of, safe_box_of
+from gbce.explainer._answering import best_seen, judge_answer, proof_of, safe_box_of
 from gbce.explainer._assumed import AssumedPrior, assume_prior
+from gbce.explainer._deciding import decide
 from gbce.explainer._given import explain_given
 from gbce.explainer._notes import (
     budget_note,
@@ -603,9 +602,8 @@ class Explainer:
         budget.begin("deciding")
         policy = self.policy if rules else None
         again = None if self.refits is None else replace_models(posterior, refits, self.refits.weights)
-        choices, rule_notes = apply_rules(query, draws, posterior, further=0 if policy is None else 1)
-        handed = [] if policy is None else [(policy, apply_policy(policy, query, draws, posterior, again, choices))]
-        decisions = evaluate_choices(query, posterior, [*choices, *handed], self._neighbours)
+        decided, draws = decide(query, draws, posterior, again, policy, self._neighbours)
+        choices, rule_notes, handed, decisions = decided
         answer = None
         for rule, choice in handed if decisions else []:  # judged together with the others, shown apart from them
             *others, last = decisions

@@ -1,5 +1,6 @@
 """Before a target is called out of reach: a walk from the row, the one that frontiers take."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -7,11 +8,12 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
+from gbce.decisions import Decision
 from gbce.draws import Draws, Points
 from gbce.posterior import GibbsPosterior
 from gbce.search import Shelf, StepsFromRow, walk
 
-__all__ = ["seek_reach"]
+__all__ = ["add_reaching", "seek_reach"]
 
 _WALK_SHARE = 0.5  # of what is left of a budget; chosen by hand, and the rest is for rules
 
@@ -39,13 +41,26 @@ def seek_reach(posterior: GibbsPosterior, draws: Draws, data: Array) -> Draws:
         return said.reached[:, 0].astype(float), said.loss[:, 0]
 
     walk(judge, prior.cost, StepsFromRow.of(prior.space, prior.x0, data), shelf)
-    found = shelf.filled
-    if len(found) == 0:
+    return _add_seen(posterior, draws, shelf.filled)
+
+
+def add_reaching(posterior: GibbsPosterior, draws: Draws, decisions: Sequence[Decision]) -> Draws:
+    """Return the draws, with decisions that reach the target among what was seen if nothing else of it does.
+
+    Rules look side by side: one that was content with the best seen may then begin at what another one came upon.
+    """
+    found = [decision.x for decision in decisions if decision.reached[0]]
+    if not found or draws.known.reached[:, 0].any():
         return draws
+    return _add_seen(posterior, draws, np.array(found))
+
+
+def _add_seen(posterior: GibbsPosterior, draws: Draws, x: Array) -> Draws:
+    """Return the draws, with points ``(k, d)`` among what was seen; without them where the budget does not allow it."""
+    prior = posterior.prior
     with suppress(BudgetSpentError):
-        said = posterior.evaluate(found)
-        latent = prior.locate(found)
-        points = Points(latent, found, *said, cost=prior.cost(found), log_correction=np.zeros(len(found)))
-        seen = points if draws.seen is None else Points.join([draws.seen, points])
-        return replace(draws, seen=seen)
+        if len(x):
+            said = posterior.evaluate(x)
+            points = Points(prior.locate(x), x, *said, cost=prior.cost(x), log_correction=np.zeros(len(x)))
+            return replace(draws, seen=points if draws.seen is None else Points.join([draws.seen, points]))
     return draws

@@ -1,0 +1,57 @@
+"""What rules and the policy choose, evaluated; once more where one rule came upon what the others had looked for."""
+
+from typing import NamedTuple
+
+from gbce.base import Choice, Query, Rule
+from gbce.decisions import Decision, apply_rules, evaluate_choices
+from gbce.draws import Draws
+from gbce.explainer._answering import apply_policy
+from gbce.explainer._reach import add_reaching
+from gbce.metrics import Neighbours
+from gbce.posterior import GibbsPosterior
+
+__all__ = ["Decided", "decide"]
+
+
+class Decided(NamedTuple):
+    """Choices of rules with notes, the policy's own if there is one, and all decisions, the policy's the last."""
+
+    choices: list[tuple[Rule, Choice]]
+    notes: list[str]
+    handed: list[tuple[Rule, Choice]]
+    decisions: tuple[Decision, ...]
+
+
+def decide(
+    query: Query,
+    draws: Draws,
+    posterior: GibbsPosterior,
+    refits: GibbsPosterior | None,
+    policy: Rule | None,
+    neighbours: Neighbours,
+) -> tuple[Decided, Draws]:
+    """Apply rules and policy and evaluate what they choose; return that, and the draws with what they saw.
+
+    Rules look side by side. Where nothing had reached the target and one of them comes upon a point that does, all of
+    them are applied once more, knowing it, unless the budget ends on the way.
+    """
+    first = _decide(query, draws, posterior, refits, policy, neighbours)
+    more = add_reaching(posterior, draws, first.decisions)
+    if more is draws:
+        return first, draws
+    second = _decide(query, more, posterior, refits, policy, neighbours)
+    return second if len(second.decisions) >= len(first.decisions) else first, more
+
+
+def _decide(
+    query: Query,
+    draws: Draws,
+    posterior: GibbsPosterior,
+    refits: GibbsPosterior | None,
+    policy: Rule | None,
+    neighbours: Neighbours,
+) -> Decided:
+    choices, notes = apply_rules(query, draws, posterior, further=0 if policy is None else 1)
+    handed = [] if policy is None else [(policy, apply_policy(policy, query, draws, posterior, refits, choices))]
+    decisions = evaluate_choices(query, posterior, [*choices, *handed], neighbours)
+    return Decided(choices, notes, handed, decisions)
