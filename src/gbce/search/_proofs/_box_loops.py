@@ -8,7 +8,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.search._compiling import Loop
 
-__all__ = ["BOUND", "CALL", "CUT", "HOLD", "NARROW", "PRICE", "PROMISE", "bound", "cut", "hold", "narrow", "promise"]
+__all__ = ["BOUND", "CALL", "CUT", "HOLD", "NARROW", "PRICE", "PROMISE"]
 
 # Two seconds of numpy, by hand: 0.2 ms for a box of some hundred leaves, most of it for calls whatever their length.
 _PATIENCE = 12_000_000
