@@ -152,19 +152,21 @@ def bound(
     low, high : float
         Infinite if all leaves are not enough.
     """
-    tops, tried = np.full((len(least), n_trees), -np.inf), np.empty((len(least), n_trees))
-    between = np.arange(len(live))  # leaves that are not among those of the lower price, but of the higher
-    n = len(live)
+    q, n = len(least), len(live)
+    tops, tried = np.full((q, n_trees), -np.inf), np.empty((q, n_trees))
+    between = np.arange(n)  # leaves that are not among those of the lower price, but of the higher
     for step in range(halvings + 2):
         price = np.inf if step == 0 else low if step == 1 else 0.5 * (low + high)
-        tried[:] = tops
-        for i in between[:n]:
-            if entry[i] <= price:
-                leaf = live[i]
-                for k in range(len(least)):
+        for k in range(q):
+            for t in range(n_trees):
+                tried[k, t] = tops[k, t]
+        for j in range(n):
+            leaf = live[between[j]]
+            if entry[between[j]] <= price:
+                for k in range(q):
                     tried[k, tree[leaf]] = max(tried[k, tree[leaf]], worth[k, leaf])
         enough = True
-        for k in range(len(least)):
+        for k in range(q):
             total = 0.0
             for t in range(n_trees):
                 total += tried[k, t]
@@ -176,15 +178,17 @@ def bound(
         if enough:
             high = min(high, price)
         else:
-            low, tops[:] = price, tried
+            low, tops, tried = price, tried, tops
         kept = 0
-        for i in between[:n]:
-            if (entry[i] <= price) == enough:
-                between[kept] = i
+        for j in range(n):
+            if (entry[between[j]] <= price) == enough:
+                between[kept] = between[j]
                 kept += 1
         n = kept
-    low = entry[between[:n]].min()  # nothing new comes in between
-    return low, max(high, low)
+    first = np.inf  # nothing new comes in between
+    for j in range(n):
+        first = min(first, entry[between[j]])
+    return first, max(high, first)
 
 
 def promise(live: Array, entry: Array, tree: Array, worth: Array, here: Array, price: float) -> tuple[Array, Array]:
@@ -201,7 +205,9 @@ def promise(live: Array, entry: Array, tree: Array, worth: Array, here: Array, p
     price : float
         What costs more does not count.
     """
-    top, now = np.full(len(here), -np.inf), worth[live[here]]
+    top, now = np.full(len(here), -np.inf), np.empty(len(here))
+    for t in range(len(here)):
+        now[t] = worth[live[here[t]]]
     for i in range(len(live)):
         if entry[i] <= price:
             t = tree[live[i]]
