@@ -21,6 +21,8 @@ from sklearn.ensemble import (
 )
 
 import gbce
+from benchmarks._answer_sheet import markdown
+from benchmarks._documents import current_commit, write_between_marks
 from benchmarks.trees import TABLES
 from gbce._numerics import DECIDING, stream
 from gbce.base import Array, Prior
@@ -33,6 +35,12 @@ MOST_ROWS = 4_000  # of a table, that models are fitted on
 PRIORS: dict[str, Prior] = {"Gaussian": gbce.Gaussian(), "Laplace": gbce.Laplace(0.5), "Sparse": gbce.Sparse(moves=3)}
 SAMPLER = gbce.SMC(n_candidates=2_000, n_draws=500, precision="quick")
 MODELS = ("forest", "histogram boosting", "lightgbm")
+
+
+HEAD = [
+    "table", "model", "prior", "modes", "better", "same", "worse", "most worse", "median", "rows asked", "on cells",
+    "ms asking", "ms on cells",
+]  # fmt: skip
 
 
 def fitted(kind: str, classes: bool) -> Any:
@@ -85,9 +93,9 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", default=["diabetes", "breast cancer", "california"])
     parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--rows", type=int, default=5, help="rows that are explained in each case")
+    parser.add_argument("--docs", action="store_true", help="write the table into docs/benchmarks.md")
     options = parser.parse_args()
-    print(f"{'table':<14}{'model':<20}{'prior':<10}{'cases':>6}{'better':>8}{'same':>6}{'worse':>7}{'worst':>9}"
-          f"{'median':>9}{'rows asked':>12}{'on cells':>10}{'ms':>8}{'on cells':>10}")  # fmt: skip
+    body: list[list[str]] = []
     lines = []
     for table in options.tables:
         for kind in options.models:
@@ -100,17 +108,22 @@ def main() -> None:
                     posterior = explainer.posterior_of(explanation, Budget())
                     posterior.read_trees()
                     scene = Scene(explanation.query, explanation.draws, stream(number, DECIDING))
-                    other, *spent = mode(scene, replace(posterior, readers=()))
+                    other, *asking = mode(scene, replace(posterior, readers=()))
                     one, *own = mode(scene, posterior)
-                    found.append([excess(one, other), spent[0], own[0], 1e3 * spent[1], 1e3 * own[1]])
+                    found.append([excess(one, other), asking[0], own[0], 1e3 * asking[1], 1e3 * own[1]])
                 worse, means = np.array(found)[:, 0], np.median(np.array(found)[:, 1:], axis=0)
                 lines.append([len(worse), (worse < -TIE).sum(), (np.abs(worse) <= TIE).sum(), (worse > TIE).sum()])
                 n, better, same, dearer = lines[-1]
-                print(f"{table:<14}{kind:<20}{name:<10}{n:>6}{better:>8}{same:>6}{dearer:>7}{worse.max():>9.4f}"
-                      f"{np.median(worse):>9.4f}{means[0]:>12,.0f}{means[1]:>10,.0f}{means[2]:>8.0f}{means[3]:>10.0f}",
-                      flush=True)  # fmt: skip
+                figures = [f"{worse.max():.4f}", f"{np.median(worse):.4f}"]
+                spent = [f"{means[0]:,.0f}", f"{means[1]:,.0f}", f"{means[2]:.0f}", f"{means[3]:.0f}"]
+                body.append([table, kind, name, *(str(k) for k in (n, better, same, dearer)), *figures, *spent])
+                print(" | ".join(body[-1]), flush=True)
     n, better, same, dearer = np.sum(lines, axis=0)
-    print(f"all: of {n} modes the one on cells is better in {better}, the same in {same}, worse in {dearer}")
+    said = f"Of {n} modes the one on cells is better in {better}, the same in {same}, worse in {dearer}."
+    text = "\n".join([markdown(HEAD, body), "", f"- {said}", f"- Commit {current_commit()}."])
+    print(text)
+    if options.docs:
+        write_between_marks("cell-modes", text)
 
 
 if __name__ == "__main__":

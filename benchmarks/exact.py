@@ -17,7 +17,10 @@ from sklearn.datasets import fetch_california_housing, load_breast_cancer, load_
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
 
 import gbce
+from benchmarks._answer_sheet import markdown
+from benchmarks._documents import current_commit, write_between_marks
 
+HEAD = ["question", "summed", "cells", "ms", "ms by SMC", "rows", "rows by SMC", "off"]
 ROWS = 5  # of each question that are explained
 
 
@@ -64,15 +67,15 @@ def compare(name: str, model: Any, x: pd.DataFrame, free: list[str], wish: Any) 
     usual = gbce.Explainer(model, x, space=space, policy=None)
     drawing = gbce.Explainer(model, x, space=space, policy=None, sampler=gbce.SMC())
     rows = x.iloc[np.linspace(0, len(x) - 1, ROWS).astype(int)]
-    first = time.perf_counter()
+    first = time.process_time()
     usual.explain(rows.iloc[0], wish, rules=[], seed=0)  # reads the trees, once per explainer
     drawing.explain(rows.iloc[0], wish, rules=[], seed=0)
-    first = time.perf_counter() - first
+    first = time.process_time() - first
     for _, row in rows.iterrows():
         found = []
         for explainer in (usual, drawing):
-            start = time.perf_counter()
-            found.append((explainer.explain(row, wish, rules=[], seed=1), time.perf_counter() - start))
+            start = time.process_time()
+            found.append((explainer.explain(row, wish, rules=[], seed=1), time.process_time() - start))
         (exact, seconds), (drawn, drawn_seconds) = found
         off = [
             (exact.distribution["success_probability"] - drawn.distribution["success_probability"])
@@ -100,15 +103,19 @@ def compare(name: str, model: Any, x: pd.DataFrame, free: list[str], wish: Any) 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--large", action="store_true", help="also California housing, which is fetched")
+    parser.add_argument("--docs", action="store_true", help="write the table into docs/benchmarks.md")
     options = parser.parse_args()
     table = pd.DataFrame([compare(*question) for question in questions(large=options.large)])
-    head = ["question", "summed", "cells", "ms", "ms by SMC", "rows", "rows by SMC", "off"]
-    print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    body = []
     for _, line in table.iterrows():
         cells = "-" if np.isnan(line["cells"]) else f"{line['cells']:,.0f}"
-        times = f"{1e3 * line['seconds']:,.0f} | {1e3 * line['SMC seconds']:,.0f}"
-        rows = f"{line['rows']:,.0f} | {line['SMC rows']:,.0f}"
-        print(f"| {line['question']} | {line['summed']} | {cells} | {times} | {rows} | {line['off']:.1f} |")
+        times = [f"{1e3 * line[name]:,.0f}" for name in ("seconds", "SMC seconds")]
+        rows = [f"{line[name]:,.0f}" for name in ("rows", "SMC rows")]
+        body.append([line["question"], line["summed"], cells, *times, *rows, f"{line['off']:.1f}"])
+    text = "\n".join([markdown(HEAD, body), "", f"- Medians over {ROWS} rows, commit {current_commit()}."])
+    print(text)
+    if options.docs:
+        write_between_marks("exact", text)
 
 
 if __name__ == "__main__":

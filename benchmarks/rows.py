@@ -18,13 +18,10 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
-from typing import Any
 
+from benchmarks._documents import ROOT, current_commit, write_between_marks
 from benchmarks._rows_worker import CASES, PRIORS
 
-ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
-MARKS = ("<!-- rows -->", "<!-- /rows -->")
 BASELINE = "7339835"  # the last commit before rows and seconds of a default explanation were looked at
 PEERS = ("DiCE random", "DiCE genetic")
 HEAD = ["table", "prior", "rows", "calls", "s", "bare s", "s / bare", f"rows {BASELINE}", "calls", "s", *PEERS]
@@ -161,19 +158,6 @@ def _number(value: float) -> str:
     return f"{value:.3f}" if value < 1 else f"{value:.2f}"
 
 
-def write(text: str) -> None:
-    """Put the table between its marks in the document."""
-    page = DOCUMENT.read_text(encoding="utf-8")
-    head, rest = page.split(MARKS[0])
-    tail = rest.split(MARKS[1])[1]
-    DOCUMENT.write_text(f"{head}{MARKS[0]}\n{text}\n{MARKS[1]}{tail}", encoding="utf-8")
-
-
-def _commit() -> str:
-    said: Any = subprocess.run(["git", "rev-parse", "--short=7", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    return str(said.stdout).strip() or "unknown"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rows", type=int, default=5, help="rows of each table")
@@ -181,7 +165,7 @@ def main() -> None:
     parser.add_argument("--baseline", type=Path, help=f"source tree of {BASELINE}; taken out of git when left out")
     parser.add_argument("--no-baseline", action="store_true", help="this commit alone")
     parser.add_argument("--no-peers", action="store_true", help="without DiCE")
-    parser.add_argument("--docs", action="store_true", help=f"write the table into {DOCUMENT.relative_to(ROOT)}")
+    parser.add_argument("--docs", action="store_true", help="write the table into docs/benchmarks.md")
     options = parser.parse_args()
     notes: list[str] = []
     table = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
@@ -197,11 +181,11 @@ def main() -> None:
             for cells in lines_of(case, options.rows, baseline, not options.no_peers, notes):
                 table.append("| " + " | ".join(cells) + " |")
                 print(table[-1], flush=True)
-    notes.append(f"Medians over {options.rows} rows of each table, commit {_commit()} beside {BASELINE}.")
+    notes.append(f"Medians over {options.rows} rows of each table, commit {current_commit()} beside {BASELINE}.")
     text = "\n".join([*table, "", *(f"- {note}" for note in notes)])
     print("\n" + "\n".join(f"- {note}" for note in notes))
     if options.docs:
-        write(text)
+        write_between_marks("rows", text)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -30,22 +30,22 @@ from sklearn.model_selection import train_test_split
 
 import gbce
 from benchmarks._answer_sheet import markdown
+from benchmarks._documents import current_commit, write_between_marks
 from benchmarks._peers import CannotRunError, require
-from benchmarks._tree_proofs import LIMIT, Proved, box_width, prove_row, say_proofs, share_of_range
+from benchmarks._tree_proofs import Proved, box_width, prove_row, say_proofs, share_of_range
+from benchmarks._tree_report import HEAD, PROOF_HEAD, Answer, figures, wins_of_treecf
 from benchmarks._wheels import MissingWheelError, adult, california, german_credit
 from gbce.base import Array
 from gbce.predictors import as_predictor, look_inside
 from gbce.search import CellWish, find_nearest_cells, offer_cells, wish_for
 from gbce.trees import CellTrees, read_cells
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 MARK, PROOF_MARK = "trees", "tree-proofs"
 MOST_ROWS = 20_000  # of a table, picked at random
 PATIENCE = 40.0  # seconds of treecf on a table, a model and a price; then it gets no more rows
 KNOWN = 500  # training rows whose outputs are known before any row is explained, as in an explainer
 STARTS = 20  # of these, the nearest that reach are handed to the search
 EXPLAINED = 5  # rows of each case that are explained as a whole
-SAME = 1e-9  # relative: costs that differ by less are the same
 MOST_BOXED = 100_000  # leaves of a model whose safe boxes are compared: on more, either takes minutes
 PER_CHANGE = 1.0  # price of each change, in the third of the prices
 EDGE = 1e-6  # how far beyond an even chance treecf is sent: its interval includes the tie, which the model may deny
@@ -70,17 +70,6 @@ class Problem:
     def all_reached(self, x: Array) -> Array:
         """Whether the model itself grants the wish, of each point ``(n,)``."""
         return np.array([self.reached(one) for one in x])
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One answer for one row."""
-
-    cost: float
-    valid: bool
-    seconds: float
-    changes: int
-    fractions: bool = False  # in a column of whole numbers
 
 
 def _numbers(frame: pd.DataFrame, outcome: str, wanted: Any) -> tuple[Array, Array, bool]:
@@ -301,7 +290,7 @@ def run(table: str, kind: str, prices: Sequence[str], n: int) -> Iterator[list[s
             pairs.append((cells(x0, i), theirs))
             if whole is not None and i < EXPLAINED:
                 wholes.append(whole(x0, i))
-        yield [table, kind, name, f"{len(cells.trees.value):,}", *_figures(pairs, wholes)]
+        yield [table, kind, name, f"{len(cells.trees.value):,}", *figures(pairs, wholes)]
 
 
 def run_proofs(table: str, kind: str, n: int) -> list[str]:
@@ -325,65 +314,13 @@ def run_proofs(table: str, kind: str, n: int) -> list[str]:
     return [table, kind, f"{len(cells.trees.value):,}", str(case.data.shape[1]), *say_proofs(proofs), *widths]
 
 
-def _figures(pairs: list[tuple[Answer, Answer]], wholes: list[Answer]) -> list[str]:
-    """Return what a line says of answers to the same rows."""
-    both = [(one, other) for one, other in pairs if one.valid and other.valid]
-    ratio = np.array([one.cost / other.cost for one, other in both]) if both else np.full(1, np.nan)
-    first = [(one, other) for one, (_, other) in zip(wholes, pairs, strict=False) if one.valid and other.valid]
-    mine, theirs = (1e3 * np.median([pair[k].seconds for pair in pairs]) for k in (0, 1))
-    return [
-        str(len(pairs)),
-        f"{sum(one.valid for one, _ in pairs)} / {sum(other.valid for _, other in pairs)}",
-        f"{np.median([other.cost for _, other in both]):.3g}" if both else "-",
-        f"{np.median(ratio):.3f}",
-        f"{ratio.max():.3f}",
-        str(int((ratio > 1 + SAME).sum())),
-        str(sum(other.fractions for _, other in pairs)),
-        f"{mine:.1f}",
-        f"{theirs:.1f}",
-        f"{mine / theirs:.2f}",
-        f"{np.median([one.cost / other.cost for one, other in first]):.3f}" if first else "",
-        f"{np.median([one.seconds for one in wholes]):.2f}" if wholes else "",
-    ]
-
-
-HEAD = [
-    "table", "model", "price", "leaves", "rows", "valid", "treecf cost", "ratio", "worst", "dearer",
-    "treecf fractions", "ms", "treecf ms", "ms ratio", "explain ratio", "explain s",
-]  # fmt: skip
-
-
-PROOF_HEAD = [
-    "table", "model", "leaves", "columns", "rows", "proved in 0.1 s", "in 1 s", f"in {LIMIT:g} s", "median s",
-    "median boxes", "largest gap", "box", "treecf box",
-]  # fmt: skip
-
-
-def wins_of_treecf(body: list[list[str]], proofs: list[list[str]]) -> list[str]:
-    """Return where treecf is cheaper, quicker or has wider boxes, as lines of a list."""
-    notes = []
-    for line in body:
-        one = dict(zip(HEAD, line, strict=True))
-        where = f"{one['table']}, {one['model']}, {one['price']}"
-        if int(one["dearer"]):
-            notes.append(f"- treecf is cheaper on {one['dearer']} of {one['rows']} rows: {where}")
-        if float(one["ms ratio"]) > 1:
-            notes.append(f"- treecf is quicker, {one['treecf ms']} against {one['ms']} ms: {where}")
-    for line in proofs:
-        one = dict(zip(PROOF_HEAD, line, strict=True))
-        if one["box"] and float(one["treecf box"]) > float(one["box"]):
-            notes.append(
-                f"- treecf's boxes are wider, {one['treecf box']} against {one['box']}: {one['table']}, {one['model']}"
-            )
-    return notes or ["- treecf is nowhere cheaper or quicker, and its boxes are nowhere wider."]
-
-
-def write(mark: str, text: str) -> None:
-    """Put a table between its marks in the documentation."""
-    page = DOCUMENT.read_text(encoding="utf-8")
-    before, rest = page.split(f"<!-- {mark} -->", 1)
-    _, after = rest.split(f"<!-- /{mark} -->", 1)
-    DOCUMENT.write_text(f"{before}<!-- {mark} -->\n{text}\n<!-- /{mark} -->{after}", encoding="utf-8")
+def _versions() -> str:
+    """Return what takes part besides: treecf, and numba where it is installed."""
+    try:
+        numba = f"numba {version('numba')} for loops that run long"
+    except PackageNotFoundError:
+        numba = "numpy alone"
+    return f"treecf {version('treecf')}, {numba}"
 
 
 def main() -> None:
@@ -410,17 +347,17 @@ def main() -> None:
                     print(" | ".join(proofs[-1]), flush=True)
             except (CannotRunError, MissingWheelError) as error:
                 notes.append(f"- {table}, {kind}: {error}")
-    notes += wins_of_treecf(body, proofs)
+    notes += [*wins_of_treecf(body, proofs), f"- Commit {current_commit()}, {_versions()}."]
     if body:
         text = "\n".join([markdown(HEAD, body), "", *(notes if not proofs else [])]).rstrip()
         print(text)
         if options.docs:
-            write(MARK, text)
+            write_between_marks(MARK, text)
     if proofs:
         text = "\n".join([markdown(PROOF_HEAD, proofs), "", *notes]).rstrip()
         print(text)
         if options.docs:
-            write(PROOF_MARK, text)
+            write_between_marks(PROOF_MARK, text)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ is the page, ``comparison.png`` the picture.
 import argparse
 import json
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from benchmarks._documents import current_commit
 from benchmarks._real_tables import TABLES
 from benchmarks.rivals._cell import Settings, write_whole
 from benchmarks.rivals._learners import LEARNERS
@@ -103,10 +103,9 @@ def _remember(folder: Path, options: argparse.Namespace, names: Sequence[str], m
     """Keep how a run was called, on what, and how long it took with what was done before."""
     path = folder / "about.json"
     before = json.loads(path.read_text(encoding="utf-8"))["minutes"] if path.exists() else 0.0
-    said = subprocess.run(["git", "rev-parse", "--short=7", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     about = {
         "command": _command(options, names),
-        "commit": said.stdout.strip() or "an unknown commit",
+        "commit": current_commit(),
         "date": date.today().isoformat(),
         "minutes": before + minutes,
         "jobs": options.jobs,

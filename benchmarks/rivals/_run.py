@@ -162,7 +162,8 @@ class _Watched:
     def _done(self, method: str) -> None:
         about = json.loads(self._file(method).read_text(encoding="utf-8"))
         note = f": {about['note']}" if about["note"] else ""
-        rows = f"{about['reached']} of {about['asked']} rows"
+        of_models = about["lines"] and not about["reached"]  # what compares models has no row to count
+        rows = f"{len(about['lines'])} lines" if of_models else f"{about['reached']} of {about['asked']} rows"
         self._progress.add(f"{self._table}, {self._model}, {method}: {rows}{note}")
 
     def _file(self, method: str) -> Path:

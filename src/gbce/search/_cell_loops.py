@@ -14,8 +14,8 @@ CALL = 5_000
 
 def add_steps(
     count: Array, which: Array, low: Array, high: Array, value: Array, row: Array, n_slots: int
-) -> Array:  # numba compiles it: plain loops, no keywords
-    """Return sums ``(N, q)`` of the leaves around a point where one feature alone moves to each slot.
+) -> tuple[Array, Array]:
+    """Return sums ``(N, q)`` of the leaves where one feature alone moves to each slot, and the leaves here ``(t,)``.
 
     Parameters
     ----------
@@ -34,26 +34,33 @@ def add_steps(
     """
     n, q = value.shape
     m = low.shape[1]
-    comes, goes = np.zeros((q, n_slots + 1)), np.zeros((q, n_slots + 1))
+    inside, beside = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    n_inside = n_beside = 0
     for i in range(n):
         if count[i] == 0:
-            for j in range(m):
-                for k in range(q):
-                    comes[k, low[i, j]] += value[i, k]
-                    goes[k, high[i, j]] += value[i, k]
-    for i in range(n):
-        if count[i] == 1:
-            j = row[which[i]]
+            inside[n_inside] = i
+            n_inside += 1
+        elif count[i] == 1:
+            beside[n_beside] = i
+            n_beside += 1
+    comes, goes = np.zeros((q, n_slots + 1)), np.zeros((q, n_slots + 1))
+    for i in inside[:n_inside]:
+        for j in range(m):
             for k in range(q):
                 comes[k, low[i, j]] += value[i, k]
                 goes[k, high[i, j]] += value[i, k]
+    for i in beside[:n_beside]:
+        j = row[which[i]]
+        for k in range(q):
+            comes[k, low[i, j]] += value[i, k]
+            goes[k, high[i, j]] += value[i, k]
     sums = np.empty((n_slots, q))
     for k in range(q):
         total = 0.0
         for slot in range(n_slots):
             total += comes[k, slot] - goes[k, slot]
             sums[slot, k] = total
-    return sums
+    return sums, inside[:n_inside]
 
 
 def move(count: Array, which: Array, outside: Array, low: Array, high: Array, i: int, slot: int) -> None:

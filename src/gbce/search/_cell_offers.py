@@ -136,10 +136,11 @@ def offer_cells(
     starts = np.concatenate([[0], np.cumsum(trees.n_cells[moving] + 1)]).astype(int)
     here = starts[:-1] + cells[moving]
     value, cost = np.full(starts[-1], np.nan), np.full(starts[-1], np.inf)
+    limits = space.limits(x0)
     for i, j in enumerate(moving.tolist()):
         own = slice(starts[i], starts[i + 1])
         if not space.is_computed[j]:
-            offered = nearest_values(trees, space, x0, j)
+            offered = nearest_values(trees, space, x0, j, limits)
             can = ~np.isnan(offered)
             can[-1] = space.may_become_missing[j]
             value[own] = offered

@@ -1,6 +1,7 @@
 """Leaves as boxes of cells, and nodes that ask about cells."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -117,11 +118,25 @@ class CellTrees:
         """Number of trees."""
         return len(self.nodes.roots)
 
-    @property
+    @cached_property
     def used(self) -> Array:
         """Positions of the features that some tree asks about."""
         asked = self.nodes.feature
         return np.unique(asked[asked >= 0])
+
+    @cached_property
+    def all_hold_values(self) -> Array:
+        """Whether every leaf holds some cell of a feature other than the missing one ``(d,)``."""
+        return np.asarray((self.first <= self.last).all(axis=0))
+
+    @cached_property
+    def spans(self) -> tuple[tuple[Array, Array], ...]:
+        """The lowest and the highest number in each cell ``(n_cells,)``, for every feature."""
+        with np.errstate(over="ignore"):
+            return tuple(
+                (np.concatenate([[-np.inf], np.nextafter(edges, np.inf)]), np.concatenate([edges, [np.inf]]))
+                for edges in self.edges
+            )
 
     def cells(self, x: Array) -> Array:
         """Return the cells ``(n, d)`` of encoded rows ``(n, d)``; the number of cells where a value is missing."""

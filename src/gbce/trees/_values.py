@@ -11,7 +11,9 @@ from gbce.trees._cells import CellTrees
 __all__ = ["nearest_values"]
 
 
-def nearest_values(trees: CellTrees, space: Space, x0: Array, j: int) -> Array:
+def nearest_values(
+    trees: CellTrees, space: Space, x0: Array, j: int, limits: tuple[Array, Array] | None = None
+) -> Array:
     """Return the value in each cell of a feature that is nearest to a row's, of those that the row may take.
 
     Parameters
@@ -24,6 +26,8 @@ def nearest_values(trees: CellTrees, space: Space, x0: Array, j: int) -> Array:
         The row, encoded.
     j : int
         Which feature.
+    limits : tuple of two arrays of shape (d,), optional
+        ``space.limits(x0)``, where several features are asked about.
 
     Returns
     -------
@@ -44,15 +48,13 @@ def nearest_values(trees: CellTrees, space: Space, x0: Array, j: int) -> Array:
     array([0.5, 1.2, 1.5, 2.5, nan])
     """
     edges = trees.edges[j]
-    low, high = (float(end[j]) for end in space.limits(x0))
+    low, high = (float(end[j]) for end in (space.limits(x0) if limits is None else limits))
     now = float(x0[j])
     found = np.full(len(edges) + 2, np.nan)
     if np.isnan(low):  # the value is missing and stays so
         return found
     low, high = max(low, float(trees.low[j])), min(high, float(trees.high[j]))
-    with np.errstate(over="ignore"):
-        bottom = np.concatenate([[-np.inf], np.nextafter(edges, np.inf)])
-    top = np.concatenate([edges, [np.inf]])
+    bottom, top = trees.spans[j]
     if space.features[j].discrete:
         bottom, top = np.ceil(bottom), np.floor(top)
     bottom, top = np.maximum(bottom, low), np.minimum(top, high)
