@@ -96,6 +96,7 @@ class Cutter:
         # places to cut: before each cell of an axis, and after its last one
         self._starts = np.concatenate([[0], np.cumsum([len(axis.offer.cells) + 1 for axis in ordered])]).astype(int)
         self._price = np.concatenate([np.zeros(0), *(np.append(axis.offer.price, np.inf) for axis in ordered)])
+        self._newest = np.full(len(self._price), -1, dtype=np.int32)  # for the loop alone
 
     def hold(self, leaves: Array, cells: Array) -> Array:
         """Return which leaves ``(m,)`` have cells ``(a,)``, one of each axis."""
@@ -141,7 +142,7 @@ class Cutter:
         n, here = len(self._ordered), cells[self._ordered]
         loop = CUT.after(CALL + len(leaves))
         if loop is not None:
-            most, at, place = loop(self._ends, leaves, gain, here, self._starts, self._price, least)
+            most, at, place = loop(self._ends, leaves, gain, here, self._starts, self._price, self._newest, least)
             return most, -1 if at < 0 else self._ordered[at], place
         ends = self._ends[leaves]
         above, below = np.nonzero(ends[:, :n] > here), np.nonzero(ends[:, n:] <= here)
