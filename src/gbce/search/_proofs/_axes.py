@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from gbce.base import Array
+from gbce.search._proofs._box_loops import CALL, CUT, HOLD, PRICE
 from gbce.search._proofs._offers import Offer
 from gbce.trees import CellTrees
 
@@ -36,6 +37,9 @@ class Intervals:
 
     def price(self, part: Part, leaves: Array) -> Array:
         """Return the least price ``(m,)`` of what leaves ``(m,)`` have in a part; infinite where that is nothing."""
+        loop = PRICE.after(CALL + len(leaves))
+        if loop is not None:
+            return np.asarray(loop(self.low, self.high, leaves, self.offer.price, self.offer.own, *part))
         first = np.maximum(self.low[leaves], part[0])
         end = np.minimum(self.high[leaves], part[1]) - 1
         # prices rise on both sides of the row's own cell: the cheapest is the nearest
@@ -92,11 +96,16 @@ class Cutter:
         # places to cut: before each cell of an axis, and after its last one
         self._starts = np.concatenate([[0], np.cumsum([len(axis.offer.cells) + 1 for axis in ordered])]).astype(int)
         self._price = np.concatenate([np.zeros(0), *(np.append(axis.offer.price, np.inf) for axis in ordered)])
+        self._newest = np.full(len(self._price), -1, dtype=np.int32)  # for the loop alone
 
     def hold(self, leaves: Array, cells: Array) -> Array:
         """Return which leaves ``(m,)`` have cells ``(a,)``, one of each axis."""
-        n, ends, here = len(self._ordered), self._ends[leaves], cells[self._ordered]
-        good = np.asarray(((ends[:, :n] <= here) & (ends[:, n:] > here)).all(axis=1))
+        n, here, loop = len(self._ordered), cells[self._ordered], HOLD.after(CALL + len(leaves))
+        if loop is not None:
+            good = np.asarray(loop(self._ends, leaves, here))
+        else:
+            ends = self._ends[leaves]
+            good = np.asarray(((ends[:, :n] <= here) & (ends[:, n:] > here)).all(axis=1))
         for a, axis in self._sets:
             good &= axis.holds(leaves, int(cells[a]))
         return good
@@ -112,7 +121,8 @@ class Cutter:
         None if every leaf holds the cells.
         """
         least = _LEAST_STEP * best
-        most, which, halves = self._cut_ordered(parts, leaves, gain, cells, least)
+        most, which, place = self._cut_ordered(leaves, gain, cells, least)
+        halves: list[Part] = [] if which < 0 else [(parts[which][0], place), (place, parts[which][1])]
         for a, axis in self._sets:
             away = ~axis.holds(leaves, int(cells[a]))
             if not away.any():
@@ -127,14 +137,17 @@ class Cutter:
                 halves = [parts[a] & member, parts[a] & ~member]
         return None if which < 0 else (which, halves)
 
-    def _cut_ordered(
-        self, parts: tuple[Part, ...], leaves: Array, gain: Array, cells: Array, least: float
-    ) -> tuple[float, int, list[Part]]:
+    def _cut_ordered(self, leaves: Array, gain: Array, cells: Array, least: float) -> tuple[float, int, int]:
+        """Return how good the best cut of an axis in order is, the axis, and the cell before which it lies."""
         n, here = len(self._ordered), cells[self._ordered]
+        loop = CUT.after(CALL + len(leaves))
+        if loop is not None:
+            most, at, place = loop(self._ends, leaves, gain, here, self._starts, self._price, self._newest, least)
+            return most, -1 if at < 0 else self._ordered[at], place
         ends = self._ends[leaves]
         above, below = np.nonzero(ends[:, :n] > here), np.nonzero(ends[:, n:] <= here)
         starts = self._starts[:-1]
-        best: tuple[float, int, list[Part]] = 0.0, -1, []
+        best = 0.0, -1, -1
         for (leaf, axis), far, cell in ((above, 0, 0), (below, n, -1)):
             if len(leaf) == 0:
                 continue
@@ -151,9 +164,7 @@ class Cutter:
             worth = lost * np.maximum(step, least)
             at = int(np.argmax(worth))
             if worth[at] > best[0]:
-                which, place = self._ordered[int(axis[at])], int(places[at] - starts[axis[at]])
-                low, high = parts[which]
-                best = float(worth[at]), which, [(low, place), (place, high)]
+                best = float(worth[at]), self._ordered[int(axis[at])], int(places[at] - starts[axis[at]])
         return best
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.search._proofs._axes import Axis, Cutter, Part, pick_leaves
+from gbce.search._proofs._box_loops import BOUND, CALL, NARROW, PROMISE
 
 __all__ = ["MOST_WORK", "Leaves", "Lowest", "Verdict", "find_lowest"]
 
@@ -26,6 +27,7 @@ _HALVINGS = 5  # of the prices between what is known to be too little and what i
 _MOST_ASKED = 200  # rows that the model is asked about, one by one
 _TINY = float(np.finfo(float).tiny)
 _SAME_PRICE = 1e-12  # relative: sums of the same prices in another order
+_NO_CHANGES = np.zeros(0, dtype=int)  # where they do not matter
 
 
 class Verdict(Enum):
@@ -59,12 +61,18 @@ class Lowest(NamedTuple):
 
 
 class _Box(NamedTuple):
-    """Parts of all axes, the leaves ``(m,)`` that matter there, the least price of each, and the changes it takes."""
+    """Parts of all axes and the cheapest cell ``(a,)`` of each.
+
+    With the leaves ``(m,)`` that matter there, the least price of each, the changes it takes, and the price that all of
+    them are below.
+    """
 
     parts: tuple[Part, ...]
+    cells: Array
     live: Array
     entry: Array
     changes: Array | None
+    below: float
 
 
 class _Search:
@@ -81,49 +89,60 @@ class _Search:
         self.leaves = Leaves(leaves.tree[kept], leaves.worth[kept], leaves.n_trees)
         self.axes = [pick_leaves(axis, kept) for axis in axes]
         self.least, self.best, self.most, self.cutter = least, known, most_changes, Cutter(self.axes)
-        self.prices = [axis.offer.price for axis in axes]
-        self.worths = [np.ascontiguousarray(worth) for worth in self.leaves.worth.T]
+        self.prices = np.concatenate([np.zeros(0), *(axis.offer.price for axis in axes)])
+        self.firsts = np.cumsum([0, *(len(axis.offer.price) for axis in axes)])[:-1]  # of each axis among the prices
+        self.worth = np.ascontiguousarray(self.leaves.worth.T)
         self.cells: Array | None = None
         self.waiting: list[tuple[float, int, float, _Box]] = []
-        self.boxes = self.work = self.kept = 0
-        changes = None if most_changes is None else count[kept]
+        self.boxes, self.work, self.kept = 0, len(kept), 0
         parts = tuple(axis.whole() for axis in self.axes)
-        self.add(_Box(parts, np.arange(len(kept)), entry[kept], changes), 0.0)
+        cells = np.array([axis.cheapest(part) for axis, part in zip(self.axes, parts, strict=True)], dtype=int)
+        changes = None if most_changes is None else count[kept]
+        self.add(self.prune(_Box(parts, cells, np.arange(len(kept)), entry[kept], changes, np.nan)), 0.0)
 
-    def add(self, box: _Box, bound: float) -> None:
-        """Bound a box, which costs at least ``bound``, and let it wait unless nothing in it can be cheaper."""
+    def add(self, box: _Box, least: float) -> None:
+        """Bound a box, which costs at least so much, and let it wait unless nothing in it can be cheaper."""
         self.boxes += 1
-        self.work += len(box.live)
-        box = self.prune(box)
-        starts = self.starts(box)
-        if len(starts) < self.leaves.n_trees:
-            return
-        worths = [worth[box.live] for worth in self.worths]
-        if not self.suffice(worths, starts):
-            return
-        low, high = bound, self.best
-        if self.suffice_up_to(box, worths, starts, low):
-            high = low
+        loop = BOUND.after(CALL + len(box.live))
+        if loop is None:
+            low, high = self.bound(box, least)
         else:
-            for _ in range(_HALVINGS):
-                middle = 0.5 * (low + high)
-                if self.suffice_up_to(box, worths, starts, middle):
-                    high = middle
-                else:
-                    low = middle
-            low = float(box.entry[box.entry > low].min())  # nothing new comes in between
-        heapq.heappush(self.waiting, (low, self.boxes, max(high, low), box))
-        self.kept += len(box.live)
+            low, high = loop(
+                box.live, box.entry, self.leaves.tree, self.worth, self.least, self.leaves.n_trees, least, self.best,
+                _HALVINGS,
+            )  # fmt: skip
+        if low < np.inf:
+            heapq.heappush(self.waiting, (low, self.boxes, high, box))
+            self.kept += len(box.live)
+
+    def bound(self, box: _Box, low: float) -> tuple[float, float]:
+        """Return a price below which no row of a box meets the conditions, and one at which some could."""
+        starts, high = self.starts(box), self.best
+        if len(starts) < self.leaves.n_trees:
+            return np.inf, np.inf
+        worths = [worth[box.live] for worth in self.worth]
+        if not self.suffice(worths, starts):
+            return np.inf, np.inf
+        if self.suffice_up_to(box, worths, starts, low):
+            return low, low
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            if self.suffice_up_to(box, worths, starts, middle):
+                high = middle
+            else:
+                low = middle
+        low = float(box.entry[box.entry > low].min())  # nothing new comes in between
+        return low, max(high, low)
 
     def prune(self, box: _Box) -> _Box:
         """Return a box without leaves that cost as much as what is known, or take too many changes."""
+        if box.below == self.best:
+            return box
         good = box.entry < self.best
         if box.changes is not None and self.most is not None:
             good &= box.changes <= self.most
-        if good.all():
-            return box
         count = None if box.changes is None else box.changes[good]
-        return _Box(box.parts, box.live[good], box.entry[good], count)
+        return _Box(box.parts, box.cells, box.live[good], box.entry[good], count, self.best)
 
     def starts(self, box: _Box) -> Array:
         """Return where the leaves of each tree begin in a box."""
@@ -133,7 +152,7 @@ class _Search:
     def suffice(self, worths: list[Array], starts: Array) -> bool:
         """Whether the best leaf of each tree is enough: one condition after the other, which is the quickest way."""
         return all(
-            np.maximum.reduceat(worth, starts).sum() >= least
+            np.add.accumulate(np.maximum.reduceat(worth, starts))[-1] >= least  # in order, as a loop adds
             for worth, least in zip(worths, self.least.tolist(), strict=True)
         )
 
@@ -142,53 +161,83 @@ class _Search:
         within = box.entry <= price
         return self.suffice([np.where(within, worth, -np.inf) for worth in worths], starts)
 
-    def cheapest(self, box: _Box) -> tuple[Array, float]:
-        """Return the cheapest cells of a box, and their price."""
-        cells = [axis.cheapest(part) for axis, part in zip(self.axes, box.parts, strict=True)]
-        return np.array(cells, dtype=int), float(sum(price[c] for price, c in zip(self.prices, cells, strict=True)))
+    def cost(self, cells: Array) -> float:
+        """Return the price of cells ``(a,)``."""
+        return float(np.add.accumulate(self.prices[self.firsts + cells])[-1]) if len(cells) else 0.0
 
-    def there(self, box: _Box, cells: Array, price: float) -> Array:
-        """Return the leaves of a box that hold cells, one for each tree, as positions in the box."""
+    def there(self, box: _Box, price: float) -> Array:
+        """Return the leaves of a box that hold its cheapest cells, one for each tree, as positions in the box."""
         some = np.flatnonzero(box.entry <= price + _SAME_PRICE * max(price, 1.0))
-        return np.asarray(some[self.cutter.hold(box.live[some], cells)])
+        return np.asarray(some[self.cutter.hold(box.live[some], box.cells)])
 
-    def split(self, box: _Box, cells: Array, here: Array, price: float, bound: float) -> bool:
+    def split(self, box: _Box, here: Array, price: float, bound: float) -> bool:
         """Cut a box between its cheapest cells and the leaves that promise most; false if there are no others."""
-        starts, worths = self.starts(box), [worth[box.live] for worth in self.worths]
+        worth = self.worth[self.lacking(box, here)]
+        return self.cut(box, *self.promise(box, worth, here, price), bound) or self.cut(
+            box, *self.others(box, worth, here), bound
+        )
+
+    def lacking(self, box: _Box, here: Array) -> int:
+        """Return which condition is farthest from being met by leaves ``(T,)``, in units of what leaves differ by."""
+        if len(self.least) == 1:
+            return 0
+        worths = [worth[box.live] for worth in self.worth]
         lacks = [
             (least - float(worth[here].sum())) / max(float(np.ptp(worth)), _TINY)
             for worth, least in zip(worths, self.least.tolist(), strict=True)
         ]
-        own = worths[int(np.argmax(lacks))]
-        sizes = np.diff(np.append(starts, len(own)))
-        now = np.repeat(own[here], sizes)
-        for offered in (np.where(box.entry <= price, own, -np.inf), None):
-            if offered is None:  # whatever differs from what is here
-                best, gain = np.arange(len(own)), np.abs(own - now) + (np.ptp(own) or 1.0)
-            else:
-                tops = np.maximum.reduceat(offered, starts)
-                best = np.flatnonzero(offered == np.repeat(tops, sizes))
-                gain = (own - now)[best]
-                best, gain = best[gain > 0], gain[gain > 0]
-            if len(best) and self.cut(box, cells, box.live[best], gain, bound):
-                return True
-        return False
+        return int(np.argmax(lacks))
 
-    def cut(self, box: _Box, cells: Array, leaves: Array, gain: Array, bound: float) -> bool:
-        found = self.cutter.cut(box.parts, leaves, gain, cells, self.best)
+    def promise(self, box: _Box, worth: Array, here: Array, price: float) -> tuple[Array, Array]:
+        """Return the leaves that are the best of their trees up to a price, and how much better than those here."""
+        loop = PROMISE.after(CALL + len(box.live))
+        if loop is not None:
+            leaves, gain = loop(box.live, box.entry, self.leaves.tree, worth, here, price)
+            return leaves, gain
+        starts, own = self.starts(box), worth[box.live]
+        sizes = np.diff(np.append(starts, len(own)))
+        offered = np.where(box.entry <= price, own, -np.inf)
+        best = np.flatnonzero(offered == np.repeat(np.maximum.reduceat(offered, starts), sizes))
+        gain = (own - np.repeat(own[here], sizes))[best]
+        return box.live[best[gain > 0]], gain[gain > 0]
+
+    def others(self, box: _Box, worth: Array, here: Array) -> tuple[Array, Array]:
+        """Return all leaves, and how much each differs from the one here, more or less."""
+        own = worth[box.live]
+        now = np.repeat(own[here], np.diff(np.append(self.starts(box), len(own))))
+        return box.live, np.abs(own - now) + (np.ptp(own) or 1.0)
+
+    def cut(self, box: _Box, leaves: Array, gain: Array, bound: float) -> bool:
+        """Cut a box where these leaves gain most; false if all of them hold its cheapest cells."""
+        found = self.cutter.cut(box.parts, leaves, gain, box.cells, self.best)
         if found is None:
             return False
         which, halves = found
-        axis = self.axes[which]
-        old = axis.price(box.parts[which], box.live)
+        old = self.axes[which].price(box.parts[which], box.live)
         for half in halves:
-            new = axis.price(half, box.live)
-            good = np.flatnonzero(np.isfinite(new))
-            entry = box.entry[good] + (new[good] - old[good])
-            count = None if box.changes is None else box.changes[good] + (new[good] > 0) - (old[good] > 0)
-            parts = tuple(half if a == which else part for a, part in enumerate(box.parts))
-            self.add(_Box(parts, box.live[good], entry, count), bound)
+            self.add(self.narrow(box, which, half, old), bound)
         return True
+
+    def narrow(self, box: _Box, which: int, half: Part, old: Array) -> _Box:
+        """Return a part of a box, along an axis where its leaves ``(m,)`` had other prices."""
+        axis, count = self.axes[which], None
+        parts, cells = (*box.parts[:which], half, *box.parts[which + 1 :]), box.cells.copy()
+        cells[which] = axis.cheapest(half)
+        new = axis.price(half, box.live)
+        loop = NARROW.after(CALL + len(box.live))
+        if loop is not None:
+            changes, most = (_NO_CHANGES, 0) if box.changes is None or self.most is None else (box.changes, self.most)
+            live, entry, count, work = loop(box.live, box.entry, changes, old, new, self.best, most)
+            self.work += work
+            return _Box(parts, cells, live, entry, None if box.changes is None else count, self.best)
+        self.work += int(np.isfinite(new).sum())
+        entry = box.entry + (new - old)  # infinite where nothing is left
+        good = entry < self.best
+        if box.changes is not None and self.most is not None:
+            count = box.changes + (new > 0) - (old > 0)
+            good &= count <= self.most
+            count = count[good]
+        return _Box(parts, cells, box.live[good], entry[good], count, self.best)
 
 
 def find_lowest(
@@ -240,11 +289,12 @@ def find_lowest(
             lower = bound
             break
         search.kept -= len(box.live)
-        box = search.prune(box)
-        if len(search.starts(box)) < leaves.n_trees:
-            continue
-        cells, cost = search.cheapest(box)
-        here = search.there(box, cells, cost)
+        if box.below != search.best:
+            box = search.prune(box)
+            if len(search.starts(box)) < leaves.n_trees:
+                continue
+        cells, cost = box.cells, search.cost(box.cells)
+        here = search.there(box, cost)
         if len(here) < leaves.n_trees:  # the cheapest row takes too many changes, or costs too much by a last bit
             lower = bound
             break
@@ -258,6 +308,6 @@ def find_lowest(
             if told[key] is Verdict.UNKNOWN:
                 lower = bound
                 break
-        search.split(box, cells, here, price, bound)
+        search.split(box, here, price, bound)
     lower = min(lower, search.best if search.cells is not None else np.inf)
     return Lowest(float(lower), search.cells, search.best, search.boxes)

@@ -1,6 +1,7 @@
 """Sums over trees at every cell of a few features at once, and whether these can do at all."""
 
 from itertools import combinations, product
+from math import prod
 
 import numpy as np
 
@@ -39,7 +40,7 @@ def bound_grid(leaves: Leaves, axes: list[Axis], least: Array) -> tuple[bool, Ar
 
 def count_cells(axes: list[Axis]) -> float:
     """Return how many cells all features have together, as a number that may be large."""
-    return float(np.prod([float(_width(axis)) for axis in axes]))
+    return prod((float(_width(axis)) for axis in axes), start=1.0)
 
 
 def count_least(leaves: Leaves, axes: list[Axis], least: Array) -> int:
@@ -67,17 +68,33 @@ def count_least(leaves: Leaves, axes: list[Axis], least: Array) -> int:
         np.stack([~axis.holds(here, axis.offer.own) for axis in axes], axis=1) if axes else np.zeros((len(here), 0))
     )
     count = outside.sum(axis=1)
+    near = np.flatnonzero(count <= _MOST_COUNTED)
+    count, outside = count[near], np.ascontiguousarray(outside[near].T)
     spent = 0
     for n in range(1, _MOST_COUNTED + 1):  # the row itself does not reach
         for free in combinations(range(len(axes)), n):
-            spent += int(np.prod([float(len(axes[a].offer.cells)) for a in free]))
+            spent += prod(len(axes[a].offer.cells) for a in free)
             if spent > _MOST_IN_ALL:
                 return n
-            some = here[count - outside[:, list(free)].sum(axis=1) == 0]
+            some = near[count == sum(outside[a].astype(int) for a in free)]
+            if not _could_meet(leaves, some, least):
+                continue
             looked = _look(leaves, [axes[a] for a in free], some, least)
             if looked is None or looked[0]:
                 return n
     return _MOST_COUNTED + 1
+
+
+def _could_meet(leaves: Leaves, some: Array, least: Array) -> bool:
+    """Whether the best of leaves ``(m,)`` in each tree would meet the conditions: without this, no grid is needed."""
+    tree = leaves.tree[some]
+    starts = np.flatnonzero(np.diff(tree, prepend=-1))
+    for worth, wanted in zip(leaves.worth[some].T, least.tolist(), strict=True):
+        best = np.maximum.reduceat(worth, starts)
+        room = len(best) * float(np.finfo(float).eps) * np.abs(best).sum()
+        if best.sum() < wanted - room:
+            return False
+    return True
 
 
 def _look(leaves: Leaves, axes: list[Axis], some: Array, least: Array) -> tuple[bool, Array] | None:
@@ -90,9 +107,9 @@ def _look(leaves: Leaves, axes: list[Axis], some: Array, least: Array) -> tuple[
     # every cell is a sum of all that was added and taken away before it
     rounding = 2 ** len(axes) * (len(some) + len(axes)) * float(np.finfo(float).eps)
     for worth, wanted in zip(leaves.worth[some].T, least, strict=True):
-        grid = np.zeros(int(np.prod(shape)))
+        grid = np.zeros(prod(shape))
         for corner in product(*(_corners(axis, some) for axis in axes)):
-            sign = float(np.prod([one[1] for one in corner]))
+            sign = prod((one[1] for one in corner), start=1.0)
             place = np.ravel_multi_index(tuple(one[0] for one in corner), shape) if axes else np.zeros(len(some), int)
             grid += sign * np.bincount(place, worth, len(grid))
         grid = grid.reshape(shape)
