@@ -34,6 +34,10 @@ class Loop:
     def __init__(self, function: Callable[..., Any], patience: int) -> None:
         self.function, self.patience, self.done = function, patience, 0
 
+    def hurry(self) -> None:
+        """Have it compiled from now on, as after much work."""
+        self.done = max(self.done, self.patience)
+
     def after(self, work: int) -> Callable[..., Any] | None:
         """Count some work, and return the compiled loop if there was enough of it and there is a compiler."""
         if self.done < self.patience:
