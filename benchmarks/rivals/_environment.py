@@ -6,6 +6,7 @@ import sys
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,13 @@ class Environment:
         """Whether it was made, with these requirements."""
         note = self._note
         return note.exists() and note.read_text().splitlines() == list(self.requirements)
+
+    def version(self, package: str) -> str:
+        """Return the version of a package in it; empty if it is not there."""
+        if not self.ready:
+            return ""
+        places = [str(place) for place in self.folder.glob("lib/python*/site-packages")]
+        return next((found.version for found in distributions(name=package, path=places)), "")
 
     def make(self) -> None:
         """Make it, unless it is there.

@@ -24,6 +24,7 @@ from benchmarks.rivals._results import (
     sayings_of,
     summed_up,
 )
+from benchmarks.rivals.alibi import ENVIRONMENT
 
 __all__ = ["page"]
 
@@ -126,6 +127,8 @@ def _about(lines: pd.DataFrame, about: Mapping[str, Any], own_table: bool) -> li
     tables, models = lines["table"].unique(), lines["model"].unique()
     rows = len(lines.groupby(["table", "model", "row"]))
     known = ", ".join(f"{name} {_version(name)}" for name in PACKAGES if _version(name))
+    alibi = ENVIRONMENT.version("alibi")
+    known += f", alibi {alibi} in an environment of its own" if alibi else ""
     return [
         _wrapped(
             f"{about['date']}, gbce at {about['commit']}, Python {platform.python_version()}, {known}. {rows} rows: "
