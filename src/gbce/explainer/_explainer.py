@@ -598,7 +598,7 @@ class Explainer:
         proof = self._prover.prove(query, posterior, draws.known)
         if not query.row.reached[0, 0] and proof is None:
             budget.begin("searching")
-            draws = seek_reach(posterior, draws, self.data)
+            draws = seek_reach(query, posterior, draws, self.data)
         budget.begin("deciding")
         policy = self.policy if rules else None
         again = None if self.refits is None else replace_models(posterior, refits, self.refits.weights)

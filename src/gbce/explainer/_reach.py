@@ -1,4 +1,4 @@
-"""Before a target is called out of reach: a walk from the row, the one that frontiers take."""
+"""Before a target is called out of reach: a walk from the row, as frontiers take it, and a climb by loss alone."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -6,23 +6,27 @@ from dataclasses import replace
 
 import numpy as np
 
-from gbce.base import Array
+from gbce._numerics import DECIDING, stream
+from gbce.base import Array, Query
 from gbce.budget import BudgetSpentError
 from gbce.decisions import Decision
-from gbce.draws import Draws, Points
+from gbce.draws import Draws, Points, Scene
 from gbce.posterior import GibbsPosterior
-from gbce.search import Shelf, StepsFromRow, walk
+from gbce.search import Shelf, StepsFromRow, polish_mode, walk
 
 __all__ = ["add_reaching", "seek_reach"]
 
-_WALK_SHARE = 0.5  # of what is left of a budget; chosen by hand, and the rest is for rules
+_SHARE = 0.5  # of what is left of a budget; chosen by hand, and the rest is for rules
+_STEEP = 1e6  # times eta: what a thousandth of a unit of loss is lower may cost hundreds of units more
 
 
-def seek_reach(posterior: GibbsPosterior, draws: Draws, data: Array) -> Draws:
-    """Return the draws, with points that reach the target among what was seen if a walk finds any and nothing else did.
+def seek_reach(query: Query, posterior: GibbsPosterior, draws: Draws, data: Array) -> Draws:
+    """Return the draws, with points that reach the target among what was seen if any are found and nothing else did.
 
     Parameters
     ----------
+    query : Query
+        What is asked.
     posterior : GibbsPosterior
         Whose first model decides.
     draws : Draws
@@ -32,8 +36,8 @@ def seek_reach(posterior: GibbsPosterior, draws: Draws, data: Array) -> Draws:
     """
     if draws.known.reached[:, 0].any():
         return draws
-    prior, budget = posterior.prior, posterior.budget.share(_WALK_SHARE)
-    asking = replace(posterior, budget=budget)
+    prior = posterior.prior
+    asking = replace(posterior, budget=posterior.budget.share(_SHARE))
     shelf = Shelf.empty(np.ones(1), prior.x0)
 
     def judge(x: Array) -> tuple[Array, Array]:
@@ -41,7 +45,17 @@ def seek_reach(posterior: GibbsPosterior, draws: Draws, data: Array) -> Draws:
         return said.reached[:, 0].astype(float), said.loss[:, 0]
 
     walk(judge, prior.cost, StepsFromRow.of(prior.space, prior.x0, data), shelf)
-    return _add_seen(posterior, draws, shelf.filled)
+    draws = _add_seen(posterior, draws, shelf.filled)
+    return draws if draws.known.reached[:, 0].any() else _climb(query, asking, draws)
+
+
+def _climb(query: Query, posterior: GibbsPosterior, draws: Draws) -> Draws:
+    """Return the draws, with the end of a way to lower loss, whatever it costs, among what was seen."""
+    steep = replace(posterior.mixture, eta=_STEEP * posterior.mixture.eta)
+    scene = Scene(replace(query, mixture=steep), draws, stream(query.seed, DECIDING))
+    found = polish_mode(scene, replace(posterior, mixture=steep))
+    before = [] if draws.seen is None else [draws.seen]
+    return replace(draws, seen=Points.join([*before, *found])) if found else draws
 
 
 def add_reaching(posterior: GibbsPosterior, draws: Draws, decisions: Sequence[Decision]) -> Draws:
