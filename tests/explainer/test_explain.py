@@ -400,16 +400,19 @@ def test_assess_judges_any_row(diabetes, explanation):
     pd.testing.assert_frame_equal(table, explanation.pointwise.iloc[:2], check_names=False)
 
 
-def test_a_decision_may_reach_what_no_candidate_does():
+def test_what_no_candidate_reaches_is_sought_before_it_is_called_out_of_reach():
     data = np.random.default_rng(0).normal(size=(100, 2))
     explainer = gbce.Explainer(lambda x: x[:, 0], data, space=gbce.Space.real(2), sampler=SMALL, eta=1e6)
     target = gbce.Value(7.0, scale=1, tolerance=0.01)
     explanation = explainer.explain([0.0, 0.0], target, rules=[gbce.MAP(polish=False), gbce.DirectOpt()], seed=0)
+    assert not explanation.draws.pool.reached.any()
     assert explanation.status == "attainable"
-    assert explanation.notes[0] == "None of 3,000 evaluated points reaches the target (7 ± 0.01), but DirectOpt does."
-    without = explainer.explain([0.0, 0.0], target, rules=[], seed=0)
+    assert explanation.pointwise["reached"].all()
+    assert explainer.explain([0.0, 0.0], target, rules=[], seed=0).status == "attainable"
+    flat = gbce.Explainer(lambda x: np.tanh(x[:, 0]), data, space=gbce.Space.real(2), sampler=SMALL, eta=1e6)
+    without = flat.explain([0.0, 0.0], target, rules=[], seed=0)
     assert without.status == "not attained"
-    assert f"best seen is {without.draws.pool.outputs.max():.4g}, against 0 now" in without.notes[0]
+    assert f"best seen is {without.draws.known.outputs.max():.4g}, against 0 now" in without.notes[0]
 
 
 # --- files ------------------------------------------------------------------------------------------------------

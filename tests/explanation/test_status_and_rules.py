@@ -35,7 +35,8 @@ def wish(y):
     ],
 )
 def test_a_status_is_its_word(y, status, word, tmp_path):
-    explanation = explainer_of().explain([0.0, 0.0], wish(y), rules=[gbce.Medoid()], seed=0)
+    capped = gbce.Explainer(lambda x: np.minimum(x.sum(axis=1), 5.0), DATA, space=gbce.Space.real(2), sampler=ENOUGH)
+    explanation = capped.explain([0.0, 0.0], wish(y), rules=[gbce.Medoid()], seed=0)
     again = gbce.load(explanation.save(tmp_path / "one.gbce"))
     for one in (explanation, again, pickle.loads(pickle.dumps(explanation))):
         assert one.status is status

@@ -4,7 +4,7 @@ A sampler evaluates a *pool* of points and weighs them; the draws are a selectio
 needs the model: outputs, losses and verdicts of every point are kept, per model.
 """
 
-from gbce.draws._draws import Draws, log_target
+from gbce.draws._draws import Covering, Draws, log_target
 from gbce.draws._exact import TAIL_LEVELS, ExactFigures
 from gbce.draws._info import SamplerInfo
 from gbce.draws._points import Points
@@ -14,6 +14,7 @@ from gbce.draws._scene import Scene
 __all__ = [
     "PRIOR_LEVELS",
     "TAIL_LEVELS",
+    "Covering",
     "Draws",
     "ExactFigures",
     "Points",

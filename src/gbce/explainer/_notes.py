@@ -11,7 +11,7 @@ from gbce._validation import short
 from gbce.base import Query
 from gbce.budget import BudgetSpentError
 from gbce.decisions import Decision
-from gbce.draws import Draws, Points
+from gbce.draws import Covering, Draws, Points
 from gbce.eta import Calibration
 from gbce.explanation import Status
 from gbce.posterior import GibbsPosterior
@@ -49,10 +49,22 @@ def judge_status(
 
 
 def doubt_draws(query: Query, posterior: GibbsPosterior, draws: Draws, decisions: Sequence[Decision]) -> Draws:
-    """Return the draws, with a doubt among what was reported if a decision has a density that they do not explain."""
-    cover = draws.coverage
-    if cover is None or draws.info.doubt is not None or not decisions:
+    """Return the draws, with a doubt if a decision, or what was seen, has a density that they do not explain."""
+    cover, rng = draws.coverage, stream(query.seed, DOUBTING)
+    if cover is None or draws.info.doubt is not None:
         return draws
+    who = _find_unexplained(query, posterior, cover, decisions, rng) if decisions else ""
+    if not who and draws.seen is not None and _is_seen_unexplained(query, posterior, cover, draws.seen, rng):
+        who = "a point that was seen"
+    if not who:
+        return draws
+    return replace(draws, info=replace(draws.info, doubt=f"{who} has a density that the draws do not explain"))
+
+
+def _find_unexplained(
+    query: Query, posterior: GibbsPosterior, cover: Covering, decisions: Sequence[Decision], rng: np.random.Generator
+) -> str:
+    """Return the label of the first decision that shows mass which the draws have missed; empty if none does."""
     x = np.array([decision.x for decision in decisions])
     z = posterior.prior.locate(x)
     placed = posterior.prior.place(z)
@@ -64,12 +76,21 @@ def doubt_draws(query: Query, posterior: GibbsPosterior, draws: Draws, decisions
     beyond = np.flatnonzero(same & cover.unexplained(points, query.mixture))
     if len(beyond):  # a needle is no reason to doubt
         with suppress(BudgetSpentError):
-            rng = stream(query.seed, DOUBTING)
             beyond = np.array([i for i in beyond if cover.misses_around(posterior, rng, z[i])], dtype=int)
+    return decisions[beyond[0]].label if len(beyond) else ""
+
+
+def _is_seen_unexplained(
+    query: Query, posterior: GibbsPosterior, cover: Covering, seen: Points, rng: np.random.Generator
+) -> bool:
+    """Whether the most probable of points that were seen shows mass which the draws have missed."""
+    beyond = np.flatnonzero(cover.unexplained(seen, query.mixture))
     if len(beyond) == 0:
-        return draws
-    doubt = f"{decisions[beyond[0]].label} has a density that the draws do not explain"
-    return replace(draws, info=replace(draws.info, doubt=doubt))
+        return False
+    best = beyond[int(np.argmin(query.mixture.objective(seen.loss[beyond], seen.cost[beyond])))]
+    with suppress(BudgetSpentError):
+        return cover.misses_around(posterior, rng, seen.z[best])
+    return True
 
 
 def budget_note(draws: Draws, eta: float | None) -> str:
