@@ -198,8 +198,9 @@ def make_axes(trees: CellTrees, offers: list[Offer]) -> tuple[Array, list[Axis]]
             axes.append(Sets(offer, member, trees.set_of[leaves, sets[j]]))
             continue
         known = offer.cells[:-1] if offer.gap else offer.cells
-        low = np.searchsorted(known, trees.first[leaves, j], side="left")
-        high = np.searchsorted(known, trees.last[leaves, j], side="right")
+        cells = np.arange(-1, trees.n_cells[j] + 2)  # once for every cell is less than once for every leaf
+        low = np.take(np.searchsorted(known, cells, side="left"), trees.first[leaves, j] + 1)
+        high = np.take(np.searchsorted(known, cells, side="right"), trees.last[leaves, j] + 1)
         if not offer.gap:
             axes.append(Intervals(offer, low, high))
             continue
