@@ -23,6 +23,9 @@ __all__ = [
 Load = Sequence[tuple[int, float]]  # models by a number of theirs, and how many of its rows a point takes
 
 # The numbers below were chosen by hand: they trade a deadline that is kept for time that is used.
+# That a ceiling rises when it is lifted. By hand: without one, a posterior of boosted trees in 12 columns was still not
+# sampled after 5.7 million rows and three minutes.
+_LIFTED_TIMES = 3
 _UNLIMITED = 2**62  # rows: more than anybody asks, and still a 64-bit integer
 _PLANNED_SHARE = 0.8  # of the time that is left: a measured pace may be off, and there is work between calls
 _SLACK = 2  # times the time that is left: what was planned a little earlier is not refused
@@ -117,7 +120,9 @@ class Budget:
         is broken off only when the time of the whole is over.
     ceiling : int, optional
         Rows after which even an unlimited budget gives no more. Nobody plans with it, so that it changes nothing before
-        it is met; :meth:`lift` takes it away.
+        it is met; :meth:`lift` raises it.
+    lifted : bool
+        Whether the ceiling was raised.
     """
 
     max_rows: int | None = None
@@ -126,6 +131,7 @@ class Budget:
     ceiling: int | None = None
     rows: int = 0
     met_ceiling: bool = False
+    lifted: bool = False
     watch: Watcher | None = field(default=None, repr=False)
     paces: dict[int, Pace] = field(default_factory=dict, repr=False)
 
@@ -252,12 +258,13 @@ class Budget:
             self.whole.begin(stage)
 
     def under(self, ceiling: int) -> "Budget":
-        """Return an unlimited budget that ends at so many more rows, unless the ceiling is lifted before."""
+        """Return an unlimited budget that ends at so many more rows, or later if the ceiling is lifted before."""
         return Budget(whole=self, ceiling=ceiling, paces=self.paces)
 
     def lift(self) -> None:
-        """Take the ceiling away, if there is one."""
-        self.ceiling = None
+        """Raise the ceiling, if there is one, once."""
+        if self.ceiling is not None and not self.lifted:
+            self.ceiling, self.lifted = _LIFTED_TIMES * self.ceiling, True
 
     def without_deadline(self) -> "Budget":
         """Return the same budget without its deadline, for the few rows without which nothing can be reported."""

@@ -143,7 +143,11 @@ def test_a_ceiling_is_no_limit_that_anybody_plans_with():
     with pytest.raises(BudgetSpentError):
         budget.require(80, [(1, 1)])
     budget.lift()
-    budget.require(10**9, [(1, 1)])
+    budget.lift()  # once only
+    assert budget.rows_left == 3 * 100 - 90
+    budget.require(210, [(1, 1)])
+    with pytest.raises(BudgetSpentError):
+        budget.require(211, [(1, 1)])
 
 
 def rugged(x):
@@ -173,5 +177,16 @@ def test_a_point_that_reaches_lifts_the_limit():
     posterior.evaluate(np.array([[0.0, 0.0]]))
     assert posterior.budget.ceiling == 1_000
     posterior.evaluate(np.array([[3.0, 3.0]]))
-    assert posterior.budget.ceiling is None
-    assert replace(posterior).affords(10**9) == 10**9
+    assert posterior.budget.ceiling == 3_000
+    assert replace(posterior).affords(10**9) == 3_000 - 2
+
+
+def test_what_is_reached_but_not_sampled_ends_too(monkeypatch):
+    """With a limit of a fortieth of a usual explanation, and three times that once a point reaches."""
+    monkeypatch.setattr("gbce.explainer._unreached.ROWS_TIMES", 0.025)
+    data = np.random.default_rng(0).normal(size=(300, 6))
+    explanation = gbce.Explainer(rugged, data).explain(data[0], gbce.AtLeast(25, scale=0.5), rules=[], seed=0)
+    assert explanation.status == "attainable"
+    assert any(note.startswith("Sampling ended after") and "max_model_rows allows more" in note
+               for note in explanation.notes)  # fmt: skip
+    assert explanation.diagnostics["sampling"] != "trustworthy"

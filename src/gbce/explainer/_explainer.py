@@ -203,9 +203,9 @@ class Explainer:
             The same seed gives the same bits.
         max_model_rows : int, optional
             Most rows that may be shown to models, over all of them. When they are used up, the posterior at the eta
-            that was reached comes back, and says so. When left out there is no limit once a point reaches the target;
-            before that, sampling ends at ten times the rows of a usual explanation (400,000 for each model with the
-            default sampler), with a note.
+            that was reached comes back, and says so. When left out, sampling ends at thirty times the rows of a usual
+            explanation (1,200,000 for each model with the default sampler), at ten times while no point reaches the
+            target, with a note.
         time_budget : float, optional
             Seconds after which no model is asked any more, but for the few rows of the decisions. How long a row takes
             is measured, and models are asked in batches, so that the time is overrun by one batch at most: 0.05

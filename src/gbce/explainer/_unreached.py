@@ -1,4 +1,4 @@
-"""What a run may spend while nothing reaches the target, where no limit was set, and the note if that ends it."""
+"""What a run may spend where no limit was set, least while nothing reaches the target, and the note if that ends it."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ ROWS_TIMES = 10
 
 
 def sampling_budget(budget: Budget, sampler: Sampler, n_models: int, jointly: bool) -> Budget:
-    """Return what sampling may spend where nothing was said: no limit once a point reaches, a default one before.
+    """Return what sampling may spend where nothing was said: a default limit, and a higher one once a point reaches.
 
     A sampler whose size its own options set (``Importance``, ``Nested``, somebody's own) is left alone, and so are many
     models that are drawn jointly.
@@ -36,6 +36,11 @@ def unreached_note(draws: Draws, spent: Budget, eta: float | None) -> str:
         return (
             f"Sampling ended at eta = {reached:g}{wish}, because {draws.info.ended}: this is the posterior there. "
             "A larger eta would draw it closer to the best seen."
+        )
+    if spent.met_ceiling and spent.lifted:
+        return (
+            f"Sampling ended after {spent.rows:,} model rows, as it does unless told otherwise: this is the posterior "
+            f"at eta = {reached:g}{wish}. max_model_rows allows more."
         )
     if spent.met_ceiling:
         return (
