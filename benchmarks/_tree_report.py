@@ -72,4 +72,6 @@ def wins_of_treecf(body: list[list[str]], proofs: list[list[str]]) -> list[str]:
             notes.append(
                 f"- treecf's boxes are wider, {one['treecf box']} against {one['box']}: {one['table']}, {one['model']}"
             )
-    return notes or ["- treecf is nowhere cheaper or quicker, and its boxes are nowhere wider."]
+    none = ["- treecf is nowhere cheaper or quicker."] if body else []
+    none += ["- treecf's boxes are nowhere wider."] if proofs else []
+    return notes or none

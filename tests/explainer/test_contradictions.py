@@ -110,7 +110,7 @@ def test_draws_that_are_trusted_explain_every_known_point(answered):
 def test_the_questions_are_of_all_kinds():
     """Some targets are out of reach, some are met far away: otherwise the tests above would show nothing."""
     statuses = []
-    for number in range(15):
+    for number in range(5):
         explainer, row, wish, _ = random_question(100 + number)
         statuses.append(str(explainer.explain(row, wish, rules=[], seed=number).status))
     assert {"attainable", "not attained"} <= set(statuses)
