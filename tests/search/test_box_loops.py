@@ -34,7 +34,7 @@ CASES = {  # of one condition, of two, of two on three classes, and of sets of c
     "holes": (HOLES, FOREST, SCORE, gbce.AtLeast(2.5, scale=1.0)),
 }  # fmt: skip
 ENOUGH = 10**9
-LIMITS = [(None, ENOUGH), (2, ENOUGH), (None, 2_000)]  # changes, and work
+LIMITS = [(None, ENOUGH), (2, ENOUGH), (None, 300)]  # changes, and work
 
 
 @cache
