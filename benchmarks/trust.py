@@ -27,13 +27,10 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 import gbce
+from benchmarks._documents import write_between_marks
 from benchmarks._trust_generated import fresh, generated
 from benchmarks._trust_runs import FALSE, case_of, cases, run
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
-MARKS = {
-    fresh: (f"<!-- {word} -->\n", f"<!-- /{word} -->") for fresh, word in ((False, "trust"), (True, "fresh trust"))
-}
 SEEDS = 8  # of each of 89 cases: 712 runs
 COVERAGES = {"SP": "success_probability", "log Z": "log_evidence", "stability": "stability", "importance": "importance"}
 
@@ -114,14 +111,6 @@ def _summary(runs: pd.DataFrame) -> str:
     )
 
 
-def write(text: str, marks: tuple[str, str]) -> None:
-    """Put the text between its marks in the document."""
-    begin, end = marks
-    document = DOCUMENT.read_text()
-    before, after = document.split(begin)[0], document.split(end)[1]
-    DOCUMENT.write_text(f"{before}{begin}{text}\n{end}{after}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"runs of each case ({SEEDS})")
@@ -149,7 +138,7 @@ def main() -> None:
     text = f"{table_of(runs)}\n\n{summary_of(runs)}"
     print(text)
     if options.docs:
-        write(text, MARKS[options.fresh])
+        write_between_marks("fresh trust" if options.fresh else "trust", text)
 
 
 if __name__ == "__main__":

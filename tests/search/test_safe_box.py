@@ -43,12 +43,14 @@ def case(request):
     k = trees.value.shape[1]
     weights = np.eye(1) if k == 1 else np.eye(k)[2] - np.eye(k)[:2]
     which, every = np.array([0, 1, 2, 3]), np.arange(len(trees.tree))
-    scores = [boxes.Box(trees, every, which, cells, weights, np.zeros(len(weights))).slack for cells in trees.cells(x)]
+    scores = [
+        boxes.GrowingBox(trees, every, which, cells, weights, np.zeros(len(weights))).slack for cells in trees.cells(x)
+    ]
     best = trees.cells(x)[int(np.argmax(scores))]
     least = np.full(len(weights), np.sort(scores)[len(scores) // 2])
     last = [len(trees.edges[j]) for j in which]
-    axes = [boxes.Axis(0, n, np.arange(n + 2.0), 1e-3) for n in last]
-    return axes, lambda: boxes.Box(trees, every, which, best, weights, least), trees, weights, least
+    axes = [boxes.AllowedCells(0, n, np.arange(n + 2.0), 1e-3) for n in last]
+    return axes, lambda: boxes.GrowingBox(trees, every, which, best, weights, least), trees, weights, least
 
 
 def test_slacks_along_a_feature_are_those_of_its_cells_one_by_one(case):

@@ -35,23 +35,15 @@ def decide(
     Rules look side by side. Where nothing had reached the target and one of them comes upon a point that does, all of
     them are applied once more, knowing it, unless the budget ends on the way.
     """
-    first = _decide(query, draws, posterior, refits, policy, neighbours)
+
+    def choose(known: Draws) -> Decided:
+        choices, notes = apply_rules(query, known, posterior, further=0 if policy is None else 1)
+        handed = [] if policy is None else [(policy, apply_policy(policy, query, known, posterior, refits, choices))]
+        return Decided(choices, notes, handed, evaluate_choices(query, posterior, [*choices, *handed], neighbours))
+
+    first = choose(draws)
     more = add_reaching(posterior, draws, first.decisions)
     if more is draws:
         return first, draws
-    second = _decide(query, more, posterior, refits, policy, neighbours)
+    second = choose(more)
     return second if len(second.decisions) >= len(first.decisions) else first, more
-
-
-def _decide(
-    query: Query,
-    draws: Draws,
-    posterior: GibbsPosterior,
-    refits: GibbsPosterior | None,
-    policy: Rule | None,
-    neighbours: Neighbours,
-) -> Decided:
-    choices, notes = apply_rules(query, draws, posterior, further=0 if policy is None else 1)
-    handed = [] if policy is None else [(policy, apply_policy(policy, query, draws, posterior, refits, choices))]
-    decisions = evaluate_choices(query, posterior, [*choices, *handed], neighbours)
-    return Decided(choices, notes, handed, decisions)

@@ -34,17 +34,14 @@ def judge_status(
         return Status.ALREADY_REACHED, reaches
     if known.reached[:, 0].any():
         return Status.ATTAINABLE, ""
-    none = f"None of {len(known):,} evaluated points reaches the target ({wish})"
-    found = [decision.label for decision in decisions if decision.reached[0]]
-    if found:
-        return Status.ATTAINABLE, f"{none}, but {', '.join(found)} does."
     loss = np.append(known.loss[:, 0], [decision.loss[0] for decision in decisions])
     best = np.append(known.outputs[:, 0], [decision.outputs[0] for decision in decisions])[int(np.argmin(loss))]
     seen = f"best seen is {short(float(best))}, against {short(row.outputs[0, 0])} now"
     if proof is not None:
         return Status.NOT_ATTAINED, f"{proof.sentence} The {seen}. Widen the bounds, or ask for less."
     return Status.NOT_ATTAINED, (
-        f"{none}; the {seen}. This is a search, not a proof: widen the prior or the bounds, or ask for less."
+        f"None of {len(known):,} evaluated points reaches the target ({wish}); the {seen}. "
+        "This is a search, not a proof: widen the prior or the bounds, or ask for less."
     )
 
 

@@ -12,6 +12,7 @@ from gbce.budget import BudgetSpentError
 from gbce.decisions import Decision
 from gbce.draws import Draws, Points, Scene
 from gbce.posterior import GibbsPosterior
+from gbce.priors import LocatedPrior
 from gbce.search import Shelf, StepsFromRow, polish_mode, walk
 
 __all__ = ["add_reaching", "seek_reach"]
@@ -45,17 +46,17 @@ def seek_reach(query: Query, posterior: GibbsPosterior, draws: Draws, data: Arra
         return said.reached[:, 0].astype(float), said.loss[:, 0]
 
     walk(judge, prior.cost, StepsFromRow.of(prior.space, prior.x0, data), shelf)
-    draws = _add_seen(posterior, draws, shelf.filled)
-    return draws if draws.known.reached[:, 0].any() else _climb(query, asking, draws)
+    with suppress(BudgetSpentError):
+        if len(shelf.filled):
+            return _add_seen(draws, [_locate(prior, shelf.filled, *posterior.evaluate(shelf.filled))])
+    return _climb(query, asking, draws)
 
 
 def _climb(query: Query, posterior: GibbsPosterior, draws: Draws) -> Draws:
     """Return the draws, with the end of a way to lower loss, whatever it costs, among what was seen."""
     steep = replace(posterior.mixture, eta=_STEEP * posterior.mixture.eta)
     scene = Scene(replace(query, mixture=steep), draws, stream(query.seed, DECIDING))
-    found = polish_mode(scene, replace(posterior, mixture=steep))
-    before = [] if draws.seen is None else [draws.seen]
-    return replace(draws, seen=Points.join([*before, *found])) if found else draws
+    return _add_seen(draws, polish_mode(scene, replace(posterior, mixture=steep)))
 
 
 def add_reaching(posterior: GibbsPosterior, draws: Draws, decisions: Sequence[Decision]) -> Draws:
@@ -63,18 +64,19 @@ def add_reaching(posterior: GibbsPosterior, draws: Draws, decisions: Sequence[De
 
     Rules look side by side: one that was content with the best seen may then begin at what another one came upon.
     """
-    found = [decision.x for decision in decisions if decision.reached[0]]
+    found = [decision for decision in decisions if decision.reached[0]]
     if not found or draws.known.reached[:, 0].any():
         return draws
-    return _add_seen(posterior, draws, np.array(found))
+    x, *said = (np.array([getattr(one, name) for one in found]) for name in ("x", "outputs", "loss", "reached"))
+    return _add_seen(draws, [_locate(posterior.prior, x, *said)])
 
 
-def _add_seen(posterior: GibbsPosterior, draws: Draws, x: Array) -> Draws:
-    """Return the draws, with points ``(k, d)`` among what was seen; without them where the budget does not allow it."""
-    prior = posterior.prior
-    with suppress(BudgetSpentError):
-        if len(x):
-            said = posterior.evaluate(x)
-            points = Points(prior.locate(x), x, *said, cost=prior.cost(x), log_correction=np.zeros(len(x)))
-            return replace(draws, seen=points if draws.seen is None else Points.join([draws.seen, points]))
-    return draws
+def _locate(prior: LocatedPrior, x: Array, outputs: Array, loss: Array, reached: Array) -> Points:
+    """Return points ``(k, d)`` that models were asked about."""
+    return Points(prior.locate(x), x, outputs, loss, reached, prior.cost(x), np.zeros(len(x)))
+
+
+def _add_seen(draws: Draws, points: Sequence[Points]) -> Draws:
+    """Return the draws, with points among what was seen."""
+    before = [] if draws.seen is None else [draws.seen]
+    return replace(draws, seen=Points.join([*before, *points])) if points else draws

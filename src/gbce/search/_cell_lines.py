@@ -8,7 +8,7 @@ features lie in one array.
 import numpy as np
 
 from gbce.base import Array
-from gbce.search._cell_loops import ADD_STEPS, CALL, MOVE
+from gbce.search._cell_loops import ADD_STEPS, MOVE
 from gbce.search._cell_offers import CellOffers
 from gbce.trees import CellTrees
 
@@ -79,7 +79,7 @@ class CellLines:
         if self.slots[i] == slot:
             return
         self.slots[i] = slot
-        loop = None if i in self._sets or i in self._gaps else MOVE.after(CALL + len(self._count))
+        loop = None if i in self._sets or i in self._gaps else MOVE.after(len(self._count))
         if loop is not None:
             row = self._row[i]
             loop(self._count, self._which, self._outside[i], self._lows[row], self._highs[row], i, slot)
@@ -101,7 +101,7 @@ class CellLines:
 
     def steps(self) -> tuple[Array, Array]:
         """Return weighted sums ``(N, q)`` where one feature alone moves to each slot, and ``(q,)`` here."""
-        loop = None if self._sets or self._gaps else ADD_STEPS.after(CALL + len(self._count))
+        loop = None if self._sets or self._gaps else ADD_STEPS.after(len(self._count))
         if loop is not None:
             sums, inside = loop(self._count, self._which, self._low, self._high, self._value, self._row, self._n_slots)
             return sums + self._base, np.asarray(self._base + self._value[inside].sum(axis=0))

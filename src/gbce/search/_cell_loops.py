@@ -5,11 +5,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.search._compiling import Loop
 
-__all__ = ["ADD_STEPS", "CALL", "MOVE", "add_steps", "move"]
-
-# Two seconds of numpy, by hand: tens of ns for a leaf, and as long as for some thousands of leaves for a call itself.
-_PATIENCE = 50_000_000
-CALL = 5_000
+__all__ = ["ADD_STEPS", "MOVE", "add_steps", "move"]
 
 
 def add_steps(
@@ -76,4 +72,4 @@ def move(count: Array, which: Array, outside: Array, low: Array, high: Array, i:
         outside[leaf] = is_out
 
 
-ADD_STEPS, MOVE = Loop(add_steps, _PATIENCE), Loop(move, _PATIENCE)
+ADD_STEPS, MOVE = Loop(add_steps), Loop(move)

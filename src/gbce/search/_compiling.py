@@ -11,37 +11,40 @@ from typing import Any
 
 __all__ = ["Loop"]
 
+# Two seconds of numpy, by hand: tens of ns for a leaf, and as long as for some thousands of leaves for a call itself.
+_PATIENCE = 50_000_000
+_CALL = 5_000
+
 
 class Loop:
-    """A loop over arrays that is worth compiling when there is much to do.
+    """A loop over leaves that is worth compiling when there is much to do.
 
     Parameters
     ----------
     function : callable
         In the part of Python that numba knows, at the top of a module.
     patience : int
-        Work after which it is compiled, in whatever unit :meth:`after` counts.
+        Leaves after which it is compiled, those that a call counts as included.
 
     Examples
     --------
     >>> def add(x):
     ...     return x + 1
-    >>> loop = Loop(add, patience=10)
-    >>> loop.after(4) is None
+    >>> Loop(add).after(4) is None
     True
     """
 
-    def __init__(self, function: Callable[..., Any], patience: int) -> None:
+    def __init__(self, function: Callable[..., Any], patience: int = _PATIENCE) -> None:
         self.function, self.patience, self.done = function, patience, 0
 
     def hurry(self) -> None:
         """Have it compiled from now on, as after much work."""
         self.done = max(self.done, self.patience)
 
-    def after(self, work: int) -> Callable[..., Any] | None:
-        """Count some work, and return the compiled loop if there was enough of it and there is a compiler."""
+    def after(self, leaves: int) -> Callable[..., Any] | None:
+        """Count a call, and return the compiled loop if there was enough work before and there is a compiler."""
         if self.done < self.patience:
-            self.done += work
+            self.done += _CALL + leaves
             return None
         return self._compiled
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gbce.base import Array
-from gbce.search._proofs._box_loops import CALL, CUT, HOLD, PRICE
+from gbce.search._proofs._box_loops import CUT, HOLD, PRICE
 from gbce.search._proofs._offers import Offer
 from gbce.trees import CellTrees
 
@@ -37,7 +37,7 @@ class Intervals:
 
     def price(self, part: Part, leaves: Array) -> Array:
         """Return the least price ``(m,)`` of what leaves ``(m,)`` have in a part; infinite where that is nothing."""
-        loop = PRICE.after(CALL + len(leaves))
+        loop = PRICE.after(len(leaves))
         if loop is not None:
             return np.asarray(loop(self.low, self.high, leaves, self.offer.price, self.offer.own, *part))
         first = np.maximum(self.low[leaves], part[0])
@@ -100,7 +100,7 @@ class Cutter:
 
     def hold(self, leaves: Array, cells: Array) -> Array:
         """Return which leaves ``(m,)`` have cells ``(a,)``, one of each axis."""
-        n, here, loop = len(self._ordered), cells[self._ordered], HOLD.after(CALL + len(leaves))
+        n, here, loop = len(self._ordered), cells[self._ordered], HOLD.after(len(leaves))
         if loop is not None:
             good = np.asarray(loop(self._ends, leaves, here))
         else:
@@ -140,7 +140,7 @@ class Cutter:
     def _cut_ordered(self, leaves: Array, gain: Array, cells: Array, least: float) -> tuple[float, int, int]:
         """Return how good the best cut of an axis in order is, the axis, and the cell before which it lies."""
         n, here = len(self._ordered), cells[self._ordered]
-        loop = CUT.after(CALL + len(leaves))
+        loop = CUT.after(len(leaves))
         if loop is not None:
             most, at, place = loop(self._ends, leaves, gain, here, self._starts, self._price, self._newest, least)
             return most, -1 if at < 0 else self._ordered[at], place

@@ -8,12 +8,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.search._compiling import Loop
 
-__all__ = ["BOUND", "CALL", "CUT", "HOLD", "NARROW", "PRICE", "PROMISE"]
-
-# Two seconds of numpy, by hand: 0.2 ms for a box of a few leaves, in which it calls each of these once, and tens of ns
-# for a leaf.
-_PATIENCE = 50_000_000
-CALL = 5_000
+__all__ = ["BOUND", "CUT", "HOLD", "NARROW", "PRICE", "PROMISE"]
 
 
 def price_stretch(low: Array, high: Array, leaves: Array, price: Array, own: int, first: int, end: int) -> Array:
@@ -228,5 +223,5 @@ def promise(live: Array, entry: Array, tree: Array, worth: Array, here: Array, p
     return leaves[:n].copy(), gain[:n].copy()
 
 
-PRICE, HOLD, CUT = Loop(price_stretch, _PATIENCE), Loop(hold, _PATIENCE), Loop(cut, _PATIENCE)
-NARROW, BOUND, PROMISE = Loop(narrow, _PATIENCE), Loop(bound, _PATIENCE), Loop(promise, _PATIENCE)
+PRICE, HOLD, CUT = Loop(price_stretch), Loop(hold), Loop(cut)
+NARROW, BOUND, PROMISE = Loop(narrow), Loop(bound), Loop(promise)

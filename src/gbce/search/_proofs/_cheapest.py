@@ -16,7 +16,7 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.search._proofs._axes import Axis, Cutter, Part, pick_leaves
-from gbce.search._proofs._box_loops import BOUND, CALL, NARROW, PROMISE
+from gbce.search._proofs._box_loops import BOUND, NARROW, PROMISE
 
 __all__ = ["MOST_WORK", "Leaves", "Lowest", "Verdict", "find_lowest"]
 
@@ -103,7 +103,7 @@ class _Search:
     def add(self, box: _Box, least: float) -> None:
         """Bound a box, which costs at least so much, and let it wait unless nothing in it can be cheaper."""
         self.boxes += 1
-        loop = BOUND.after(CALL + len(box.live))
+        loop = BOUND.after(len(box.live))
         if loop is None:
             low, high = self.bound(box, least)
         else:
@@ -190,7 +190,7 @@ class _Search:
 
     def promise(self, box: _Box, worth: Array, here: Array, price: float) -> tuple[Array, Array]:
         """Return the leaves that are the best of their trees up to a price, and how much better than those here."""
-        loop = PROMISE.after(CALL + len(box.live))
+        loop = PROMISE.after(len(box.live))
         if loop is not None:
             leaves, gain = loop(box.live, box.entry, self.leaves.tree, worth, here, price)
             return leaves, gain
@@ -224,7 +224,7 @@ class _Search:
         parts, cells = (*box.parts[:which], half, *box.parts[which + 1 :]), box.cells.copy()
         cells[which] = axis.cheapest(half)
         new = axis.price(half, box.live)
-        loop = NARROW.after(CALL + len(box.live))
+        loop = NARROW.after(len(box.live))
         if loop is not None:
             changes, most = (_NO_CHANGES, 0) if box.changes is None or self.most is None else (box.changes, self.most)
             live, entry, count, work = loop(box.live, box.entry, changes, old, new, self.best, most)

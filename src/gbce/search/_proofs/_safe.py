@@ -12,7 +12,7 @@ import numpy as np
 from gbce.base import Array, Target
 from gbce.search._proofs._conditions import Conditions, conditions_of
 from gbce.search._proofs._prove import sum_margin
-from gbce.search._proofs._safe_box import Axis, Box, grow_box
+from gbce.search._proofs._safe_box import AllowedCells, GrowingBox, grow_box
 from gbce.space import Space
 from gbce.targets import Class
 from gbce.trees import CellTrees
@@ -105,13 +105,13 @@ def _grow(
     for j in trees.used.tolist():
         if j not in which:
             some = some[trees.holds(j, int(cells[j]))[some]]
-    make = partial(Box, trees, some, which, cells[which], conditions.weights, least)
+    make = partial(GrowingBox, trees, some, which, cells[which], conditions.weights, least)
     if not make().slack >= 0:
         return None
-    return grow_box(make, [_axis(trees, space, x0, j) for j in which.tolist()])
+    return grow_box(make, [_allow_cells(trees, space, x0, j) for j in which.tolist()])
 
 
-def _axis(trees: CellTrees, space: Space, x0: Array, j: int) -> Axis:
+def _allow_cells(trees: CellTrees, space: Space, x0: Array, j: int) -> AllowedCells:
     """Return the cells that the limits leave and that are known, with widths in units of the feature's scale."""
     low, high = (float(end[j]) for end in space.limits(x0))
     edges, scale = trees.edges[j], float(space.scale[j])
@@ -121,7 +121,7 @@ def _axis(trees: CellTrees, space: Space, x0: Array, j: int) -> Axis:
     places = np.concatenate([[max(low, begin)], np.clip(edges, low, high), [min(high, end)]]) / scale
     known = [max(low, float(trees.low[j])), min(high, float(trees.high[j]))]
     first, last = np.searchsorted(edges, known, side="left").tolist()
-    return Axis(first, last, places, _LEAST_WIDTH)
+    return AllowedCells(first, last, places, _LEAST_WIDTH)
 
 
 def _ends(trees: CellTrees, space: Space, x0: Array, which: Array, first: Array, last: Array) -> tuple[Array, Array]:

@@ -13,13 +13,13 @@ import numpy as np
 from gbce.base import Array
 from gbce.trees import CellTrees
 
-__all__ = ["Axis", "Box", "grow_box"]
+__all__ = ["AllowedCells", "GrowingBox", "grow_box"]
 
 _MOST_STEPS = 5_000  # cells or stretches that are added; by hand: a fraction of a second
 _LEAST_LOSS = 1e-9  # relative to the slack: what a step is taken to cost at least, so that free steps come first
 
 
-class Axis(NamedTuple):
+class AllowedCells(NamedTuple):
     """The cells that one feature may have: the first and the last of them, and where each begins ``(n_cells + 1,)``."""
 
     first: int
@@ -32,29 +32,29 @@ class Axis(NamedTuple):
         return max(float(self.places[last + 1] - self.places[first]), self.least)
 
 
-def grow_box(make: Callable[[], "Box"], axes: list[Axis]) -> tuple[Array, Array]:
+def grow_box(make: Callable[[], "GrowingBox"], allowed: list[AllowedCells]) -> tuple[Array, Array]:
     """Return the first and the last cells ``(c,)`` of the wider of two boxes that grow around the same point.
 
     The wider is the one with room in more features, and of the same number the one with the larger shares of what each
     feature may be.
     """
-    grown = [way(make(), axes) for way in (_by_cells, _by_stretches)]
-    first, last = max(grown, key=lambda ends: _worth(axes, *ends))
+    grown = [way(make(), allowed) for way in (_by_cells, _by_stretches)]
+    first, last = max(grown, key=lambda ends: _worth(allowed, *ends))
     return first, last
 
 
-def _worth(axes: list[Axis], first: Array, last: Array) -> tuple[int, float]:
-    widths = [axis.width(*ends) for axis, *ends in zip(axes, first.tolist(), last.tolist(), strict=True)]
-    shares = [width / axis.width(axis.first, axis.last) for axis, width in zip(axes, widths, strict=True)]
-    return sum(width > axis.least for axis, width in zip(axes, widths, strict=True)), float(np.sum(shares))
+def _worth(allowed: list[AllowedCells], first: Array, last: Array) -> tuple[int, float]:
+    widths = [axis.width(*ends) for axis, *ends in zip(allowed, first.tolist(), last.tolist(), strict=True)]
+    shares = [width / axis.width(axis.first, axis.last) for axis, width in zip(allowed, widths, strict=True)]
+    return sum(width > axis.least for axis, width in zip(allowed, widths, strict=True)), float(np.sum(shares))
 
 
-def _by_cells(box: "Box", axes: list[Axis]) -> tuple[Array, Array]:
+def _by_cells(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Array]:
     """Grow by the cell that adds most to the logarithms of the widths for what it takes from the slack."""
     stuck: set[tuple[int, int]] = set()
     for _ in range(_MOST_STEPS):
         best: tuple[float, int, int] | None = None
-        for i, axis in enumerate(axes):
+        for i, axis in enumerate(allowed):
             for side in (-1, 1):
                 cell = box.next_cell(i, side)
                 if (i, side) in stuck or not axis.first <= cell <= axis.last:
@@ -75,12 +75,12 @@ def _by_cells(box: "Box", axes: list[Axis]) -> tuple[Array, Array]:
     return box.first, box.last
 
 
-def _by_stretches(box: "Box", axes: list[Axis]) -> tuple[Array, Array]:
+def _by_stretches(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Array]:
     """Grow by the stretch of cells that adds most to the shares of the widths for what it takes from the slack."""
     stuck: set[tuple[int, int]] = set()
     for _ in range(_MOST_STEPS):
         best: tuple[float, int, int, int] | None = None
-        for i, axis in enumerate(axes):
+        for i, axis in enumerate(allowed):
             for side, end in ((-1, axis.first), (1, axis.last)):
                 if (i, side) in stuck:
                     continue
@@ -102,7 +102,7 @@ def _by_stretches(box: "Box", axes: list[Axis]) -> tuple[Array, Array]:
     return box.first, box.last
 
 
-def _gained(axis: Axis, first: int, last: int, side: int, n: int) -> Array:
+def _gained(axis: AllowedCells, first: int, last: int, side: int, n: int) -> Array:
     """Return what one to ``n`` cells more on a side add to the width ``(n,)``, as shares of what may be."""
     if side > 0:
         wider = axis.places[last + 2 : last + 2 + n] - axis.places[first]
@@ -112,7 +112,7 @@ def _gained(axis: Axis, first: int, last: int, side: int, n: int) -> Array:
     return np.asarray(gain / axis.width(axis.first, axis.last))
 
 
-class Box:
+class GrowingBox:
     """Cells of some features, and how much the worst leaves of all trees that it meets add up to beyond what is needed.
 
     It knows for each leaf in how many features it lies outside: a cell more of one feature brings in only leaves that
