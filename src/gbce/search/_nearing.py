@@ -125,8 +125,7 @@ class Around:
         """Return admissible points near ``rows`` ``(n, d)``, and which of them can be had ``(n,)``."""
         if len(rows) == 0:
             return rows, np.zeros(0, dtype=bool)
-        rows = self.space.project(rows, self.x0)
-        return rows, self.space.admissible(rows, self.x0)
+        return self.space.place(rows, self.x0)
 
     def _place(self, rows: Array) -> Array:
         rows, good = self.snap(rows)

@@ -130,8 +130,7 @@ class StepsFromRow:
         """Return admissible points near ``rows`` ``(n, d)``, and which of them can be had."""
         if len(rows) == 0:
             return rows, np.zeros(0, dtype=bool)
-        rows = self.space.project(rows, self.x0)
-        return rows, self.space.admissible(rows, self.x0)
+        return self.space.place(rows, self.x0)
 
 
 class Back(NamedTuple):

@@ -15,7 +15,7 @@ from gbce.space._feature import Feature
 if TYPE_CHECKING:
     from gbce.space._space import Space
 
-__all__ = ["Limits", "complete", "is_admissible", "low_precision_of", "move_each", "project"]
+__all__ = ["Limits", "complete", "is_admissible", "low_precision_of", "move_each", "place"]
 
 
 class Limits(NamedTuple):
@@ -72,32 +72,39 @@ _SHARES_OF_EACH = (1.0, 0.75, 0.5, 0.25)  # of the move of one feature, of which
 _LEVELS_STAY = 0.5  # share of a move down to which levels stay changed; a convention: half-way, the nearer end
 
 
-def project(space: "Space", x: Array, x0: Array, toward: Array | None) -> Array:
-    """Return admissible points near ``x`` ``(n, d)``; see :meth:`gbce.Space.project`."""
+def place(space: "Space", x: Array, x0: Array, toward: Array | None) -> tuple[Array, Array]:
+    """Return points near ``x`` ``(n, d)`` and whether each is admissible ``(n,)``; see :meth:`gbce.Space.place`."""
     low, high = space.limits(x0)
     if space.plain:
-        return space.completed(np.clip(x, low, high), x0)
+        return space.completed(np.clip(x, low, high), x0), np.ones(len(x), dtype=bool)
     placed = _snap(space, x, x0, low, high)
     if not space.constraints and not space.computed:
-        return placed
+        return placed, np.ones(len(x), dtype=bool)
+    good = space.admissible(placed, x0)
+    bad = np.flatnonzero(~good)
+    if len(bad) == 0:
+        return placed, good
     toward = np.broadcast_to(x0 if toward is None else toward, x.shape)
-    placed, bad = placed.copy(), np.flatnonzero(~space.admissible(placed, x0))
-    if len(bad) and space.unordered.any():
+    placed = placed.copy()
+    if space.unordered.any():
         # levels that break a constraint even where no number moves: they go back, the numbers need not
         levels = np.where(space.unordered, placed[bad], toward[bad])
         stuck = bad[~space.admissible(_snap(space, levels, x0, low, high), x0)]
         back = np.where(space.unordered, toward[stuck], placed[stuck])
         placed[stuck] = _snap(space, back, x0, low, high)
-        bad = np.setdiff1d(bad, stuck[space.admissible(placed[stuck], x0)])
+        good[stuck] = space.admissible(placed[stuck], x0)
+        bad = bad[~good[bad]]
     shares = _SHARES_OF_MOVE
     while len(bad):
         block, shares = np.split(shares, [max(1, _MOST_CHECKED // len(bad))])
         tried = _take_back(space, placed[bad], toward[bad], x0, block)
-        good = (block == 0)[:, None] | space.admissible(tried, x0).reshape(len(block), len(bad))
-        first, found = good.argmax(axis=0), np.flatnonzero(good.any(axis=0))
+        holds = space.admissible(tried, x0).reshape(len(block), len(bad))
+        taken = (block == 0)[:, None] | holds
+        first, found = taken.argmax(axis=0), np.flatnonzero(taken.any(axis=0))
         placed[bad[found]] = tried[first[found] * len(bad) + found]
+        good[bad[found]] = holds[first[found], found]
         bad = np.delete(bad, found)
-    return placed
+    return placed, good
 
 
 def move_each(space: "Space", start: Array, x: Array, x0: Array) -> Array:

@@ -22,7 +22,7 @@ from gbce.space._constraints import Constraint, as_constraints
 from gbce.space._feature import Feature, Kind
 from gbce.space._frames import Layout
 from gbce.space._infer import ColumnOptions, codec_of, columns_of
-from gbce.space._limits import Limits, complete, is_admissible, low_precision_of, move_each, project
+from gbce.space._limits import Limits, complete, is_admissible, low_precision_of, move_each, place
 from gbce.space._misfits import check_table, misfits
 from gbce.space._places import Centre, Places, distances_to, embed, nearest
 from gbce.space._row_codec import RowCodec, as_table, column_dtypes, has_labels, layout_of, repeated, require_distinct
@@ -35,6 +35,7 @@ __all__ = ["Space"]
 
 # Of features asked for by number: more is a slip of the finger. By hand: a batch of 20,000 candidates is 16 GB there.
 _MOST_FEATURES = 100_000
+_MOST_LIMITS = 100  # rows whose limits are remembered; by hand: more than are explained side by side
 
 
 @dataclass(frozen=True)
@@ -318,8 +319,24 @@ class Space:
         """Lowest and highest value each feature may take when the row is ``x0``: two arrays ``(d,)``.
 
         A feature that cannot move (immutable, computed, or missing and to be kept) has both at the row's own value.
+        They are remembered, and cannot be written into.
         """
-        return self._limits.at(x0)
+        x0 = np.asarray(x0, dtype=float)
+        key = x0.tobytes()
+        known = self._limits_of_rows.get(key)
+        if known is None:
+            known = self._limits.at(x0)
+            for end in known:
+                end.flags.writeable = False
+            if len(self._limits_of_rows) >= _MOST_LIMITS:
+                self._limits_of_rows.clear()
+            self._limits_of_rows[key] = known
+        return known
+
+    @cached_property
+    def _limits_of_rows(self) -> dict[bytes, tuple[Array, Array]]:
+        """What was worked out for the last rows, by their bytes: one explanation asks hundreds of times."""
+        return {}
 
     @cached_property
     def _limits(self) -> Limits:
@@ -353,7 +370,14 @@ class Space:
         Limits cut, whole steps round, computed features follow. A point that then breaks a constraint is taken back
         on its way from ``toward`` (the row, when left out), as far as it takes.
         """
-        return project(self, x, x0, toward)
+        return place(self, x, x0, toward)[0]
+
+    def place(self, x: Array, x0: Array) -> tuple[Array, Array]:
+        """Points near ``x`` ``(n, d)`` as :meth:`project` has them, and whether each is admissible, ``(n,)``.
+
+        Some may not be, where the row itself breaks a condition; each is checked once.
+        """
+        return place(self, x, x0, None)
 
     def move_each(self, start: Array, x: Array, x0: Array) -> Array:
         """Admissible points near ``x`` ``(n, d)`` that begin at admissible ones ``start`` ``(n, d)``, row ``x0``.

@@ -241,7 +241,9 @@ class _EncodedBuilder(_Builder):
                 raise _NeedsValuesError  # the same for all rows
             case [Levels() as levels]:
                 return self._look_up(node, levels)
-        return super().compare(node)
+        found = super().compare(node)
+        # one comparison of numbers gives booleans, and needs nothing to be joined to
+        return found.parts[1] if isinstance(found, _Several) and len(found.parts) == 2 else found
 
     def _number(self, node: ast.Name) -> Term:
         place = self._places[node.id]
