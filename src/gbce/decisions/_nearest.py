@@ -373,13 +373,7 @@ def _round(
     posterior: GibbsPosterior, reaching: Reaching, around: Around, sites: NearestSites, known: _Known
 ) -> NearestSites:
     """Return sites with real numbers of few digits, where the model confirms them and they cost hardly more."""
-    rows, digits, whose = [np.zeros((0, len(around.x0)))], [np.zeros(0, dtype=int)], [np.zeros(0, dtype=int)]
-    for i, x in enumerate(sites.x):
-        some, n = around.rounded(x, _MOST_DIGITS)
-        rows.append(some)
-        digits.append(n)
-        whose.append(np.full(len(n), i))
-    tried, digit, site = np.vstack(rows), np.concatenate(digits), np.concatenate(whose)
+    tried, digit, site = around.rounded(sites.x, _MOST_DIGITS)
     cost, changes = around.cost(tried), around.changed(tried).sum(axis=1)
     bound = np.array([known.cheapest_with(k) for k in sites.changes.tolist()])
     ceiling = np.minimum((1.0 + _READABLE) * sites.cost, np.maximum(bound, sites.cost))

@@ -15,7 +15,7 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
-from gbce.search._nearing import MOST_PARTS, Around, Sections, Singles, keep_cheapest, lean
+from gbce.search._nearing import MOST_PARTS, Around, Sections, Singles, keep_cheapest, keys_of, lean
 
 __all__ = ["Judged", "NearestSites", "find_nearest"]
 
@@ -74,23 +74,26 @@ class _Shelf:
     said: dict[bytes, tuple[float, bool]] = field(default_factory=dict)
     reaching: dict[bytes, tuple[float, int, Array]] = field(default_factory=dict)  # cost, number of changes, point
     missed: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)  # points, cost, gap, changed
+    known_sites: NearestSites | None = None  # in order, unless something was added since
 
     def ask(self, *parts: Array) -> list[Judged]:
         """Ask about several sets of points in one call; what is beyond the limit of rows counts as not reaching."""
         x = np.vstack(parts)
-        keys = [row.tobytes() for row in x]
-        new = list(dict.fromkeys(key for key in keys if key not in self.said))
-        most = self.affords(min(len(new), self.rows_left)) if new else 0
-        if new and most == 0:
+        keys = keys_of(x)
+        first: dict[bytes, int] = {}
+        for i, key in enumerate(keys):
+            if key not in self.said:
+                first.setdefault(key, i)
+        most = self.affords(min(len(first), self.rows_left)) if first else 0
+        if first and most == 0:
             raise BudgetSpentError("no more points are within the limit of a search for the nearest")
-        new = new[:most]
+        new = list(first.values())[:most]
         if new:
-            rows = np.array([np.frombuffer(key) for key in new])
+            rows = x[new]
             self.rows_left -= len(rows)
             found = self.judge(rows)
-            self.said |= {
-                key: (float(gap), bool(yes)) for key, gap, yes in zip(new, found.gap, found.reached, strict=True)
-            }
+            gaps, verdicts = found.gap.tolist(), found.reached.tolist()
+            self.said.update((keys[i], (gap, yes)) for i, gap, yes in zip(new, gaps, verdicts, strict=True))
             self.add(rows[found.reached])
             self._remember_missed(rows[~found.reached], found.gap[~found.reached])
         told = [self.said.get(key, (np.inf, False)) for key in keys]
@@ -103,10 +106,11 @@ class _Shelf:
         if len(x) == 0:
             return
         cost, changed = self.around.cost(x), self.around.changed(x)
-        for one, price, what in zip(x, cost.tolist(), changed, strict=True):
-            key = np.packbits(what).tobytes()
+        supports = zip(keys_of(np.packbits(changed, axis=1)), changed.sum(axis=1).tolist(), strict=True)
+        for one, price, (key, n) in zip(x, cost.tolist(), supports, strict=True):
             if key not in self.reaching or price < self.reaching[key][0]:
-                self.reaching[key] = (price, int(what.sum()), one)
+                self.reaching[key] = (price, n, one)
+                self.known_sites = None
 
     def _remember_missed(self, x: Array, gap: Array) -> None:
         if len(x):
@@ -114,11 +118,14 @@ class _Shelf:
 
     def sites(self) -> NearestSites:
         """Return what reaches, one point for each set of changed features, the cheapest first."""
+        if self.known_sites is not None:
+            return self.known_sites
         cost = np.array([price for price, _, _ in self.reaching.values()])
         changes = np.array([n for _, n, _ in self.reaching.values()], dtype=int)
         x = np.array([one for _, _, one in self.reaching.values()]).reshape(len(cost), len(self.around.x0))
         order = np.lexsort((changes, cost))
-        return NearestSites(x[order], cost[order], changes[order])
+        self.known_sites = NearestSites(x[order], cost[order], changes[order])
+        return self.known_sites
 
     def least(self) -> Array:
         """Return the least cost with at most 1, 2, ... changes ``(_PATH,)`` and with any number, the last."""
@@ -255,9 +262,13 @@ class _Search:
 
     # --- closing in ---------------------------------------------------------------------------------------------
 
+    def _low_of(self, x: Array) -> Array:
+        """Return how much of each change of points ``(k, d)`` is known not to be enough, ``(k, d + 1)``."""
+        none = np.zeros(len(self.shelf.around.x0) + 1)
+        return np.array([self.low.get(key, none) for key in keys_of(x)]).reshape(len(x), len(none))
+
     def _open_sections(self, x: Array) -> Sections:
-        around, d = self.shelf.around, len(self.shelf.around.x0)
-        low = np.array([self.low.get(one.tobytes(), np.zeros(d + 1)) for one in x]).reshape(len(x), d + 1)
+        around, low = self.shelf.around, self._low_of(x)
         size = around.space.change(x, around.x0) / around.space.scale
         size = np.where(around.changed(x) & around.on_axis, size, 0.0)
         several = (size > 0).sum(axis=1) > 1
@@ -273,21 +284,24 @@ class _Search:
         """Note which parts of changes are not enough; return points ``(n, d)`` in which several are drawn back."""
         around, d = self.shelf.around, len(self.shelf.around.x0)
         rest = np.ones((len(x), d + 1))
-        low = np.array([self.low.get(one.tobytes(), np.zeros(d + 1)) for one in x]).reshape(len(x), d + 1)
-        order = np.lexsort((sections.part, sections.feature, sections.parent))
-        for i in order.tolist():  # from the row on: the first that reaches is the nearest
-            at = sections.parent[i], sections.feature[i]
-            if rest[at] < 1.0:
-                continue
-            if told.reached[i]:
-                rest[at] = sections.part[i]
-            else:
-                low[at] = max(low[at], sections.part[i])
-        for one, floor in zip(x, low, strict=True):
-            self.low[one.tobytes()] = floor
+        low = self._low_of(x)
+        parents, features, parts = sections.parent.tolist(), sections.feature.tolist(), sections.part.tolist()
+        reached = told.reached.tolist()
+        nearest: dict[tuple[int, int], float] = {}  # part of the change that reaches, the least
+        short: dict[tuple[int, int], float] = {}  # and below it the largest that does not
+        for i in np.lexsort((sections.part, sections.feature, sections.parent)).tolist():  # from the row on
+            at = parents[i], features[i]
+            if nearest.get(at, 1.0) == 1.0:
+                (nearest if reached[i] else short)[at] = parts[i]
+        for at, part in nearest.items():
+            rest[at] = part
+        for at, part in short.items():
+            low[at] = max(low[at], part)
+        for key, floor in zip(keys_of(x), low, strict=True):
+            self.low[key] = floor
         # what was drawn back knows as much, in parts of its own way
         for i in np.flatnonzero(told.reached).tolist():
-            parent, j, part = sections.parent[i], sections.feature[i], sections.part[i]
+            parent, j, part = parents[i], features[i], parts[i]
             if part > 0 and part == rest[parent, j]:
                 floor = low[parent].copy()
                 floor[j] = min(floor[j] / part, 1.0)
@@ -311,7 +325,7 @@ class _Search:
         """Return points in which a change is exchanged for another, or one more is made where that may be enough."""
         around, least = self.shelf.around, self.shelf.least()
         room = self.shelf.rows_left // _SPARED
-        base, ceiling = [np.zeros((0, len(around.x0)))], [np.zeros(0)]
+        base, whose = [np.zeros((0, len(around.x0)))], [np.zeros(0, dtype=int)]
         cost, changed = around.cost(active), around.changed(active)
         for i in keep_cheapest(cost, _EXCHANGED).tolist():
             where = np.flatnonzero(changed[i])[:_MOST_EXCHANGED]
@@ -320,10 +334,10 @@ class _Search:
             self.swept.add(active[i].tobytes())
             rows = np.tile(active[i], (len(where), 1))
             rows[np.arange(len(where)), where] = around.x0[where]
-            rows, good = around.snap(rows)
-            base.append(rows[good])
-            ceiling.append(np.full(int(good.sum()), cost[i]))
-        exchanged = around.one_more(np.vstack(base), np.concatenate(ceiling), room)
+            base.append(rows)
+            whose.append(np.full(len(rows), i))
+        rows, good = around.snap(np.vstack(base))
+        exchanged = around.one_more(rows[good], cost[np.concatenate(whose)[good]], room)
         added = around.one_more(*self._promising(least), room)[: max(room // 2, room - len(exchanged))]
         return np.vstack([added, exchanged[: room - len(added)]])
 
@@ -367,15 +381,14 @@ class _Search:
         beyond = around.changed(active).sum(axis=1) > self.most
         order = np.lexsort((around.cost(active), beyond))
         points = self._fresh(active[order], self.leant, _LEANT)
-        sets = []
-        for one in points:
-            rows = np.tile(one, (len(axis), 1))
-            step = _DIFFERENCE * around.space.scale[axis]
-            low, high = around.space.limits(around.x0)
-            step = np.where(one[axis] + step > high[axis], -step, step)
-            rows[np.arange(len(axis)), axis] += np.where(one[axis] + step < low[axis], 0.0, step)
-            sets.append(np.vstack([one[None, :], around.snap(rows)[0]]))
-        return sets, points
+        low, high = around.space.limits(around.x0)
+        step = _DIFFERENCE * around.space.scale[axis]
+        step = np.where(points[:, axis] + step > high[axis], -step, step)
+        step = np.where(points[:, axis] + step < low[axis], 0.0, step)
+        rows = np.repeat(points[:, None, :], len(axis), axis=1)
+        rows[:, np.arange(len(axis)), axis] += step
+        moved = around.snap(rows.reshape(-1, len(around.x0)))[0].reshape(rows.shape)
+        return list(np.concatenate([points[:, None, :], moved], axis=1)), points
 
     def _planes(self, points: Array, sets: list[Array], told: list[Judged]) -> Array:
         """Return points where planes through the boundary are met at the least cost."""
@@ -393,4 +406,5 @@ class _Search:
                 sloped = True
                 found.append(lean(around, one, slope, float(said.gap[0]), self.power, sizes))
         self.sloped, self.slope_seen = sloped or len(points) == 0, self.slope_seen or sloped
-        return np.vstack(found)
+        placed, good = around.snap(np.vstack(found))
+        return placed[good]

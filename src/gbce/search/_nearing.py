@@ -14,7 +14,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.space import Space
 
-__all__ = ["MOST_PARTS", "Around", "Sections", "Singles", "keep_cheapest", "lean"]
+__all__ = ["MOST_PARTS", "Around", "Sections", "Singles", "keep_cheapest", "keys_of", "lean"]
 
 # Chosen by hand: they decide how many points are tried, never whether one reaches.
 _PAIRS = 60  # of single changes, for each share of what is missing that they are expected to make up for
@@ -34,6 +34,7 @@ _PARTS = {  # by whether it is the first time, and whether they are to be few
 }
 MOST_PARTS = max(map(len, _PARTS.values()))  # rows that closing in on one change takes at most
 _MANY_CHANGES = 6
+_ROWS_AT_ONCE = 2_000  # that are made and priced before it is seen whether they are enough
 _VALUES_EACH_WAY = 5  # that one more change is given, on each side of the row
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)  # multiples of it, without their whole parts, are spread evenly
 _BLENDS = (0.4, 1.0)  # of the way to where the slopes point
@@ -220,21 +221,26 @@ class Around:
 
         ``ceiling`` ``(b,)`` is what the rows of each point may cost at most; with ``enough`` rows no more are made.
         """
-        found = [np.zeros((0, len(self.x0)))]
-        for x, most in zip(base, ceiling.tolist(), strict=True):
-            if sum(map(len, found)) >= enough:
-                break
-            rows, good = self.snap(self._change_one_more(x))
-            good &= self.space.changed(rows, x).any(axis=1) if len(rows) else good
-            rows = rows[good]
-            found.append(rows[self.cost(rows) < most] if len(rows) else rows)
-        return np.vstack(found)
-
-    def _change_one_more(self, x: Array) -> Array:
         where, to = self._single_changes
-        rows = np.repeat(x[None, :], len(where), axis=0)
-        rows[np.arange(len(rows)), where] = to
-        return rows
+        found, total = [np.zeros((0, len(self.x0)))], 0
+        some = max(1, _ROWS_AT_ONCE // max(len(where), 1))
+        for start in range(0, len(base), some):
+            if total >= enough:
+                break
+            x, most = base[start : start + some], ceiling[start : start + some]
+            whose = np.repeat(np.arange(len(x)), len(where))
+            rows = x[whose]
+            rows[np.arange(len(rows)), np.tile(where, len(x))] = np.tile(to, len(x))
+            rows, good = self.snap(rows)
+            good &= self.space.changed(rows, x[whose]).any(axis=1)
+            rows, whose = rows[good], whose[good]
+            cheap = self.cost(rows) < most[whose]
+            rows, whose = rows[cheap], whose[cheap]
+            count = np.bincount(whose, minlength=len(x))
+            rows = rows[(total + np.cumsum(count) - count < enough)[whose]]  # of points before which there were too few
+            found.append(rows)
+            total += len(rows)
+        return np.vstack(found)
 
     @cached_property
     def _single_changes(self) -> tuple[Array, Array]:
@@ -256,26 +262,25 @@ class Around:
         Dear changes go first, or those that single changes were found to gain least by (``worth`` ``(2, d)``).
         """
         found = [np.zeros((0, len(self.x0)))]
-        unit = np.maximum(self.space.scale, np.finfo(float).tiny)
-        for one, changed in zip(x, self.changed(x), strict=True):
+        sizes = self.space.change(x, self.x0) / np.maximum(self.space.scale, np.finfo(float).tiny)
+        for one, size, changed in zip(x, sizes, self.changed(x), strict=True):
             where = np.flatnonzero(changed)
             n = len(where)
             if n < 2:
                 continue
-            size = self.space.change(one[None, :], self.x0)[0, where] / unit[where]
-            orders = [np.argsort(size, kind="stable")]  # what is kept longest comes first
+            orders = [np.argsort(size[where], kind="stable")]  # what is kept longest comes first
             if worth is not None:
                 up = (one[where] > self.x0[where]).astype(int)
                 orders.append(np.argsort(-worth[up, where], kind="stable"))
-            kept = [order[:k] for order in orders for k in _KEPT_SIZES[n > _KEPT_SIZES]]
+            few = _KEPT_SIZES[n > _KEPT_SIZES]
+            kept = [np.argsort(order) < few[:, None] for order in orders]
             if n <= _ALL_SINGLY:
-                kept += [np.delete(np.arange(n), i) for i in range(n)]
-            rows = np.tile(one, (len(kept), 1))
-            for row, stay in zip(rows, kept, strict=True):
-                back = np.delete(where, stay)
-                row[back] = self.x0[back]
-            found.append(self._place(rows))
-        return np.vstack(found)
+                kept.append(~np.eye(n, dtype=bool))
+            stays = np.concatenate(kept)
+            rows = np.tile(one, (len(stays), 1))
+            rows[:, where] = np.where(stays, one[where], self.x0[where])
+            found.append(rows)
+        return self._place(np.vstack(found))
 
     def sections(self, x: Array, low: Array, open_enough: Array, *, sloped: bool) -> Sections:
         """Return rows between points ``(k, d)`` that reach and values nearer to the row that may not.
@@ -308,35 +313,40 @@ class Around:
 
     # --- values that are easy to read -----------------------------------------------------------------------------
 
-    def rounded(self, x: Array, most_digits: int) -> tuple[Array, Array]:
-        """Return rows near ``x`` ``(d,)`` whose changed real numbers have few digits, and how many ``(n,)``.
+    def rounded(self, x: Array, most_digits: int) -> tuple[Array, Array, Array]:
+        """Return rows near points ``(k, d)`` whose changed real numbers have few digits.
 
-        Numbers are rounded away from the row, or to the nearest.
+        How many digits they have ``(n,)`` and which point they are near ``(n,)`` come with them. Numbers are rounded
+        away from the row, or to the nearest.
         """
-        real = self.changed(x[None, :])[0] & ~self.space.discrete & ~np.isnan(x)
-        where = np.flatnonzero(real)
-        if len(where) == 0:
-            return np.zeros((0, len(x))), np.zeros(0, dtype=int)
-        value, here = x[where], self.x0[where]
-        size = np.fmax(np.abs(value), np.abs(np.where(np.isnan(here), value, here)))
-        size = np.where(size > 0, size, 1.0)
-        rows, digits = [], []
-        for n in range(1, most_digits + 1):
-            places = n - 1 - np.floor(np.log10(size)).astype(int)
+        rows, digits, whose = [np.zeros((0, len(self.x0)))], [np.zeros(0, dtype=int)], [np.zeros(0, dtype=int)]
+        wanted = np.arange(1, most_digits + 1)
+        for i, (one, real) in enumerate(zip(x, self.changed(x) & ~self.space.discrete & ~np.isnan(x), strict=True)):
+            where = np.flatnonzero(real)
+            if len(where) == 0:
+                continue
+            value, here = one[where], self.x0[where]
+            size = np.fmax(np.abs(value), np.abs(np.where(np.isnan(here), value, here)))
+            size = np.where(size > 0, size, 1.0)
+            places = wanted[:, None] - 1 - np.floor(np.log10(size)).astype(int)
             step = 10.0 ** (-places.astype(float))
             away = np.where(value > here, np.ceil(value / step), np.floor(value / step)) * step
             near = np.round(value / step) * step
-            for to in (near, away):
-                row = x.copy()
-                row[where] = [round(float(t), int(p)) for t, p in zip(to, places, strict=True)]
-                rows.append(row)
-                digits.append(n)
-        placed, good = self.snap(np.array(rows))
-        return placed[good], np.array(digits)[good]
+            to = np.stack([near, away], axis=1).reshape(-1, len(where))
+            tried = np.tile(one, (len(to), 1))
+            tried[:, where] = [
+                list(map(round, line, places_of))
+                for line, places_of in zip(to.tolist(), np.repeat(places, 2, axis=0).tolist(), strict=True)
+            ]
+            rows.append(tried)
+            digits.append(np.repeat(wanted, 2))
+            whose.append(np.full(len(to), i))
+        placed, good = self.snap(np.vstack(rows))
+        return placed[good], np.concatenate(digits)[good], np.concatenate(whose)[good]
 
 
 def lean(around: Around, x: Array, slope: Array, gap: float, power: int, sizes: Array) -> Array:
-    """Return rows near where a plane through a point meets the target at the least cost.
+    """Return rows near where a plane through a point meets the target at the least cost, before they are placed.
 
     Parameters
     ----------
@@ -375,10 +385,14 @@ def lean(around: Around, x: Array, slope: Array, gap: float, power: int, sizes: 
             left -= ideal[j] * slope[j]
         for blend in _BLENDS:
             way = u + blend * (ideal - u)
-            for ray in _RAYS:
-                rows.append(np.where(around.on_axis, x0 + ray * way * space.scale, x))
-    placed, good = around.snap(np.array(rows).reshape(-1, len(x)))
-    return placed[good]
+            rows.append(np.where(around.on_axis, x0 + _RAYS[:, None] * way * space.scale, x))
+    return np.vstack(rows)
+
+
+def keys_of(rows: Array) -> list[bytes]:
+    """Return the bytes of each row of an array ``(n, d)``."""
+    whole, size = rows.tobytes(), rows.itemsize * rows.shape[1]
+    return [whole[start : start + size] for start in range(0, len(whole), size)]
 
 
 def keep_cheapest(cost: Array, most: int) -> Array:
