@@ -1,17 +1,42 @@
 """Numbers that depend on each other: correlated, or bound together by linear conditions."""
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from gbce.base import Array
-from gbce.priors._laws import Law, log_mass, truncate, untruncate
+from gbce.priors._laws import Law, log_mass, truncate_and_weigh, untruncate
 from gbce.priors._parts import standardise
 
 __all__ = ["Chained"]
 
 _INSIDE = 1e-12  # relative: how far inside a condition a value stays, so that rounding does not break it
 _WHOLE_ROUNDING = 1e-9  # of a step: a limit that rounding puts just short of a whole number is that number
+
+
+class _Pairs(NamedTuple):
+    """Conditions and features that look at each other, each feature once: positions, and the features' in a step."""
+
+    condition: Array
+    feature: Array
+    row: Array
+
+
+class _Step(NamedTuple):
+    """Features ``(c,)`` that are drawn together, and in which conditions they are."""
+
+    features: Array
+    pairs: list[_Pairs]
+
+    @classmethod
+    def of(cls, features: Array, sides: Array) -> "_Step":
+        """Find the conditions, whose coefficients are ``sides``, that look at features."""
+        row, condition = np.nonzero(sides[:, features].T)
+        turn = np.arange(len(row)) - np.searchsorted(row, row)  # of several conditions of a feature
+        parts = [np.flatnonzero(turn == t) for t in range(turn.max(initial=-1) + 1)]
+        return cls(features, [_Pairs(condition[part], features[row[part]], row[part]) for part in parts])
 
 
 @dataclass(frozen=True)
@@ -66,52 +91,82 @@ class Chained:
         """Return minus the log density."""
         return self.law.cost(standardise(x - self.origin, self.factor)).sum(axis=1)
 
+    @cached_property
+    def _steps(self) -> "list[_Step]":
+        """Features that are drawn together, because none of them looks at another: step by step, in order."""
+        k = len(self.origin)
+        number = np.arange(k)  # with a matrix each looks at all before it
+        if self.factor.ndim == 1:
+            shared = (self.sides != 0).T.astype(int) @ (self.sides != 0).astype(int) > 0
+            for j in range(k):
+                number[j] = (number[:j][shared[j, :j]] + 1).max(initial=0)
+        return [_Step.of(np.flatnonzero(number == i), self.sides) for i in range(number.max(initial=-1) + 1)]
+
+    @cached_property
+    def _later(self) -> Array:
+        """What features after each one can give back of the conditions' room, at least: ``(c, k)``."""
+        least = np.minimum(_times(self.sides, self.low), _times(self.sides, self.high))
+        later = [least[:, j + 1 :].sum(axis=1) for j in range(len(self.origin))]
+        return np.array(later).reshape(len(self.origin), len(self.room)).T
+
     def _go_through(self, z: Array, given: Array | None) -> tuple[Array, Array, Array]:
-        """Go through the features; values are drawn, or those nearest to ``given`` are taken and their noise found."""
+        """Go through the features; values are drawn, or those nearest to ``given`` are taken and their noise found.
+
+        Within a step arrays are ``(c, n)``, or ``(c, 1)`` where they are the same for all points.
+        """
         (n, k), lower, alone = z.shape, self._lower, self.factor.ndim == 1
         x, e, noise = np.empty((n, k)), np.empty((n, k)), np.array(z)
-        log_q, used = np.zeros(n), np.zeros((len(self.room), n))
-        least = np.minimum(_times(self.sides, self.low), _times(self.sides, self.high))
-        for j in range(k):
-            shift = self.origin[j] if alone else self.origin[j] + e[:, :j] @ lower[j, :j]
-            scale = lower[j, j]
-            low, high = self._limits(j, used, least[:, j + 1 :].sum(axis=1))
+        terms, used = np.empty((k, n)), np.zeros((len(self.room), n))
+        for number, (step, pairs) in enumerate(self._steps):
+            origin, whole = self.origin[step][:, None], self.whole[step]
+            shift = origin if alone else (self.origin[step[0]] + e[:, : step[0]] @ lower[step[0], : step[0]])[None, :]
+            scale, half = lower[step, step][:, None], 0.5 * whole[:, None]
+            low, high = self._limits(step, pairs, used if number else used[:, :1])  # at first nothing is used
             empty = ~(low <= high)
-            low, high = np.where(empty, self.origin[j], low), np.where(empty, self.origin[j], high)
-            half = 0.5 * self.whole[j]
+            low, high = np.where(empty, origin, low), np.where(empty, origin, high)
             edges = (low - half - shift) / scale, (high + half - shift) / scale
             if given is not None:
-                value = np.clip(given[:, j], low, high)
-                noise[:, j] = untruncate(self.law, (value - shift) / scale, *edges)
+                value = np.clip(given[:, step].T, low, high)
+                noise[:, step] = untruncate(self.law, (value - shift) / scale, *edges).T
+                log_room = log_mass(self.law, *edges)
             else:
-                value = shift + scale * truncate(self.law, z[:, j], *edges)
-                value = self.origin[j] + np.round(value - self.origin[j]) if self.whole[j] else value
+                drawn, log_room = truncate_and_weigh(self.law, z[:, step].T, *edges)
+                value = shift + scale * drawn
+                if whole.any():
+                    value[whole] = origin[whole] + np.round(value[whole] - origin[whole])
                 value = np.clip(value, low, high)
-            x[:, j], e[:, j] = value, (value - shift) / scale
-            for i in np.flatnonzero(self.sides[:, j]):
-                used[i] += self.sides[i, j] * value
-            drawn = (
-                log_mass(self.law, e[:, j] - half / scale, e[:, j] + half / scale)
-                if self.whole[j]
-                else self.law.log_pdf(e[:, j])
-            )
-            log_q += np.where(empty, np.inf, drawn - log_mass(self.law, *edges))
+            own = (value - shift) / scale
+            x[:, step], e[:, step] = value.T, own.T
+            for pair in pairs:
+                used[pair.condition] += self.sides[pair.condition, pair.feature][:, None] * value[pair.row]
+            log_density = self.law.log_pdf(own)
+            if whole.any():
+                side = (half / scale)[whole]
+                log_density[whole] = log_mass(self.law, own[whole] - side, own[whole] + side)
+            terms[step] = np.where(empty, np.inf, log_density - log_room)
+        log_q = np.zeros(n)
+        for term in terms:  # one after the other, as they would be summed feature by feature
+            log_q += term
         return x, np.where(np.isnan(log_q), np.inf, log_q), noise
 
-    def _limits(self, j: int, used: Array, later: Array) -> tuple[Array, Array]:
-        """Limits ``(n,)`` of one feature, given what is used of the conditions' room and what later ones can give."""
-        n = used.shape[1]
-        low, high = np.full(n, self.low[j]), np.full(n, self.high[j])
-        for i in np.flatnonzero(self.sides[:, j]):
-            bound = (self.room[i] - used[i] - later[i]) / self.sides[i, j]
+    def _limits(self, step: Array, pairs: "list[_Pairs]", used: Array) -> tuple[Array, Array]:
+        """Limits ``(c, n)`` of features, given what is used of the conditions' room and what later ones can give."""
+        low, high = self.low[step][:, None], self.high[step][:, None]
+        if pairs:
+            low, high = (np.repeat(end, used.shape[1], axis=1) for end in (low, high))
+        for i, j, row in pairs:
+            side = self.sides[i, j][:, None]
+            bound = (self.room[i][:, None] - used[i] - self._later[i, j][:, None]) / side
             margin = _INSIDE * np.maximum(1.0, np.abs(np.where(np.isfinite(bound), bound, 0.0)))
-            if self.sides[i, j] > 0:
-                high = np.minimum(high, bound - margin)
-            else:
-                low = np.maximum(low, bound + margin)
-        if self.whole[j]:
-            low = self.origin[j] + np.ceil(low - self.origin[j] - _WHOLE_ROUNDING)
-            high = self.origin[j] + np.floor(high - self.origin[j] + _WHOLE_ROUNDING)
+            up = side[:, 0] > 0
+            high[row[up]] = np.minimum(high[row[up]], (bound - margin)[up])
+            low[row[~up]] = np.maximum(low[row[~up]], (bound + margin)[~up])
+        whole = self.whole[step]
+        if whole.any():
+            origin = self.origin[step][whole][:, None]
+            low, high = low.copy(), high.copy()
+            low[whole] = origin + np.ceil(low[whole] - origin - _WHOLE_ROUNDING)
+            high[whole] = origin + np.floor(high[whole] - origin + _WHOLE_ROUNDING)
         return low, high
 
 

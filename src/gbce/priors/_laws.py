@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, ndtr, ndtri, stdtr
 from gbce._numerics import TINY
 from gbce.base import Array
 
-__all__ = ["LAPLACE", "NORMAL", "STUDENT", "Law", "log_mass", "truncate", "untruncate"]
+__all__ = ["LAPLACE", "NORMAL", "STUDENT", "Law", "log_mass", "truncate", "truncate_and_weigh", "untruncate"]
 
 
 @dataclass(frozen=True)
@@ -93,22 +93,46 @@ def truncate(law: Law, z: Array, low: Array, high: Array) -> Array:
     Works from whichever tail is nearer, so that nothing is lost where the other CDF is close to one. In a tail without
     an end, noise so far out that its probability is zero in floating point is mapped to a finite value all the same.
     """
+    return _truncate(law, z, low, high, law.cdf(low), law.cdf(high))
+
+
+def truncate_and_weigh(law: Law, z: Array, low: Array, high: Array) -> tuple[Array, Array]:
+    """Return what :func:`truncate` and :func:`log_mass` do, which have most of their work in common."""
     at_low, at_high = law.cdf(low), law.cdf(high)
+    mass, upper = at_high - at_low, low > 0
+    if upper.any():  # mirrored, where that is the nearer tail
+        upper, least, most = np.broadcast_arrays(upper, low, high)
+        mass[upper] = law.cdf(-least[upper]) - law.cdf(-most[upper])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return _truncate(law, z, low, high, at_low, at_high), np.log(mass)
+
+
+def _truncate(law: Law, z: Array, low: Array, high: Array, at_low: Array, at_high: Array) -> Array:
     from_below = at_low + ndtr(z) * (at_high - at_low)
     lower = from_below <= 0.5
+    above = ~lower
     value = np.empty(from_below.shape)
     value[lower] = law.quantile(np.maximum(from_below[lower], TINY))
-    z, least, most = (np.broadcast_to(one, lower.shape)[~lower] for one in (z, low, high))
-    at_low, at_high = law.cdf(-most), law.cdf(-least)
-    value[~lower] = -law.quantile(np.maximum(at_low + ndtr(-z) * (at_high - at_low), TINY))
+    at_low, at_high = (_cdf_where(law, -end, above) for end in (high, low))
+    tail = ndtr(-np.broadcast_to(z, above.shape)[above])
+    value[above] = -law.quantile(np.maximum(at_low + tail * (at_high - at_low), TINY))
     return np.clip(value, low, high)
+
+
+def _cdf_where(law: Law, t: Array, where: Array) -> Array:
+    """Return the CDF at ``t`` in the places of a mask; limits that many values share are worked out once."""
+    if t.size < where.size:
+        return np.broadcast_to(law.cdf(t), where.shape)[where]
+    return law.cdf(t[where])
 
 
 def untruncate(law: Law, value: Array, low: Array, high: Array) -> Array:
     """Return the noise that :func:`truncate` maps to ``value``; infinite at the limits."""
     with np.errstate(invalid="ignore", divide="ignore"):  # no room between the limits has no noise: NaN
-        below = (law.cdf(value) - law.cdf(low)) / (law.cdf(high) - law.cdf(low))
-        above = (law.cdf(-value) - law.cdf(-high)) / (law.cdf(-low) - law.cdf(-high))
+        at_low, at_high = law.cdf(low), law.cdf(high)
+        below = (law.cdf(value) - at_low) / (at_high - at_low)
+        at_low, at_high = law.cdf(-high), law.cdf(-low)
+        above = (law.cdf(-value) - at_low) / (at_high - at_low)
     return np.where(below <= 0.5, ndtri(np.clip(below, 0.0, 1.0)), -ndtri(np.clip(above, 0.0, 1.0)))
 
 

@@ -114,16 +114,15 @@ class Starts:
 
     def _line_up(self) -> Array:
         """Known rows in the order in which searches begin at them: of each group in turn the nearest, and any other."""
-        turns: list[Array] = [np.zeros((0, self.posterior.prior.dimension))]
-        shuffled = [self.rng.permutation(len(group)) for group in self._groups]
-        taken = [np.zeros(len(group), dtype=bool) for group in self._groups]
-        for t in range(max((len(group) for group in self._groups), default=0)):
-            for group, order, done in zip(self._groups, shuffled, taken, strict=True):
-                for i in (t, int(order[t]) if t < len(order) else t):
-                    if i < len(group) and not done[i]:
-                        done[i] = True
-                        turns.append(group[i : i + 1])
-        return np.concatenate(turns)
+        if not self._groups:
+            return np.zeros((0, self.posterior.prior.dimension))
+        turns, parities = [], []
+        for group in self._groups:
+            nearest, other = np.arange(len(group)), np.argsort(self.rng.permutation(len(group)))
+            turns.append(np.minimum(nearest, other))  # each comes in the first of its two turns
+            parities.append(other < nearest)
+        number = np.repeat(np.arange(len(self._groups)), [len(group) for group in self._groups])
+        return np.concatenate(self._groups)[np.lexsort((np.concatenate(parities), number, np.concatenate(turns)))]
 
     def _hybrids(self, rng: np.random.Generator) -> Array:
         """Latent points ``(n, m)`` that leave the row in a few coordinates only: as a known row does, or at random."""
