@@ -35,15 +35,15 @@ class Checks:
     others: tuple[Callable[[Array], Any], ...]
 
     @classmethod
-    def of(cls, space: "Space") -> Self:
-        """Prepare the constraints of a space."""
+    def of(cls, space: "Space", constraints: tuple[Constraint, ...]) -> Self:
+        """Prepare constraints on the columns of a space."""
         columns: dict[str, int | Levels] = {
             feature.name: Levels(j, tuple(feature.levels or ())) if feature.leveled else j
             for j, feature in enumerate(space.features)
         }
         pairs: list[tuple[int, int]] = []
         others: list[Callable[[Array], Any]] = []
-        for constraint in space.constraints:
+        for constraint in constraints:
             found = _pairs_of_numbers(constraint, columns)
             if found is None:
                 others.append(constraint.term(columns) or partial(constraint.holds, space))

@@ -118,6 +118,38 @@ def move_each(space: "Space", start: Array, x: Array, x0: Array) -> Array:
     free = ~space.is_bound & ~space.is_computed
     now[:, free] += np.where(same(goal, now), 0.0, goal - now)[:, free]
     now = _snap(space, now, x0, low, high)
+    if len(bad) and not space.computed and space.apart(now).all():
+        placed[bad] = _move_side_by_side(space, now, goal, x0)
+    else:
+        placed[bad] = _move_in_turn(space, now, goal, x0)
+    return placed
+
+
+def _move_side_by_side(space: "Space", now: Array, goal: Array, x0: Array) -> Array:
+    """Move bound features of admissible points ``now`` ``(n, d)`` towards ``goal`` ``(n, d)``, as far as they let it.
+
+    The same as one after the other: what one feature does is no matter to those that no constraint links with it.
+    """
+    low, high = space.limits(x0)
+    for which, group in space.apart.turns:
+        todo = ~same(goal[:, which], now[:, which])
+        for share in _SHARES_OF_EACH:
+            left = np.flatnonzero(todo.any(axis=1))
+            if len(left) == 0:
+                break
+            tried, before = now[left], now[np.ix_(left, which)]
+            moved = before + share * (goal[np.ix_(left, which)] - before)
+            tried[:, which] = np.where(todo[left], _cut(space, moved, x0, low, high, which), before)
+            tried = space.completed(tried, x0)
+            good = todo[left] & space.apart(tried)[:, group]
+            now[np.ix_(left, which)] = np.where(good, tried[:, which], before)
+            todo[left] &= ~good
+    return now
+
+
+def _move_in_turn(space: "Space", now: Array, goal: Array, x0: Array) -> Array:
+    """Move bound features of points ``now`` ``(n, d)`` towards ``goal`` ``(n, d)``, one after the other."""
+    low, high = space.limits(x0)
     for j in np.flatnonzero(space.is_bound & ~space.is_computed):
         left = np.flatnonzero(~same(goal[:, j], now[:, j]))
         for share in _SHARES_OF_EACH:
@@ -130,8 +162,7 @@ def move_each(space: "Space", start: Array, x: Array, x0: Array) -> Array:
             good = space.admissible(tried, x0)
             now[left[good]] = tried[good]
             left = left[~good]
-    placed[bad] = now
-    return placed
+    return now
 
 
 def _take_back(space: "Space", x: Array, toward: Array, x0: Array, shares: Array) -> Array:

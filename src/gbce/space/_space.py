@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from gbce.base import Array
+from gbce.space._apart import Apart
 from gbce.space._assumed import Assumptions
 from gbce.space._checks import Checks
 from gbce.space._codecs import Codec, OneHotCodec
@@ -345,7 +346,12 @@ class Space:
     @cached_property
     def checks(self) -> Checks:
         """Whether rows ``(n, d)`` meet the constraints."""
-        return Checks.of(self)
+        return Checks.of(self, self.constraints)
+
+    @cached_property
+    def apart(self) -> Apart:
+        """Groups of features that no constraint links, where nothing is computed."""
+        return Apart.of(self)
 
     @cached_property
     def is_bound(self) -> Array:
