@@ -43,7 +43,7 @@ class Found:
     """
 
     def __init__(self) -> None:
-        self._places: list[tuple[float, Array]] = []
+        self._places: list[tuple[float, bytes, Array]] = []
 
     @property
     def least(self) -> float:
@@ -53,7 +53,7 @@ class Found:
     @property
     def slots(self) -> list[Array]:
         """Slots of all places, the lowest first."""
-        return [slots for _, slots in self._places]
+        return [slots for _, _, slots in self._places]
 
     def wants(self, objective: float) -> bool:
         """Whether a place of this objective would be one of the best."""
@@ -61,8 +61,9 @@ class Found:
 
     def add(self, objective: float, slots: Array) -> None:
         """Enter a place, if it is one of the best and new."""
-        if self.wants(objective) and not any(np.array_equal(slots, own) for _, own in self._places):
-            self._places = sorted([*self._places, (objective, slots.copy())], key=lambda place: place[0])[:_KEPT]
+        key = slots.tobytes()
+        if self.wants(objective) and not any(key == own for _, own, _ in self._places):
+            self._places = sorted([*self._places, (objective, key, slots.copy())], key=lambda place: place[0])[:_KEPT]
 
 
 def _least_gain(objective: float) -> float:
@@ -118,10 +119,14 @@ class CellDescent:
         self.looks = 0
         self._found: dict[tuple[int, bool], Found] = {}
         self._seen: dict[bytes, tuple[Array, Array]] = {}
+        self._noted: dict[bytes, int] = {}  # the most changes up to which the moves of a place were noted
 
     def places(self, changes: int = 0, *, reached: bool = False) -> Found:
         """Return the best places with a number of changes, if these are told apart, or those that reach."""
-        return self._found.setdefault((changes if self.by_changes else 0, reached), Found())
+        kind = changes if self.by_changes else 0, reached
+        if kind not in self._found:
+            self._found[kind] = Found()
+        return self._found[kind]
 
     # --- ways ---------------------------------------------------------------------------------------------------
 
@@ -273,7 +278,9 @@ class CellDescent:
         n = int(changed.sum())
         cost[(changes > max(self.most_changes, n - 1)) | (cost > self.most)] = np.inf
         view = _View(potential[:-1], cost, reached[:-1], float(potential[-1]), float(own.sum()))
-        self._note(view, changes, n)
+        if self._noted.get(key, -1) < self.most_changes:
+            self._noted[key] = self.most_changes
+            self._note(view, changes, n)
         if n >= self.fewest_changes > 0:
             cost[changes < self.fewest_changes] = np.inf
         return view
@@ -289,15 +296,15 @@ class CellDescent:
         """Note the best places among all single moves, the one that leads back to here included."""
         total = view.potential + view.cost
         if not self.by_changes:
-            self._enter(total, self.places())
+            self._enter(total, int(total.argmin()), self.places())
             return
         for n in range(max(changes_here - 1, 0), min(changes_here + 1, self.most_changes) + 1):
-            own = np.where(changes == n, total, np.inf)
-            self._enter(own, self.places(n))
-            self._enter(np.where(view.reached, own, np.inf), self.places(n, reached=True))
+            own = np.flatnonzero(changes == n)
+            for some, kind in ((own, self.places(n)), (own[view.reached[own]], self.places(n, reached=True))):
+                if len(some):
+                    self._enter(total, int(some[total[some].argmin()]), kind)
 
-    def _enter(self, total: Array, kind: Found) -> None:
-        to = int(total.argmin())
+    def _enter(self, total: Array, to: int, kind: Found) -> None:
         if kind.wants(float(total[to])):
             slots = self.slots.copy()
             slots[self.offers.feature[to]] = to
