@@ -44,14 +44,18 @@ class Spiked(_Around):
 
     def draw(self, z: Array) -> tuple[Array, Array]:
         """Return values, and minus their cost."""
+        values = self.draw_values(z)
+        return values, -self.cost(values)
+
+    def draw_values(self, z: Array) -> Array:
+        """Return the values alone."""
         stays = np.abs(z) <= self._cut
         if isinstance(self.inner, Reals) and self.inner.factor.ndim == 1:  # most of them stay: only others are mapped
             values = np.repeat(self.origin[None, :], len(z), axis=0)
             moved = np.nonzero(~stays)
             values[moved] = self.inner.draw_singly(self._spread(z[moved]), moved[1])
-        else:
-            values = np.where(stays, self.origin, self.inner.draw(self._spread(z))[0])
-        return values, -self.cost(values)
+            return values
+        return np.where(stays, self.origin, self.inner.draw_values(self._spread(z)))
 
     def _spread(self, z: Array) -> Array:
         """Return what lies beyond the cut on either side, spread over that side of the axis."""
@@ -98,14 +102,18 @@ class Blank(_Around):
 
     def draw(self, z: Array) -> tuple[Array, Array]:
         """Return values, NaN where they are missing, and minus their cost."""
+        values = self.draw_values(z)
+        return values, -self.cost(values)
+
+    def draw_values(self, z: Array) -> Array:
+        """Return the values alone."""
         if self.missing_now:
             gone = np.abs(z) <= -ndtri(0.5 * self.move)
             further = np.sign(z) * -ndtri(np.minimum(ndtr(-np.abs(z)) / self.move, 0.5))
         else:
             gone = ndtr(-z) < self.move
             further = ndtri(np.minimum(ndtr(z) / (1 - self.move), _BELOW_ONE))
-        values = np.where(gone, np.nan, self.inner.draw(further)[0])
-        return values, -self.cost(values)
+        return np.where(gone, np.nan, self.inner.draw_values(further))
 
     def invert(self, x: Array) -> Array:
         """Return noise for values."""

@@ -83,6 +83,10 @@ class Chained:
         x, log_q, _ = self._go_through(z, None)
         return x, log_q
 
+    def draw_values(self, z: Array) -> Array:
+        """Return the values alone."""
+        return self.draw(z)[0]
+
     def invert(self, x: Array) -> Array:
         """Return noise for values."""
         return self._go_through(np.zeros_like(x), x)[2]

@@ -9,7 +9,7 @@ only; kinds, bounds, direction, immutable features and constraints are settled h
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,8 @@ __all__ = ["LocatedPrior", "Placed", "free_features", "per_feature", "require_wi
 _FARTHEST = 6.0  # latent deviations that stand for a value at a limit, which has no finite ones: a chance of 1e-9
 _PILOT_SEED = 20_001  # any number, but fixed: the mass of a prior must not depend on the user's seed
 _N_PILOT = 20_000  # points: their error of a share is 0.4% at most; they cost no model call
+# Sets of them that are remembered, and of how many coordinates at most: rows of one table share one. By hand: 16 MB.
+_MOST_PILOTS, _REMEMBERED = 2, 50
 _RARE = 0.5 / _N_PILOT  # share of admissible points where the pilot met none
 # How many latent points are tried at a time: a fifth more than are likely to be needed, within these limits; by hand.
 _SPARE, _FEWEST_TRIED, _MOST_AT_ONCE = 1.2, 1_000, 100_000
@@ -175,17 +177,27 @@ class LocatedPrior:
         """Share of latent points whose rows meet the constraints, roughly."""
         if not self.conditional:
             return 1.0
-        z = np.random.default_rng(_PILOT_SEED).standard_normal((_N_PILOT, self.dimension))
-        return max(float(self._admissible(z).mean()), _RARE)
+        return max(float(self._admissible(_pilot(self.dimension)).mean()), _RARE)
 
     def _admissible(self, z: Array) -> Array:
         """Whether the rows of latent points ``(n, m)`` meet the constraints, without what they would pay: ``(n,)``."""
-        bare = replace(self, terms=()) if self.terms else self
-        return np.isfinite(bare.place(z).log_correction)
+        if self.distance is not None:
+            bare = replace(self, terms=()) if self.terms else self
+            return np.isfinite(bare.place(z).log_correction)
+        x, log_correction = np.tile(self.x0, (len(z), 1)), np.zeros(len(z))
+        for part, own in zip(self.parts, self._coordinates, strict=True):
+            if not part.exact:
+                values, log_density = part.draw(z[:, own])
+                log_correction += log_density + part.cost(values)
+            elif self.space.is_bound[part.where].any():
+                values = part.draw_values(z[:, own])
+            else:  # no constraint looks at it
+                continue
+            x[:, part.where] = values
+        return np.isfinite(log_correction) & self.space.admissible(self.space.completed(x, self.x0), self.x0)
 
     def _refuse(self, have: int, tried: int) -> None:
-        z = np.random.default_rng(_PILOT_SEED).standard_normal((_N_PILOT, self.dimension))
-        x = self.place(z).x
+        x = self.place(_pilot(self.dimension)).x
         alone = {
             constraint.text: float(constraint.holds(self.space, x).mean()) for constraint in self.space.constraints
         }
@@ -195,6 +207,20 @@ class LocatedPrior:
             f"by {alone.get(hardest, 0.0):.2%}. Loosen it, widen the prior, or compute a column instead of "
             "constraining it."
         )
+
+
+def _pilot(dimension: int) -> Array:
+    """Return latent points ``(n, dimension)``, the same ones each time, to be read only."""
+    return _remembered_pilot(dimension) if dimension <= _REMEMBERED else _draw_pilot(dimension)
+
+
+def _draw_pilot(dimension: int) -> Array:
+    z = np.random.default_rng(_PILOT_SEED).standard_normal((_N_PILOT, dimension))
+    z.flags.writeable = False
+    return z
+
+
+_remembered_pilot = lru_cache(maxsize=_MOST_PILOTS)(_draw_pilot)
 
 
 def free_features(space: Space, x0: Array) -> tuple[Array, Array, Array]:

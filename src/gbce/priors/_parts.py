@@ -39,6 +39,10 @@ class Part(Protocol):
         """Return values ``(n, k)`` and their log density ``(n,)``, up to a constant."""
         ...
 
+    def draw_values(self, z: Array) -> Array:
+        """Return the values alone."""
+        ...
+
     def invert(self, x: Array) -> Array:
         """Return noise ``(n, k)`` whose values come as near to ``x`` as the limits allow."""
         ...
@@ -82,16 +86,24 @@ class Reals:
 
     def draw(self, z: Array) -> tuple[Array, Array]:
         """Return values and their log density."""
+        values, e = self._map(z)
+        return values, self.law.log_pdf(e).sum(axis=1)
+
+    def draw_values(self, z: Array) -> Array:
+        """Return the values alone."""
+        return self._map(z)[0]
+
+    def _map(self, z: Array) -> tuple[Array, Array]:
+        """Return values, and what they are in units of the law."""
         e = self.law.from_normal(z)
         if self.factor.ndim == 2:
-            return self.origin + e @ self.factor.T, self.law.log_pdf(e).sum(axis=1)
+            return self.origin + e @ self.factor.T, e
         cut = np.flatnonzero(np.isfinite(self.low) | np.isfinite(self.high))
         if len(cut):
             low, high = self._standard_limits(cut)
             e = np.array(e)
             e[:, cut] = truncate(self.law, z[:, cut], low, high)
-        values = np.clip(self.origin + self.factor * e, self.low, self.high)
-        return values, self.law.log_pdf(e).sum(axis=1)
+        return np.clip(self.origin + self.factor * e, self.low, self.high), e
 
     def draw_singly(self, z: Array, which: Array) -> Array:
         """Return the values ``(m,)`` that single numbers of noise ``(m,)`` have for the features ``which`` ``(m,)``.
@@ -165,6 +177,10 @@ class WholeSteps:
         """Return values and their log probability."""
         which = np.searchsorted(self._layout.cuts, z[:, 0], side="right")
         return self.values[which][:, None], -self.price[which]
+
+    def draw_values(self, z: Array) -> Array:
+        """Return the values alone."""
+        return self.draw(z)[0]
 
     def invert(self, x: Array) -> Array:
         """Return the middle of each value's stretch of the axis."""

@@ -97,8 +97,8 @@ class SearchFirst:
             posterior.budget.begin("searching")
             self.starts = Starts(posterior, self.rng, self.first)
             self.found += self.starts.search_twice()
-            cover = _cover_of_prior(posterior, self.first)
-            if plain is not None and len(self._missed_by(cover)) == 0:
+            cover = None if plain is None else _cover_of_prior(posterior, self.first)
+            if plain is not None and cover is not None and len(self._missed_by(cover)) == 0:
                 return self._add_seen(
                     replace(plain, info=SMCInfo(complete=self.complete, sites=len(self._sites))), cover
                 )
