@@ -34,6 +34,7 @@ __all__ = [
     "WIDEST",
     "WORST_R_HAT",
     "effective_sample_size",
+    "first_of_each",
     "first_of_least",
     "fork",
     "log_mean_exp",
@@ -43,6 +44,7 @@ __all__ = [
     "resample",
     "resample_evenly",
     "resample_systematically",
+    "row_keys",
     "seed_number",
     "share_and_error",
     "stream",
@@ -179,6 +181,26 @@ def wilson(share: Array, n: float | Array, z: float = NORMAL_975) -> tuple[Array
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     # at shares of 0 and 1 one end is the share itself, but for its last bit
     return np.clip(middle - half, 0.0, share), np.clip(middle + half, share, 1.0)
+
+
+def row_keys(rows: Array) -> list[bytes]:
+    """Return the bytes of each row of an array ``(n, d)``: quicker to tell rows apart by than their numbers."""
+    whole, size = rows.tobytes(), rows.itemsize * rows.shape[1]
+    return [whole[start : start + size] for start in range(0, len(whole), size)]
+
+
+def first_of_each(rows: Array) -> Array:
+    """Positions, rising, of rows ``(n, d)`` that equal none before them to the last bit.
+
+    Examples
+    --------
+    >>> first_of_each(np.array([[2, 1], [0, 5], [2, 1], [0, 4]]))
+    array([0, 1, 3])
+    """
+    first: dict[bytes, int] = {}
+    for i, key in enumerate(row_keys(rows)):
+        first.setdefault(key, i)
+    return np.array(list(first.values()), dtype=int)
 
 
 def first_of_least(values: Array, *tie_breakers: Array) -> int:

@@ -358,12 +358,13 @@ def _confirm(posterior: GibbsPosterior, reaching: Reaching, sites: NearestSites)
 def _open(sites: NearestSites, verdict: dict[int, bool], batch: int) -> list[int]:
     """Return sites to ask about: for each number of changes the next few, unless one is confirmed already."""
     wanted: dict[int, None] = {}
+    confirmed = [int(sites.changes[i]) for i, yes in verdict.items() if yes]
+    n = batch if verdict else 1
     for k in (*range(1, _PATH + 1), np.inf):
-        own = np.flatnonzero(sites.changes <= k)
-        untried = [i for i in own.tolist() if i not in verdict]
-        confirmed = next((i for i in own.tolist() if verdict.get(i)), None)
-        if confirmed is None:
-            wanted |= dict.fromkeys(untried[:batch] if verdict else untried[:1])
+        if confirmed and min(confirmed) <= k:
+            continue
+        own = np.flatnonzero(sites.changes <= k)[: n + len(verdict)]  # among so many there are enough untried ones
+        wanted |= dict.fromkeys([i for i in own.tolist() if i not in verdict][:n])
     if not verdict:
         wanted |= dict.fromkeys(range(min(_SITES, len(sites.cost))))
     return list(wanted)

@@ -74,8 +74,10 @@ def entropic(loss: Array, weights: Array, t: float) -> Array:
     A model of weight zero has no say, even where its loss is infinite.
     """
     counted = weights > 0
+    if counted.sum() == 1:
+        return np.array(loss[:, int(counted.argmax())])
     loss, weights = loss[:, counted], weights[counted]
-    if t == np.inf or loss.shape[1] == 1:
+    if t == np.inf:
         return np.asarray(loss.min(axis=1))
     if t == -np.inf:
         return np.asarray(loss.max(axis=1))

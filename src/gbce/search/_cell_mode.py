@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gbce._numerics import first_of_each
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.draws import Points, Scene
@@ -125,8 +126,7 @@ def _known_places(scene: Scene, objective: CellObjective) -> _Places:
     value = scene.mixture.potential(pool.loss[order]) + cost
     some = np.flatnonzero(np.isfinite(value))
     some = some[np.argsort(value[some], kind="stable")]
-    _, first = np.unique(slots[some], axis=0, return_index=True)
-    some = some[np.sort(first)]
+    some = some[first_of_each(slots[some])]
     return _Places(slots[some], value[some], pool.reached[order[some], 0])
 
 
@@ -137,10 +137,8 @@ def _pick_by_support(places: _Places, is_change: Array, most: int) -> dict[int, 
     found: dict[int, list[Array]] = {}
     for k in range(1, most + 1):
         own = np.flatnonzero(count == k)
-        _, first = np.unique(changed[own], axis=0, return_index=True)
-        chosen = dict.fromkeys(
-            [*np.sort(first)[:_SUPPORTS].tolist(), *np.flatnonzero(places.reached[own])[:1].tolist()]
-        )
+        first = first_of_each(changed[own])
+        chosen = dict.fromkeys([*first[:_SUPPORTS].tolist(), *np.flatnonzero(places.reached[own])[:1].tolist()])
         found[k] = [places.slots[own[i]] for i in chosen]
     return found
 

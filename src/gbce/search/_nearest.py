@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gbce._numerics import row_keys
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
-from gbce.search._nearing import MOST_PARTS, Around, Sections, Singles, keep_cheapest, keys_of, lean
+from gbce.search._nearing import MOST_PARTS, Around, Sections, Singles, keep_cheapest, lean
 
 __all__ = ["Judged", "NearestSites", "find_nearest"]
 
@@ -79,7 +80,7 @@ class _Shelf:
     def ask(self, *parts: Array) -> list[Judged]:
         """Ask about several sets of points in one call; what is beyond the limit of rows counts as not reaching."""
         x = np.vstack(parts)
-        keys = keys_of(x)
+        keys = row_keys(x)
         first: dict[bytes, int] = {}
         for i, key in enumerate(keys):
             if key not in self.said:
@@ -106,7 +107,7 @@ class _Shelf:
         if len(x) == 0:
             return
         cost, changed = self.around.cost(x), self.around.changed(x)
-        supports = zip(keys_of(np.packbits(changed, axis=1)), changed.sum(axis=1).tolist(), strict=True)
+        supports = zip(row_keys(np.packbits(changed, axis=1)), changed.sum(axis=1).tolist(), strict=True)
         for one, price, (key, n) in zip(x, cost.tolist(), supports, strict=True):
             if key not in self.reaching or price < self.reaching[key][0]:
                 self.reaching[key] = (price, n, one)
@@ -265,7 +266,7 @@ class _Search:
     def _low_of(self, x: Array) -> Array:
         """Return how much of each change of points ``(k, d)`` is known not to be enough, ``(k, d + 1)``."""
         none = np.zeros(len(self.shelf.around.x0) + 1)
-        return np.array([self.low.get(key, none) for key in keys_of(x)]).reshape(len(x), len(none))
+        return np.array([self.low.get(key, none) for key in row_keys(x)]).reshape(len(x), len(none))
 
     def _open_sections(self, x: Array) -> Sections:
         around, low = self.shelf.around, self._low_of(x)
@@ -297,7 +298,7 @@ class _Search:
             rest[at] = part
         for at, part in short.items():
             low[at] = max(low[at], part)
-        for key, floor in zip(keys_of(x), low, strict=True):
+        for key, floor in zip(row_keys(x), low, strict=True):
             self.low[key] = floor
         # what was drawn back knows as much, in parts of its own way
         for i in np.flatnonzero(told.reached).tolist():

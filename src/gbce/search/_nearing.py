@@ -14,7 +14,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.space import Space
 
-__all__ = ["MOST_PARTS", "Around", "Sections", "Singles", "keep_cheapest", "keys_of", "lean"]
+__all__ = ["MOST_PARTS", "Around", "Sections", "Singles", "keep_cheapest", "lean"]
 
 # Chosen by hand: they decide how many points are tried, never whether one reaches.
 _PAIRS = 60  # of single changes, for each share of what is missing that they are expected to make up for
@@ -387,12 +387,6 @@ def lean(around: Around, x: Array, slope: Array, gap: float, power: int, sizes: 
             way = u + blend * (ideal - u)
             rows.append(np.where(around.on_axis, x0 + _RAYS[:, None] * way * space.scale, x))
     return np.vstack(rows)
-
-
-def keys_of(rows: Array) -> list[bytes]:
-    """Return the bytes of each row of an array ``(n, d)``."""
-    whole, size = rows.tobytes(), rows.itemsize * rows.shape[1]
-    return [whole[start : start + size] for start in range(0, len(whole), size)]
 
 
 def keep_cheapest(cost: Array, most: int) -> Array:

@@ -184,10 +184,14 @@ def _snap(space: "Space", x: Array, x0: Array, low: Array, high: Array) -> Array
 
 def _cut(space: "Space", x: Array, x0: Array, low: Array, high: Array, which: Any) -> Array:
     """Cut and round features ``which``, their values ``x`` ``(n, m)``; the row and its limits ``(d,)`` are whole."""
-    x0, discrete = x0[which], space.discrete[which]
-    start = np.where(np.isnan(x0), 0.0, x0)
-    x = np.where(np.isnan(x) & ~space.may_become_missing[which], x0, x)  # what is known stays known
-    x = np.where(discrete, start + np.round(x - start), x)
+    x0, whole = x0[which], np.flatnonzero(space.discrete[which])
+    gone = np.isnan(x)
+    if gone.any():
+        x = np.where(gone & ~space.may_become_missing[which], x0, x)  # what is known stays known
+    if len(whole):
+        start = np.where(np.isnan(x0[whole]), 0.0, x0[whole])
+        x = x.copy()
+        x[:, whole] = start + np.round(x[:, whole] - start)
     return np.clip(x, low[which], high[which])
 
 

@@ -108,7 +108,7 @@ class CellTrees:
     epsilon: float
     nodes: Nodes
 
-    @property
+    @cached_property
     def n_cells(self) -> Array:
         """Number of cells of each feature ``(d,)``, without the missing one, whose index this is."""
         return np.array([len(edges) + 1 for edges in self.edges])
@@ -140,11 +140,16 @@ class CellTrees:
 
     def cells(self, x: Array) -> Array:
         """Return the cells ``(n, d)`` of encoded rows ``(n, d)``; the number of cells where a value is missing."""
-        found = np.empty(x.shape, dtype=int)
-        for j, edges in enumerate(self.edges):
-            found[:, j] = np.searchsorted(edges, x[:, j], side="left")
-            found[np.isnan(x[:, j]), j] = len(edges) + 1
-        return found
+        found = np.zeros(x.shape, dtype=int)
+        for j in self._split:
+            found[:, j] = np.searchsorted(self.edges[j], x[:, j], side="left")
+        gone = np.isnan(x)
+        return np.where(gone, self.n_cells, found) if gone.any() else found
+
+    @cached_property
+    def _split(self) -> list[int]:
+        """Features with more than one cell."""
+        return [j for j, edges in enumerate(self.edges) if len(edges)]
 
     def covers(self, x: Array) -> Array:
         """Return for each encoded row ``(n, d)`` whether its cells are known ``(n,)``."""
@@ -153,23 +158,30 @@ class CellTrees:
 
     def scores(self, cells: Array) -> Array:
         """Return scores ``(n, K)`` of cells ``(n, d)``."""
-        nodes, n_cells = self.nodes, self.n_cells
+        nodes, (left, right) = self.nodes, self._next
         at = np.tile(nodes.roots, (len(cells), 1))
         rows = np.arange(len(cells))[:, None]
+        some_missing = bool((cells == self.n_cells).any())
         while True:
             asked = nodes.feature[at]
-            inner = asked >= 0
-            if not inner.any():
+            if not (asked >= 0).any():
                 return np.asarray(self.base + nodes.value[at].sum(axis=1))
-            asked = np.maximum(asked, 0)
-            seen = cells[rows, asked]
-            goes_left = np.where(seen == n_cells[asked], nodes.missing_left[at], seen <= nodes.cut[at])
+            seen = cells[rows, asked]  # of a leaf any: both ways lead to itself
+            goes_left = seen <= nodes.cut[at]
+            if some_missing:
+                goes_left = np.where(seen == self.n_cells[asked], nodes.missing_left[at], goes_left)
             if len(nodes.sets):
                 group = nodes.group[at]
                 goes_left = np.where(
                     group >= 0, nodes.sets[np.maximum(group, 0), seen % nodes.sets.shape[1]], goes_left
                 )
-            at = np.where(inner, np.where(goes_left, nodes.left[at], nodes.right[at]), at)
+            at = np.where(goes_left, left[at], right[at])
+
+    @cached_property
+    def _next(self) -> tuple[Array, Array]:
+        """The nodes on the left and on the right of each ``(N,)``; of a leaf itself."""
+        leaf, own = self.nodes.feature < 0, np.arange(len(self.nodes.feature))
+        return np.where(leaf, own, self.nodes.left), np.where(leaf, own, self.nodes.right)
 
     def outputs(self, cells: Array) -> Array:
         """Return the model's outputs, ``(n,)`` or one column per class, of cells ``(n, d)``."""

@@ -6,6 +6,7 @@ widths themselves, as shares of what each feature may be.
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from gbce.trees import CellTrees
 __all__ = ["AllowedCells", "GrowingBox", "grow_box"]
 
 _MOST_STEPS = 5_000  # cells or stretches that are added; by hand: a fraction of a second
+_NO_LEAVES = np.zeros(0, dtype=int)
 _LEAST_LOSS = 1e-9  # relative to the slack: what a step is taken to cost at least, so that free steps come first
 
 
@@ -193,7 +195,8 @@ class GrowingBox:
         self.slack = self._beyond(self._worst)
 
     def _new(self, i: int, cell: int) -> Array:
-        return np.flatnonzero(self._outside[i] & self._reach[i].meets(cell))
+        begins = self._reach[i].next_to(cell, above=cell > self.last[i])
+        return np.flatnonzero(self._outside[i] & self._reach[i].meets(cell)) if begins is None else begins
 
     def _worst_with(self, leaves: Array) -> Array:
         worst = self._worst.copy()
@@ -225,6 +228,21 @@ class _CellsOf:
             self._allowed = trees.allowed[own[0]][trees.set_of[some, own[0]]]
         else:
             self._first, self._last = trees.first[some, j], trees.last[some, j]
+
+    @cached_property
+    def _by_end(self) -> dict[bool, dict[int, Array]]:
+        """Leaves that hold some cell, by their first cell and by their last."""
+        some = np.flatnonzero(self._first <= self._last)
+        found = {}
+        for above, ends in ((True, self._first[some]), (False, self._last[some])):
+            order = np.argsort(ends, kind="stable")
+            cells, begins = np.unique(ends[order], return_index=True)
+            found[above] = dict(zip(cells.tolist(), np.split(some[order], begins[1:]), strict=True))
+        return found
+
+    def next_to(self, cell: int, *, above: bool) -> Array | None:
+        """Return the leaves that a box meets first at a cell above or below it; None where cells have no order."""
+        return None if self._allowed is not None else self._by_end[above].get(cell, _NO_LEAVES)
 
     def meets(self, cell: int) -> Array:
         if self._allowed is not None:
