@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import logsumexp
@@ -61,9 +62,23 @@ class Guide:
         return log_sum_exp(self.log_parts(z), axis=1)
 
     def log_parts(self, z: Array) -> Array:
-        """Log density ``(n, k)`` of each law, times its weight, against the latent law."""
+        """Log density ``(n, k)`` of each law, times its weight, against the latent law; the last ones are remembered.
+
+        They cannot be written into.
+        """
+        for points, parts in self._remembered:
+            if np.array_equal(points, z):
+                return parts
         equal = np.full(len(self.laws), 1.0 / len(self.laws))
-        return _log_densities(self.laws, z) + np.log(equal if self.weights is None else self.weights)
+        parts = _log_densities(self.laws, z) + np.log(equal if self.weights is None else self.weights)
+        parts.flags.writeable = False
+        self._remembered[:] = [*self._remembered[-1:], (z, parts)]
+        return parts
+
+    @cached_property
+    def _remembered(self) -> list[tuple[Array, Array]]:
+        """The last two sets of points and what was said of them: learning and weighing ask about the same ones."""
+        return []
 
     def excess(self, z: Array) -> Array:
         """Log density ``(n,)`` of the starting law against the latent law: never below ``log(1 - share)``."""
