@@ -15,6 +15,7 @@ from gbce.samplers._guide import Guide
 from gbce.samplers._importance import candidates
 from gbce.samplers._islands import Islands
 from gbce.samplers._moves import Kernel, Learned, NormalLaw, StepSizes, memory
+from gbce.samplers._starts import Starts
 from gbce.samplers._tempering import Bridge, Population
 from support.laws import close
 from support.tempering import (
@@ -237,3 +238,33 @@ def test_a_guide_is_normalised():
     close(latent.mean(), 1.0, latent.std() / np.sqrt(len(z)), "total mass of the latent law")
     values = np.column_stack([z, np.square(z) - 1.0]) * latent[:, None]
     close(values.mean(axis=0), np.zeros(6), values.std(axis=0) / np.sqrt(len(z)), "its moments")
+
+
+def test_a_guide_says_the_same_of_points_it_was_asked_about_before():
+    rng = np.random.default_rng(0)
+    laws = tuple(NormalLaw.fit(rng.normal(size=(200, 3)) + k, np.full(200, 1 / 200), 200.0) for k in (0.0, 2.0))
+    points = [rng.normal(size=(n, 3)) for n in (40, 40, 7, 1)]
+    guide = Guide(laws, 0.3)
+    for z in [*points, points[1].copy(), *points[::-1]]:
+        np.testing.assert_array_equal(guide.log_parts(z), Guide(laws, 0.3).log_parts(z))
+    assert len(guide._remembered) <= 2
+
+
+def test_known_rows_line_up_in_turns():
+    """Of each group in turn the nearest that is left, and any other: each row once."""
+    posterior = replace(
+        posterior_of(lambda x: x.sum(axis=1), np.zeros(3), as_loss(), 1.0),
+        landmarks=np.random.default_rng(1).normal(size=(70, 3)),
+    )
+    rng = np.random.default_rng(2)
+    starts = Starts(posterior, rng, candidates(posterior, rng, 200))
+    starts._groups = [group[: 5 + 3 * k] for k, group in enumerate(starts._groups)]
+    starts.rng = np.random.default_rng(3)
+    lined_up = starts._line_up()
+    rng, turns = np.random.default_rng(3), []
+    shuffled = [rng.permutation(len(group)) for group in starts._groups]
+    for t in range(max(map(len, starts._groups))):
+        for group, order in zip(starts._groups, shuffled, strict=True):
+            turns += [group[i] for i in ([t, order[t]] if t < len(group) else [])]
+    first = dict.fromkeys(row.tobytes() for row in turns)
+    assert [row.tobytes() for row in lined_up] == list(first)
