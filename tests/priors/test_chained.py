@@ -110,3 +110,11 @@ def test_what_meets_conditions_is_told_without_its_density():
         fits = np.isfinite(located.place(z).log_correction)
         assert 0 < fits.sum() < len(fits)
         np.testing.assert_array_equal(located._admissible(z), fits)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
+def test_one_point_is_cut_as_among_others(law):
+    z, low, high = np.random.default_rng(1).normal(size=(9, 1)), np.array([-1.0]), np.array([0.5])
+    whole = truncate(law, z, low, high)
+    for one, expected in zip(z, whole, strict=True):
+        np.testing.assert_array_equal(truncate(law, one[None, :], low, high), expected[None, :])

@@ -121,7 +121,7 @@ def _truncate(law: Law, z: Array, low: Array, high: Array, at_low: Array, at_hig
 
 def _cdf_where(law: Law, t: Array, where: Array) -> Array:
     """Return the CDF at ``t`` in the places of a mask; limits that many values share are worked out once."""
-    if t.size < where.size:
+    if t.shape != where.shape:
         return np.broadcast_to(law.cdf(t), where.shape)[where]
     return law.cdf(t[where])
 
