@@ -283,7 +283,7 @@ def test_search_towards_the_row_costs_a_few_thousand_rows():
 def test_a_probability_that_no_second_trial_could_show_is_not_sought_nearer():
     certain = scene_of(np.ones((5, 1)), model=lambda x: np.zeros(len(x)), noise=0.1)
     gbce.ChanceConstrained(1.0).choose(certain)
-    assert rows_asked(certain) == 5 * 64 + 4 * 512 + 2048
+    assert rows_asked(certain) == 5 * 64 + 2 * 512 + 2048
 
 
 def trials_of(shares, copies=1_000):

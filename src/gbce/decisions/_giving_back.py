@@ -1,0 +1,101 @@
+"""Changes that a point does not need to keep its promise are given back, under the same noise as before."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gbce._numerics import SHARE_ROUNDING
+from gbce.base import Array
+from gbce.decisions._risk import UnderNoise
+
+__all__ = ["GivingBack"]
+
+# How model rows are spent, by hand. A change that matters shows under a few copies; one that does not makes no
+# difference under any.
+_PARTS = (0.0625, 0.25, 1.0)  # of the copies, one after the other
+_BEHIND = 1  # successes fewer than before, after which a point still goes on to the next part
+
+
+@dataclass(frozen=True)
+class GivingBack:
+    """A search for fewer changes that succeed under as many of the same copies.
+
+    Parameters
+    ----------
+    noisy : UnderNoise
+        The models under noise.
+    shifts : array of shape (n, d)
+        Offsets of the copies.
+    cost : function of points ``(k, d)``
+        What they cost ``(k,)``.
+    tidy : function of points ``(k, d)``
+        Returns the points ``(k, d)`` that are meant.
+    holds_elsewhere : function of points ``(k, d)``
+        Which of them ``(k,)`` hold in other respects.
+    """
+
+    noisy: UnderNoise
+    shifts: Array
+    cost: Callable[[Array], Array]
+    tidy: Callable[[Array], Array]
+    holds_elsewhere: Callable[[Array], Array]
+
+    def run(self, x: Array) -> Array:
+        """Return ``x`` ``(d,)`` without what it does not need.
+
+        Single changes are tried first. Of those that can be given back, as many as possible are given back together,
+        those that save most first, and the others are tried again.
+        """
+        scene = self.noisy.scene
+        left = np.flatnonzero(scene.space.changed(x[None, :], scene.x0)[0] & ~scene.space.is_computed)
+        before: Array | None = None
+        while len(left):
+            rows, sets = self._without(x, [left[[i]] for i in range(len(left))])
+            if len(rows) == 0:
+                break
+            if before is None:
+                before = self.noisy.successes(x[None, :], self.shifts)[0]
+            good, after = self._as_good(rows, before)
+            good_rows, left = rows[good], np.concatenate([left[:0], *(sets[i] for i in good)])
+            several, sets = self._without(x, _beginnings(left[np.argsort(self.cost(good_rows), kind="stable")]))
+            also, more = self._as_good(several, before)
+            rows, after = np.vstack([good_rows, several[also]]), np.vstack([after, more])
+            order = np.argsort(self.cost(rows), kind="stable").tolist()
+            best = next((i for i in order if self.holds_elsewhere(rows[[i]])[0]), None)
+            if best is None:
+                break
+            x, before = rows[best], after[best]
+            left = left[scene.space.changed(x[None, :], scene.x0)[0][left]]
+        return x
+
+    def _without(self, x: Array, sets: list[Array]) -> tuple[Array, list[Array]]:
+        """Return ``x`` without each set of changes ``(k, d)``, where that is cheaper and can be had, and the sets."""
+        scene = self.noisy.scene
+        rows = np.tile(x, (len(sets), 1))
+        for row, columns in zip(rows, sets, strict=True):
+            row[columns] = scene.x0[columns]
+        rows = self.tidy(rows)
+        good = scene.space.admissible(rows, scene.x0) & (self.cost(rows) < self.cost(x[None, :]))
+        good &= scene.space.changed(rows, scene.x0).any(axis=1)
+        return rows[good], [columns for columns, kept in zip(sets, good, strict=True) if kept]
+
+    def _as_good(self, rows: Array, before: Array) -> tuple[Array, Array]:
+        """Return positions ``(m,)`` of points that succeed as often as ``before`` ``(n,)``, and their successes."""
+        which, n = np.arange(len(rows)), len(self.shifts)
+        after = np.zeros((len(rows), n))
+        start = 0
+        for part in _PARTS:
+            stop = max(int(part * n), 1)
+            if len(which) and stop > start:
+                after[which, start:stop] = self.noisy.successes(rows[which], self.shifts[start:stop])
+                behind = before[:stop].sum() - after[which, :stop].sum(axis=1)
+                which = which[behind <= (_BEHIND if stop < n else n * SHARE_ROUNDING)]
+                start = stop
+        return which, after[which]
+
+
+def _beginnings(columns: Array) -> list[Array]:
+    """Return the first 2, 4, 8, ... columns, and all."""
+    sizes = {min(2**k, len(columns)) for k in range(1, len(columns).bit_length() + 1)} - {0, 1}
+    return [columns[:size] for size in sorted(sizes)]
