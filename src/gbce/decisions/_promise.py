@@ -21,11 +21,11 @@ __all__ = ["TRIAL_COPIES", "Promise", "PromiseSearch"]
 # How model rows are spent. All of these were chosen by hand; the trials keep the promise, whatever these are.
 _FIRST_BLOCK = 50  # candidates in the first call; each later call takes as many as all before it and this many more
 TRIAL_COPIES = 4  # times n_confirm: with fewer copies a candidate must exceed the promise by more to pass
-# Of the search towards the row: rounds, points in each, how many of these get all n_perturb copies, and how many then a
+# Of the search towards the row: points in each round, how many of these get all n_perturb copies, and how many then a
 # part of n_confirm. Without the last look the nearest of those with some luck was taken, and every other search ended
 # in nothing. At most so many of the points that it went through are tried, the nearest first.
 _TRIED = 2
-_SEARCHES, _PROPOSED, _LOOKED_AT, _CONFIRMED, _PART = 4, 16, 6, 3, 0.5
+_PROPOSED, _LOOKED_AT, _CONFIRMED, _PART = 16, 6, 3, 0.5
 
 
 class Promise(NamedTuple):
@@ -111,16 +111,16 @@ class PromiseSearch:
         for block in _blocks(len(self.x)):
             self.looks.glance(block, self.trials.worth)
 
-    def draw_nearer(self, x: Array) -> Array | None:
-        """Return a cheaper point than ``x`` ``(d,)``, which holds, that holds as well, if one is found."""
+    def draw_nearer(self, x: Array, rounds: int) -> Array | None:
+        """Return a cheaper point than ``x`` ``(d,)``, which holds, that holds as well, if one is found in time."""
         n_sure = max(int(_PART * self.promise.n_confirm), 1)
-        most = _SEARCHES * ((_PROPOSED + _LOOKED_AT) * self.promise.n_perturb + _CONFIRMED * n_sure)
+        most = rounds * ((_PROPOSED + _LOOKED_AT) * self.promise.n_perturb + _CONFIRMED * n_sure)
         most += self.promise.trial_copies
         if not self.trials.possible or self.noisy.posterior.affords(most) < most:
             return None
         way, shares = [x], [1.0]
         try:
-            while len(way) <= _SEARCHES:
+            while len(way) <= rounds:
                 near, share = self._step_nearer(way[-1], n_sure)
                 if near is None:
                     break
