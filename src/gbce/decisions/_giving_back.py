@@ -49,18 +49,14 @@ class GivingBack:
         """
         scene = self.noisy.scene
         left = np.flatnonzero(scene.space.changed(x[None, :], scene.x0)[0] & ~scene.space.is_computed)
-        before: Array | None = None
+        before = np.zeros(0)  # successes of x under as many copies as it was looked at
         while len(left):
             rows, sets = self._without(x, [left[[i]] for i in range(len(left))])
-            if len(rows) == 0:
-                break
-            if before is None:
-                before = self.noisy.successes(x[None, :], self.shifts)[0]
-            good, after = self._as_good(rows, before)
-            good_rows, left = rows[good], np.concatenate([left[:0], *(sets[i] for i in good)])
-            several, sets = self._without(x, _beginnings(left[np.argsort(self.cost(good_rows), kind="stable")]))
-            also, more = self._as_good(several, before)
-            rows, after = np.vstack([good_rows, several[also]]), np.vstack([after, more])
+            good, after, before = self._as_good(rows, x, before)
+            rows, left = rows[good], np.concatenate([left[:0], *(sets[i] for i in good)])
+            several, _ = self._without(x, _beginnings(left[np.argsort(self.cost(rows), kind="stable")]))
+            good, more, before = self._as_good(several, x, before)
+            rows, after = np.vstack([rows, several[good]]), np.vstack([after, more])
             order = np.argsort(self.cost(rows), kind="stable").tolist()
             best = next((i for i in order if self.holds_elsewhere(rows[[i]])[0]), None)
             if best is None:
@@ -80,19 +76,27 @@ class GivingBack:
         good &= scene.space.changed(rows, scene.x0).any(axis=1)
         return rows[good], [columns for columns, kept in zip(sets, good, strict=True) if kept]
 
-    def _as_good(self, rows: Array, before: Array) -> tuple[Array, Array]:
-        """Return positions ``(m,)`` of points that succeed as often as ``before`` ``(n,)``, and their successes."""
+    def _as_good(self, rows: Array, x: Array, before: Array) -> tuple[Array, Array, Array]:
+        """Return positions ``(m,)`` of points that succeed as often as ``x`` ``(d,)``, and their successes ``(m, n)``.
+
+        ``before`` are those of ``x`` under the first copies; with as many as were needed they are returned, too.
+        """
         which, n = np.arange(len(rows)), len(self.shifts)
         after = np.zeros((len(rows), n))
         start = 0
         for part in _PARTS:
             stop = max(int(part * n), 1)
-            if len(which) and stop > start:
+            if len(which) == 0 or stop == start:
+                continue
+            if len(before) < stop:
+                both = self.noisy.successes(np.vstack([rows[which], x]), self.shifts[start:stop])
+                after[which, start:stop], before = both[:-1], np.append(before, both[-1])
+            else:
                 after[which, start:stop] = self.noisy.successes(rows[which], self.shifts[start:stop])
-                behind = before[:stop].sum() - after[which, :stop].sum(axis=1)
-                which = which[behind <= (_BEHIND if stop < n else n * SHARE_ROUNDING)]
-                start = stop
-        return which, after[which]
+            behind = before[:stop].sum() - after[which, :stop].sum(axis=1)
+            which = which[behind <= (_BEHIND if stop < n else n * SHARE_ROUNDING)]
+            start = stop
+        return which, after[which], before
 
 
 def _beginnings(columns: Array) -> list[Array]:
