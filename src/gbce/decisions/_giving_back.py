@@ -14,6 +14,7 @@ __all__ = ["GivingBack"]
 # How model rows are spent, by hand. A change that matters shows under a few copies; one that does not makes no
 # difference under any.
 _PARTS = (0.0625, 0.25, 1.0)  # of the copies, one after the other
+_SMALL = 0.05  # of the cost, by hand: a change for which nobody would write another line
 _BEHIND = 1  # successes fewer than before, after which a point still goes on to the next part
 
 
@@ -47,11 +48,10 @@ class GivingBack:
         Single changes are tried first. Of those that can be given back, as many as possible are given back together,
         those that save most first, and the others are tried again.
         """
-        scene = self.noisy.scene
-        left = np.flatnonzero(scene.space.changed(x[None, :], scene.x0)[0] & ~scene.space.is_computed)
+        scene, left = self.noisy.scene, self._changes(x)
         before = np.zeros(0)  # successes of x under as many copies as it was looked at
         while len(left):
-            rows, sets = self._without(x, [left[[i]] for i in range(len(left))])
+            rows, sets = self._without(x, [column[None] for column in left])
             good, after, before = self._as_good(rows, x, before)
             rows, left = rows[good], np.concatenate([left[:0], *(sets[i] for i in good)])
             several, _ = self._without(x, _beginnings(left[np.argsort(self.cost(rows), kind="stable")]))
@@ -64,6 +64,20 @@ class GivingBack:
             x, before = rows[best], after[best]
             left = left[scene.space.changed(x[None, :], scene.x0)[0][left]]
         return x
+
+    def without_small(self, x: Array) -> Array:
+        """Return ``x`` ``(d,)`` without all of its small changes, and without each ``(k, d)``, the cheapest first."""
+        rows, sets = self._without(x, [column[None] for column in self._changes(x)])
+        small = (self.cost(rows) >= (1.0 - _SMALL) * self.cost(x[None, :])).nonzero()[0]
+        columns = np.concatenate([self._changes(x)[:0], *(sets[i] for i in small)])
+        together, _ = self._without(x, [columns] if len(columns) > 1 else [])
+        rows = np.vstack([together, rows[small]])
+        return rows[np.argsort(self.cost(rows), kind="stable")]
+
+    def _changes(self, x: Array) -> Array:
+        """Return the features that ``x`` ``(d,)`` changes, but for what is computed from others."""
+        space = self.noisy.scene.space
+        return np.flatnonzero(space.changed(x[None, :], self.noisy.scene.x0)[0] & ~space.is_computed)
 
     def _without(self, x: Array, sets: list[Array]) -> tuple[Array, list[Array]]:
         """Return ``x`` without each set of changes ``(k, d)``, where that is cheaper and can be had, and the sets."""

@@ -135,12 +135,20 @@ class PromiseSearch:
     def give_back(self, x: Array) -> Array:
         """Return ``x`` ``(d,)``, which holds, without changes that it does not need.
 
-        A change is given back if the point then succeeds under as many of the same copies.
+        A change is given back if the point then succeeds under as many of the same copies; a small one, if it succeeds
+        often enough, under fresh noise as well.
         """
+        back = GivingBack(self.noisy, self.looks.many, self.cost, self.tidy, self.holds_elsewhere)
         try:
-            return GivingBack(self.noisy, self.looks.many, self.cost, self.tidy, self.holds_elsewhere).run(x)
+            x = back.run(x)
+            for row in back.without_small(x)[: _TRIED if self.trials.possible else 0]:
+                share = self.noisy.success(row[None, :], self.looks.many)
+                if share[0] >= self.trials.worth and self.holds_elsewhere(row[None, :])[0]:
+                    held = self._trials(row[None, :], self.trials).first_to_hold(np.zeros(1, dtype=int), share)
+                    return x if held is None else row
         except BudgetSpentError:
             return x
+        return x
 
     def _step_nearer(self, x: Array, n_sure: int) -> tuple[Array | None, float]:
         """Return the nearest of some points on the way from ``x`` ``(d,)`` to the row that seems to hold; its share."""

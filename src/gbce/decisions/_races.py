@@ -20,11 +20,10 @@ from gbce.decisions._risk import tail_mean
 __all__ = ["Losses", "Race", "Round", "Tail", "plan_race", "rows_of"]
 
 # How a race spends rows. Of the cases of benchmarks/races.py a forest in 2-D decides, with a wish for one value: its
-# best region holds four draws of 800, and they have losses of up to 0.9 without noise. Where a quarter went on after the
-# first round, not a half, where there were two copies in it, not three, or where a wider tail was compared while copies
-# were few, the chosen point was worse than the even grid's. In the other cases all of this made no difference. With
-# wishes that end on one side only, where what lies deeper inside is safer, one copy beside the loss without noise was
-# enough.
+# best region holds four draws of 800, with losses of up to 0.9 without noise. Where a quarter went on after the first
+# round, not a half, where there were two copies in it, not three, or where a wider tail was compared while copies were
+# few, the chosen point was worse than the even grid's. In the other cases all of this made no difference. With wishes
+# that end on one side only, where what lies deeper inside is safer, one copy beside the loss without noise was enough.
 _FIRST_COPIES = 3  # of every candidate; then twice as many in each round
 _FIRST_COPIES_ONE_SIDED = 1
 _FIRST_KEPT, _KEPT = 0.5, 0.4  # shares that go on after the first round and after later ones
