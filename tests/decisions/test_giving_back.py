@@ -98,10 +98,9 @@ def test_small_changes_are_offered_together_and_each():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_change_too_small_to_mention_goes_where_the_promise_holds_without_it(seed):
-    """A promise of 0.9 that is kept with 0.97: the last hundredth of another feature is not needed for it."""
+    """Without its small change the promise is kept with 0.971, with it with 0.980: some of 512 copies tell."""
     noisy = noisy_of(lambda x: x @ np.array([3.0, 1.0]) - 3.0, d=2, seed=seed)
-    x = np.array([[1.2, 0.01]])
-    search = PromiseSearch(noisy, Promise(0.9, 0.95, 64, 512), x, lambda x: np.abs(x).sum(axis=1))
-    np.testing.assert_array_equal(search.give_back(x[0]), [1.2, 0.0])
-    strict = PromiseSearch(noisy, Promise(0.9725, 0.95, 64, 512), x, lambda x: np.abs(x).sum(axis=1))
-    np.testing.assert_array_equal(strict.give_back(x[0]), x[0])  # which it keeps with 0.9731 at most
+    x = np.array([[1.2, 0.05]])
+    for probability, kept in ((0.9, [1.2, 0.0]), (0.975, [1.2, 0.05])):
+        search = PromiseSearch(noisy, Promise(probability, 0.95, 64, 512), x, lambda x: np.abs(x).sum(axis=1))
+        np.testing.assert_array_equal(search.give_back(x[0]), kept)
