@@ -23,6 +23,7 @@ from benchmarks._answer_report import per_group, summary
 from benchmarks._answer_sheet import Sheet
 from benchmarks._answer_tables import MODELS, TABLES, Table, case_of, rows_of
 from benchmarks._clock import at_most
+from benchmarks._documents import add_docs_option, current_commit, write_between_marks
 from benchmarks._peers import CannotRunError
 from benchmarks._real_tables import Case
 from benchmarks._wheels import MissingWheelError
@@ -133,6 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--resume", action="store_true", help="go on from the lines in that file")
     parser.add_argument("--by", nargs="+", choices=["table", "model"], default=["table"], help="groups of the table")
     parser.add_argument("--only-report", action="store_true", help="the report of the lines in that file")
+    add_docs_option(parser)
     options = parser.parse_args(arguments)
     sheet = Sheet(Line, options.csv, resume=options.resume or options.only_report)
     notes: list[Note] = []
@@ -144,7 +146,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         for model in options.models:
             notes += run(name, model, table, options.methods, options.rows, sheet)
-    print(report(sheet.frame, options.by, notes))
+    text = report(sheet.frame, options.by, notes)
+    print(text)
+    if options.docs:
+        write_between_marks("answers", f"{text}\n- Commit {current_commit()}.")
 
 
 def report(lines: pd.DataFrame, by: Sequence[str], notes: Sequence[Note] = ()) -> str:

@@ -21,6 +21,7 @@ from sklearn.pipeline import Pipeline
 import gbce
 from benchmarks._answer_sheet import Sheet, markdown
 from benchmarks._answer_tables import MODELS, TABLES, Table, rows_of
+from benchmarks._documents import add_docs_option, current_commit, write_between_marks
 from benchmarks._real_tables import Case
 from benchmarks._wheels import MissingWheelError
 
@@ -222,9 +223,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="few draws: the answer is sought, not the posterior")
     parser.add_argument("--csv", type=Path, help="where each line is written as soon as it is there")
     parser.add_argument("--resume", action="store_true", help="go on from the lines in that file")
+    parser.add_argument("--only-report", action="store_true", help="the report of the lines in that file")
+    add_docs_option(parser)
     options = parser.parse_args(arguments)
-    sheet = Sheet(Line, options.csv, resume=options.resume)
-    for name, model, make in _cases(GROUPS):
+    sheet = Sheet(Line, options.csv, resume=options.resume or options.only_report)
+    for name, model, make in () if options.only_report else _cases(GROUPS):
         try:
             case = make()
         except MissingWheelError as error:
@@ -232,7 +235,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         for n_refits in options.refits:
             run(name, model, case, options.rows, n_refits, sheet, quick=options.quick)
-    print(report(sheet.frame))
+    text = report(sheet.frame)
+    print(text)
+    if options.docs:
+        write_between_marks("promise", f"{text}\n\n- Commit {current_commit()}.")
 
 
 if __name__ == "__main__":
