@@ -13,6 +13,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.search._cell_lines import CellLines, Entries, enter_leaves
 from gbce.search._cell_offers import CellOffers
+from gbce.search._cell_pairs import find_pairs
 from gbce.search._cell_wish import CellWish
 from gbce.search._nearest import NearestSites
 from gbce.trees import CellTrees
@@ -138,6 +139,7 @@ class _Search:
         if self._best() < np.inf:
             self._lay(entries, self._best())
             self._exchange()
+            self._pair_up(entries)
         fewest = min(((price, n) for n, (price, _) in self.least.items()), default=(np.inf, 0))[1]
         if min(fewest - 1, path) > 0:
             few = enter_leaves(self.trees, self.offers, most_changes=min(fewest - 1, path))
@@ -365,6 +367,23 @@ class _Search:
                 return
             self.lines.go(self._best_slots())
             self._go_back()
+
+    def _pair_up(self, entries: Entries) -> None:
+        """Look at all changes of two features that cost less than the best point."""
+        if self.most < 2 or not self.offers.paid.all() or self.wish.reads is not None:
+            return
+        before = self._best()
+
+        def accept(slots: Array) -> float | None:
+            slots = self._keep_reaching(slots)
+            if len(slots) == 0:
+                return None
+            self._note(slots[0])
+            return float(self.offers.cost(slots[0]))
+
+        find_pairs(self.trees, self.offers, self.wish, entries, before * (1.0 - _LEAST_SAVING), accept, _CHECKED)
+        if self._best() < before:
+            self._exchange()
 
     def _nearer(self, i: int, slot: int) -> list[int]:
         """Return slots of a feature that are cheaper than one, at most a few, the row's own first."""
