@@ -92,7 +92,7 @@ class CellLines:
 
     def go(self, slots: Array) -> None:
         """Move to slots ``(m,)``."""
-        for i in np.flatnonzero(slots != self.slots).tolist():
+        for i in (slots != self.slots).nonzero()[0].tolist():
             self.move(i, int(slots[i]))
 
     def sums(self) -> Array:

@@ -111,6 +111,7 @@ class _Search:
         self.trees, self.offers, self.wish = trees, offers, wish
         self.ruled = bool(offers.space.constraints) or not offers.paid.all()
         self.noise = _NOISE * wish.rounding(trees)
+        self.had = np.isfinite(offers.price)  # slots to which a feature can move
         self.most = len(offers.moving)  # changes that are allowed
         self.limit = np.inf  # price up to which the lines are complete
         self.n_laid = 0
@@ -252,7 +253,7 @@ class _Search:
 
     def _note_next(self, missing: Array) -> None:
         """Note the cheapest point that one move from here reaches, if there is one."""
-        to = self._allow(np.flatnonzero((missing <= 0) & np.isfinite(self.offers.price)))
+        to = self._allow(((missing <= 0) & self.had).nonzero()[0])
         if len(to) == 0:
             return
         own = self._own()
@@ -297,17 +298,17 @@ class _Search:
 
     def _go_from_row(self, power: float, towards: Array | None = None) -> None:
         """Go from the row until the target is reached, and give back what is not needed."""
-        offers, within = self.offers, None
+        offers, within = self.offers, self.had
         if towards is not None:
             low, high = np.minimum(offers.here, towards), np.maximum(offers.here, towards)
             slot = np.arange(len(offers.price))
-            within = (low[offers.feature] <= slot) & (slot <= high[offers.feature])
+            within = (low[offers.feature] <= slot) & (slot <= high[offers.feature]) & self.had
         self.lines.go(offers.here)
         if self._advance(power, within):
             self._go_back()
 
-    def _advance(self, power: float, within: Array | None = None) -> bool:
-        """Move by gain for the price until the target is reached; return whether it is."""
+    def _advance(self, power: float, within: Array) -> bool:
+        """Move by gain for the price, to slots ``within``, until the target is reached; return whether it is."""
         offers = self.offers
         for _ in range(_MOST_MOVES):
             missing, left = self._look()
@@ -316,12 +317,9 @@ class _Search:
                 return False
             if left <= 0:
                 return True
-            to = np.flatnonzero(left - missing > max(_TINY * left, self.noise))
-            if within is not None:
-                to = to[within[to]]
-            to = self._allow(to)
+            gains = (left - missing > max(_TINY * left, self.noise)) & within
+            to = self._allow(gains.nonzero()[0])
             price = offers.price[to] - own[offers.feature[to]]
-            to, price = to[np.isfinite(price)], price[np.isfinite(price)]
             worth = (1.0 - missing[to] / left) ** power / np.maximum(price, _LEAST_SAVING)
             slots = self._pick(to, worth)
             if slots is None:
@@ -338,7 +336,7 @@ class _Search:
             if left > 0 or not self._keeps_rules(self.lines.slots):  # what follows from others may spoil a move
                 return
             self._note(self.lines.slots)
-            to = np.flatnonzero(missing <= 0)
+            to = (missing <= 0).nonzero()[0]
             saved = own[offers.feature[to]] - offers.price[to]
             enough = saved > _LEAST_SAVING * max(float(own.sum()), _TINY)
             slots = self._pick(to[enough], saved[enough], reaching=True)
@@ -406,5 +404,5 @@ class _Search:
             fewer = slots.copy()
             fewer[i] = self.offers.here[i]
             self.lines.go(self._settle(fewer[None, :])[0][0])
-            if self._advance(_TOWARDS):
+            if self._advance(_TOWARDS, self.had):
                 self._go_back()
