@@ -379,7 +379,8 @@ class _Search:
             self._note(slots[0])
             return float(self.offers.cost(slots[0]))
 
-        find_pairs(self.trees, self.offers, self.wish, entries, before * (1.0 - _LEAST_SAVING), accept, _CHECKED)
+        below, shown = before * (1.0 - _LEAST_SAVING), _CHECKED if self.ruled else 1
+        find_pairs(self.trees, self.offers, self.wish, entries, below, accept, shown)
         if self._best() < before:
             self._exchange()
 

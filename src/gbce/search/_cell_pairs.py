@@ -11,13 +11,14 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.search._cell_lines import Entries
+from gbce.search._cell_loops import SCAN_PAIR
 from gbce.search._cell_offers import CellOffers
 from gbce.search._cell_wish import CellWish
 from gbce.trees import CellTrees
 
 __all__ = ["find_pairs"]
 
-_MOST_CELLS = 400_000  # of all grids together: a few milliseconds; the most promising pairs come first
+_MOST_CELLS = 1_000_000  # of all grids together: some milliseconds; the most promising pairs come first
 _PAIR = 2  # features that move
 
 
@@ -28,16 +29,17 @@ def find_pairs(
     entries: Entries,
     below: float,
     accept: Callable[[Array], float | None],
-    shown: int,
+    shown: int = 1,
 ) -> None:
-    """Show all points with two changes that reach a target for less than a price, cheapest first for each pair.
+    """Show points with two changes that reach a target for less than a price: of each pair of features the cheapest.
 
     Parameters
     ----------
     trees : CellTrees
         The ensemble.
     offers : CellOffers
-        What its cells offer around the row, each feature moving by itself.
+        What its cells offer around the row, each feature moving by itself. Between the row and a cell nothing that can
+        be had costs more than it.
     wish : CellWish
         What is wanted of weighted sums of its scores.
     entries : Entries
@@ -52,25 +54,14 @@ def find_pairs(
     """
     pairs = _Pairs(trees, offers, wish, entries.within(below, _PAIR).leaf)
     cells = 0
-    for i, j in pairs.promising():
-        if pairs.cheapest[i] + pairs.cheapest[j] >= below:
-            continue
-        to_i, to_j = pairs.stops(i, j, below - pairs.cheapest[j]), pairs.stops(j, i, below - pairs.cheapest[i])
-        cells += len(to_i) * len(to_j)
-        if cells > _MOST_CELLS:
-            return
-        if len(to_i) == 0 or len(to_j) == 0:
-            continue
-        price = offers.price[to_i][:, None] + offers.price[to_j]
-        cheap = np.flatnonzero((price < below) & pairs.reaches(i, j, to_i, to_j))
-        if len(cheap) == 0:
-            continue
-        cheap = cheap[np.argsort(price.ravel()[cheap], kind="stable")[:shown]]
-        slots = np.tile(offers.here, (len(cheap), 1))
-        slots[:, i], slots[:, j] = to_i[cheap // len(to_j)], to_j[cheap % len(to_j)]
-        accepted = accept(slots)
+    for i, j in pairs.promising(below):
+        slots, looked_at = pairs.scan(i, j, below, shown)
+        accepted = accept(slots) if len(slots) else None
         if accepted is not None:
             below = min(below, accepted)
+        cells += looked_at
+        if cells > _MOST_CELLS:
+            return
 
 
 class _Pairs:
@@ -80,22 +71,23 @@ class _Pairs:
         self.offers, self.wish = offers, wish
         self.value = np.take(trees.value, kept, axis=0) @ wish.weights.T
         self.base = wish.weights @ trees.base
-        self.tree, self.n_trees = trees.tree[kept], trees.n_trees
-        self.m = len(offers.moving)
+        self.tree, self.n_trees, self.m = trees.tree[kept], trees.n_trees, len(offers.moving)
         of_set = {int(j): s for s, j in enumerate(trees.set_features)}
         self.sets = {
             i: (trees.set_of[kept, of_set[int(j)]], trees.allowed[of_set[int(j)]])
             for i, j in enumerate(offers.moving)
             if int(j) in of_set
         }
-        own = (slice(None), offers.moving)
-        self.first, self.end = np.take(trees.first, kept, axis=0)[own], np.take(trees.last, kept, axis=0)[own] + 1
         here = offers.here - offers.starts[:-1]
-        outside = (self.first > here) | (here >= self.end)
+        first, last = (np.take(ends, kept, axis=0)[:, offers.moving] for ends in (trees.first, trees.last))
+        above = first > here
+        outside = above | (last < here)
         for i in np.flatnonzero(offers.here == offers.starts[1:] - 1).tolist():
             outside[:, i] = ~trees.missing[kept, offers.moving[i]]
         for i, (member, allowed) in self.sets.items():
-            outside[:, i] = ~allowed[:, here[i]][member]
+            outside[:, i], above[:, i] = ~allowed[:, here[i]][member], False
+        self.first, self.end = np.ascontiguousarray(first.T), np.ascontiguousarray(np.maximum(first, last + 1).T)
+        self.above = above
         count = outside.sum(axis=1)
         one, other = outside.argmax(axis=1), self.m - 1 - outside[:, ::-1].argmax(axis=1)
         self.inside = np.flatnonzero(count == 0)
@@ -104,69 +96,122 @@ class _Pairs:
         away = np.where(offers.here[offers.feature] == np.arange(len(offers.price)), np.inf, offers.price)
         self.cheapest = np.minimum.reduceat(away, offers.starts[:-1])  # of each feature's moves
 
-    def promising(self) -> Iterator[tuple[int, int]]:
-        """Yield the pairs whose best leaves would reach, those with most to spare first."""
+    # --- which pairs --------------------------------------------------------------------------------------------
+
+    def promising(self, below: float) -> Iterator[tuple[int, int]]:
+        """Yield the pairs for less than a price whose best leaves would reach, those with most to spare first."""
         left, right = np.triu_indices(self.m, 1)
-        spare = np.full(len(left), np.inf)
-        place = np.zeros(self.m**2, dtype=int)
+        able = self.cheapest[left] + self.cheapest[right] < below
+        spare = np.zeros(0)
+        for sided in (False, True):  # the second is closer, and takes longer
+            left, right = left[able], right[able]
+            if len(left) == 0:
+                return
+            spare = self._spare(left, right, sided)
+            able = spare >= 0
+        left, right = left[able], right[able]
+        order = np.argsort(-spare[able], kind="stable")
+        yield from zip(left[order].tolist(), right[order].tolist(), strict=True)
+
+    def _spare(self, left: Array, right: Array, sided: bool) -> Array:
+        """Return by how much each tree's best leaf, added up, exceeds what is wanted, for pairs ``(p,)``.
+
+        Parameters
+        ----------
+        left, right : int arrays of shape (p,)
+            The features.
+        sided : bool
+            Whether leaves have to lie on the same side of the row in each of the two.
+        """
+        place = np.full(self.m**2, -1)
         place[left * self.m + right] = np.arange(len(left))
+        known = place[self.double.group] >= 0
+        ones, feature = self.single.leaves, self.single.group
+        twos, pair = self.double.leaves[known], place[self.double.group[known]]
+        n_sides = 2 if sided else 1
+        side: Array | int = 0
+        left_side: Array | int = 0
+        right_side: Array | int = 0
+        if sided:
+            side = self.above[ones, feature].astype(int)
+            left_side, right_side = (self.above[twos, own[pair]].astype(int) for own in (left, right))
+        spare = np.full(len(left), np.inf)
         for k, least in enumerate(self.wish.least.tolist()):
             worth = self.value[:, k]
-            alone = np.full((self.n_trees, 1), -np.inf)
-            np.maximum.at(alone, (self.tree[self.inside], 0), worth[self.inside])
-            alone = np.repeat(alone, self.m, axis=1)
-            leaves, group = self.single.leaves, self.single.group
-            np.maximum.at(alone, (self.tree[leaves], group), worth[leaves])
-            both = np.maximum(alone[:, left], alone[:, right])
-            leaves, group = self.double.leaves, self.double.group
-            np.maximum.at(both, (self.tree[leaves], place[group]), worth[leaves])
-            spare = np.minimum(spare, both.sum(axis=0) + self.base[k] - least)
-        order = np.argsort(-spare, kind="stable")
-        for pair in order[spare[order] >= 0].tolist():
-            yield int(left[pair]), int(right[pair])
+            here = np.zeros(self.n_trees)
+            here[self.tree[self.inside]] = worth[self.inside]
+            alone = np.tile(here[:, None, None], (1, self.m, n_sides))
+            np.maximum.at(alone, (self.tree[ones], feature, side), worth[ones])
+            both = np.maximum(alone[:, left, :, None], alone[:, right, None, :])
+            np.maximum.at(both, (self.tree[twos], pair, left_side, right_side), worth[twos])
+            spare = np.minimum(spare, both.sum(axis=0).max(axis=(1, 2)) + self.base[k] - least)
+        return spare
 
-    def stops(self, i: int, j: int, room: float) -> Array:
-        """Return slots for less than ``room``, in order, where a feature enters a leaf that it can enter with another.
+    # --- one pair -----------------------------------------------------------------------------------------------
 
-        Farther inside a leaf nothing is gained, and every other slot costs more than the one before it.
-        """
+    def scan(self, i: int, j: int, below: float, shown: int) -> tuple[Array, int]:
+        """Return slots ``(k, m)`` of the cheapest points that reach with two moves, and how many cells were counted."""
+        offers, two = self.offers, self.double.of(i * self.m + j)
+        rooms = below - self.cheapest[j], below - self.cheapest[i]
+        alone = self.single.of(i), self.single.of(j)
+        compiled = SCAN_PAIR.after(len(self.tree)) if shown == 1 and not {i, j} & self.sets.keys() else None
+        if compiled is not None:
+            ends = [one[f] for f in (i, j) for one in (self.first, self.end)]
+            own = [offers.price[offers.starts[f] : offers.starts[f + 1] - 1] for f in (i, j)]
+            here = [int(offers.here[f] - offers.starts[f]) for f in (i, j)]
+            a, b, cells = compiled(
+                self.inside, *alone, two, *ends, self.value, self.base, self.wish.least, *own, *here, *rooms, below
+            )
+            slots = offers.here[None, :].copy()
+            slots[0, i], slots[0, j] = offers.starts[i] + a, offers.starts[j] + b
+            return slots[: int(a >= 0)], int(cells)
+        to_i, to_j = (
+            self._stops(f, np.concatenate([one, two]), room) for f, one, room in zip((i, j), alone, rooms, strict=True)
+        )
+        if len(to_i) == 0 or len(to_j) == 0:
+            return offers.here[None, :][:0], 0
+        price = offers.price[to_i][:, None] + offers.price[to_j]
+        leaves = np.concatenate([self.inside, *alone, two])
+        cheap = np.flatnonzero((price < below) & self._reaches(i, j, to_i, to_j, leaves))
+        cheap = cheap[np.argsort(price.ravel()[cheap], kind="stable")[:shown]]
+        slots = np.tile(offers.here, (len(cheap), 1))
+        slots[:, i], slots[:, j] = to_i[cheap // len(to_j)], to_j[cheap % len(to_j)]
+        return slots, price.size
+
+    def _stops(self, i: int, leaves: Array, room: float) -> Array:
+        """Return the slots for less than ``room``, in order, where a feature enters leaves: farther in gains nothing."""
         begin, end = int(self.offers.starts[i]), int(self.offers.starts[i + 1])
-        own = self.offers.price[begin:end]
+        own, here = self.offers.price[begin:end], int(self.offers.here[i]) - begin
         if i in self.sets:
-            return begin + np.flatnonzero((own < room) & (own > 0))
-        here = int(self.offers.here[i]) - begin
-        leaves = np.concatenate([self.single.of(i), self.double.of(min(i, j) * self.m + max(i, j))])
-        first, last = self.first[leaves, i], self.end[leaves, i] - 1
+            return begin + np.flatnonzero((own < room) & (np.arange(len(own)) != here))
+        first, last = self.first[i][leaves], self.end[i][leaves] - 1
         had = np.flatnonzero(np.isfinite(own[:-1]))  # cells may hold no value that can be had
         stop = np.zeros(len(had) + 1, dtype=bool)
         stop[np.searchsorted(had, first[first > here])] = True
         stop[np.searchsorted(had, last[last < here], side="right") - 1] = True
         cells = had[stop[:-1]]
-        return np.asarray(begin + cells[own[cells] < room])
+        return np.asarray(begin + cells[(own[cells] < room) & (cells != here)])
 
-    def reaches(self, i: int, j: int, to_i: Array, to_j: Array) -> Array:
+    def _reaches(self, i: int, j: int, to_i: Array, to_j: Array, leaves: Array) -> Array:
         """Return where two features that move to slots ``(a,)`` and ``(b,)`` reach ``(a, b)``."""
-        leaves = np.concatenate([self.inside, self.single.of(i), self.single.of(j), self.double.of(i * self.m + j)])
         rows, n_rows = self._ends(i, leaves, to_i)
         columns, n_columns = self._ends(j, leaves, to_j)
         at = np.concatenate([n_columns * row + column for row in rows for column in columns])
         good = np.ones((len(to_i), len(to_j)), dtype=bool)
         for k, least in enumerate(self.wish.least.tolist()):
             worth = self.value[leaves, k]
-            signed = np.concatenate([worth * (-1.0) ** (a + b) for a in range(len(rows)) for b in range(len(columns))])
-            rise = np.bincount(at, signed, n_rows * n_columns).reshape(n_rows, n_columns)
-            sums = self._add_up(self._add_up(rise, i, to_i).T, j, to_j).T
-            good &= sums + self.base[k] >= least
+            signed = [worth if (a + b) % 2 == 0 else -worth for a in range(len(rows)) for b in range(len(columns))]
+            rise = np.bincount(at, np.concatenate(signed), n_rows * n_columns).reshape(n_rows, n_columns)
+            good &= self._add_up(self._add_up(rise, i, to_i).T, j, to_j).T + self.base[k] >= least
         return good
 
     def _ends(self, i: int, leaves: Array, to: Array) -> tuple[list[Array], int]:
         """Return between which of slots ``(a,)`` leaves lie; of a feature with sets, which set they have."""
         if i in self.sets:
             member, allowed = self.sets[i]
-            return [member[leaves]], len(allowed)
+            return [member[leaves].astype(int)], len(allowed)
         cells = to - self.offers.starts[i]
-        begin = np.searchsorted(cells, self.first[leaves, i])
-        return [begin, np.maximum(begin, np.searchsorted(cells, self.end[leaves, i]))], len(to) + 1
+        return [np.searchsorted(cells, ends[i][leaves]) for ends in (self.first, self.end)], len(to) + 1
 
     def _add_up(self, rise: Array, i: int, to: Array) -> Array:
         """Return sums along the first axis, at slots ``(a,)``."""
@@ -182,8 +227,8 @@ class _Groups:
     def __init__(self, leaves: Array, group: Array, n_groups: int) -> None:
         order = np.argsort(group[leaves], kind="stable")
         self.leaves, self.group = leaves[order], group[leaves[order]]
-        self.bounds = np.searchsorted(self.group, np.arange(n_groups + 1))
+        self._bounds = np.searchsorted(self.group, np.arange(n_groups + 1))
 
     def of(self, group: int) -> Array:
         """Return the leaves of one group."""
-        return np.asarray(self.leaves[self.bounds[group] : self.bounds[group + 1]])
+        return np.asarray(self.leaves[self._bounds[group] : self._bounds[group + 1]])
