@@ -216,7 +216,9 @@ def enter_leaves(
                 moves = (first > here) | (last < here)
         price += least
         changes += moves
-        kept = np.isfinite(price) & (price <= most) & (changes <= limit)
+        kept = price <= most if most < np.inf else price < most
+        if limit < len(offers.moving):
+            kept &= changes <= limit
         if not kept.all():
             leaf, price, changes = leaf[kept], price[kept], changes[kept]
     return Entries(leaf, price, changes)

@@ -98,7 +98,9 @@ def _place(trees: CellTrees, offers: CellOffers, starts: Array | None) -> Array:
     """Return the slots ``(n, m)`` of points that can be had, the cheapest first."""
     if starts is None or len(starts) == 0:
         return np.zeros((0, len(offers.moving)), dtype=int)
-    slots = np.unique(offers.slots_of(trees.cells(starts)), axis=0)
+    slots = offers.slots_of(trees.cells(starts))
+    slots = slots[np.lexsort(slots.T[::-1])]
+    slots = slots[np.r_[True, (slots[1:] != slots[:-1]).any(axis=1)]]
     cost = offers.cost(slots)
     slots, cost = slots[np.isfinite(cost)], cost[np.isfinite(cost)]
     return slots[np.argsort(cost, kind="stable")]

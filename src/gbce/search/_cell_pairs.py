@@ -52,7 +52,7 @@ def find_pairs(
     shown : int
         How many points of one pair are shown at most.
     """
-    pairs = _Pairs(trees, offers, wish, entries.within(below, _PAIR).leaf)
+    pairs = _Pairs(trees, offers, wish, entries.within(below, _PAIR))
     cells = 0
     for i, j in pairs.promising(below):
         slots, looked_at = pairs.scan(i, j, below, shown)
@@ -67,8 +67,9 @@ def find_pairs(
 class _Pairs:
     """Leaves that the row enters with two changes at most."""
 
-    def __init__(self, trees: CellTrees, offers: CellOffers, wish: CellWish, kept: Array) -> None:
+    def __init__(self, trees: CellTrees, offers: CellOffers, wish: CellWish, entries: Entries) -> None:
         self.offers, self.wish = offers, wish
+        kept, changes = entries.leaf, entries.changes
         self.value = np.take(trees.value, kept, axis=0) @ wish.weights.T
         self.base = wish.weights @ trees.base
         self.tree, self.n_trees, self.m = trees.tree[kept], trees.n_trees, len(offers.moving)
@@ -79,20 +80,17 @@ class _Pairs:
             if int(j) in of_set
         }
         here = offers.here - offers.starts[:-1]
-        first, last = (np.take(ends, kept, axis=0)[:, offers.moving] for ends in (trees.first, trees.last))
-        above = first > here
-        outside = above | (last < here)
+        first, last = (np.take(np.take(ends, kept, axis=0), offers.moving, axis=1) for ends in (trees.first, trees.last))
+        outside = (first > here) | (last < here)
         for i in np.flatnonzero(offers.here == offers.starts[1:] - 1).tolist():
             outside[:, i] = ~trees.missing[kept, offers.moving[i]]
         for i, (member, allowed) in self.sets.items():
-            outside[:, i], above[:, i] = ~allowed[:, here[i]][member], False
+            outside[:, i] = ~allowed[:, here[i]][member]
         self.first, self.end = np.ascontiguousarray(first.T), np.ascontiguousarray(np.maximum(first, last + 1).T)
-        self.above = above
-        count = outside.sum(axis=1)
         one, other = outside.argmax(axis=1), self.m - 1 - outside[:, ::-1].argmax(axis=1)
-        self.inside = np.flatnonzero(count == 0)
-        self.single = _Groups(np.flatnonzero(count == 1), one, self.m)
-        self.double = _Groups(np.flatnonzero(count == _PAIR), one * self.m + other, self.m**2)
+        self.inside = np.flatnonzero(changes == 0)
+        self.single = _Groups(np.flatnonzero(changes == 1), one, self.m)
+        self.double = _Groups(np.flatnonzero(changes == _PAIR), one * self.m + other, self.m**2)
         away = np.where(offers.here[offers.feature] == np.arange(len(offers.price)), np.inf, offers.price)
         self.cheapest = np.minimum.reduceat(away, offers.starts[:-1])  # of each feature's moves
 
@@ -102,49 +100,31 @@ class _Pairs:
         """Yield the pairs for less than a price whose best leaves would reach, those with most to spare first."""
         left, right = np.triu_indices(self.m, 1)
         able = self.cheapest[left] + self.cheapest[right] < below
-        spare = np.zeros(0)
-        for sided in (False, True):  # the second is closer, and takes longer
-            left, right = left[able], right[able]
-            if len(left) == 0:
-                return
-            spare = self._spare(left, right, sided)
-            able = spare >= 0
         left, right = left[able], right[able]
-        order = np.argsort(-spare[able], kind="stable")
+        if len(left) == 0:
+            return
+        spare = self._spare(left, right)
+        order = np.argsort(-spare, kind="stable")
+        order = order[spare[order] >= 0]
         yield from zip(left[order].tolist(), right[order].tolist(), strict=True)
 
-    def _spare(self, left: Array, right: Array, sided: bool) -> Array:
-        """Return by how much each tree's best leaf, added up, exceeds what is wanted, for pairs ``(p,)``.
-
-        Parameters
-        ----------
-        left, right : int arrays of shape (p,)
-            The features.
-        sided : bool
-            Whether leaves have to lie on the same side of the row in each of the two.
-        """
+    def _spare(self, left: Array, right: Array) -> Array:
+        """Return by how much each tree's best leaf, added up, exceeds what is wanted, for pairs of features ``(p,)``."""
         place = np.full(self.m**2, -1)
         place[left * self.m + right] = np.arange(len(left))
         known = place[self.double.group] >= 0
         ones, feature = self.single.leaves, self.single.group
         twos, pair = self.double.leaves[known], place[self.double.group[known]]
-        n_sides = 2 if sided else 1
-        side: Array | int = 0
-        left_side: Array | int = 0
-        right_side: Array | int = 0
-        if sided:
-            side = self.above[ones, feature].astype(int)
-            left_side, right_side = (self.above[twos, own[pair]].astype(int) for own in (left, right))
         spare = np.full(len(left), np.inf)
         for k, least in enumerate(self.wish.least.tolist()):
             worth = self.value[:, k]
             here = np.zeros(self.n_trees)
             here[self.tree[self.inside]] = worth[self.inside]
-            alone = np.tile(here[:, None, None], (1, self.m, n_sides))
-            np.maximum.at(alone, (self.tree[ones], feature, side), worth[ones])
-            both = np.maximum(alone[:, left, :, None], alone[:, right, None, :])
-            np.maximum.at(both, (self.tree[twos], pair, left_side, right_side), worth[twos])
-            spare = np.minimum(spare, both.sum(axis=0).max(axis=(1, 2)) + self.base[k] - least)
+            alone = np.tile(here, (self.m, 1))
+            np.maximum.at(alone, (feature, self.tree[ones]), worth[ones])
+            both = np.maximum(alone[left], alone[right])
+            np.maximum.at(both, (pair, self.tree[twos]), worth[twos])
+            spare = np.minimum(spare, both.sum(axis=1) + self.base[k] - least)
         return spare
 
     # --- one pair -----------------------------------------------------------------------------------------------
