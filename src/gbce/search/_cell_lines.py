@@ -12,7 +12,7 @@ from gbce.search._cell_loops import ADD_STEPS, MOVE
 from gbce.search._cell_offers import CellOffers
 from gbce.trees import CellTrees
 
-__all__ = ["CellLines", "Entries", "enter_leaves"]
+__all__ = ["CellLines", "Entries", "enter_leaves", "pick_ends"]
 
 
 class CellLines:
@@ -40,7 +40,7 @@ class CellLines:
         self._ordered = np.flatnonzero(~listed)
         own = offers.moving[self._ordered]
         begin = offers.starts[self._ordered].astype(np.int32)
-        first, last = (_pick(ends, kept, own) for ends in (trees.first, trees.last))
+        first, last = (pick_ends(ends, kept, own) for ends in (trees.first, trees.last))
         # by leaf for gathering, by feature for moving
         self._low, self._high = first + begin, np.maximum(first, last + 1) + begin
         self._lows, self._highs = np.ascontiguousarray(self._low.T), np.ascontiguousarray(self._high.T)
@@ -131,7 +131,7 @@ class CellLines:
         return sums, np.asarray(self._base + self._value[here].sum(axis=0))
 
 
-def _pick(ends: Array, leaves: Array, features: Array) -> Array:
+def pick_ends(ends: Array, leaves: Array, features: Array) -> Array:
     """Return some rows and columns, the latter in order, of an array ``(L, d)``; quicker than indexing by both."""
     picked = np.take(ends, leaves, axis=0)
     return picked if len(features) == ends.shape[1] else np.take(picked, features, axis=1)

@@ -1,4 +1,4 @@
-"""The inner loops of lines and pairs of cells, as numba compiles them; they add in the order in which numpy does there."""
+"""The inner loops of lines and pairs of cells, as numba compiles them; they add in the order in which numpy does."""
 
 import numpy as np
 
@@ -170,7 +170,7 @@ def scan_pair(
             price = price_i[stops[0, a]] + price_j[stops[1, b]]
             if reaches and price < cheapest:
                 cheapest, best_i, best_j = price, stops[0, a], stops[1, b]
-    return best_i, best_j, n_i * n_j
+    return best_i, best_j, int(n_i * n_j)
 
 
 ADD_STEPS, MOVE, SCAN_PAIR = Loop(add_steps), Loop(move), Loop(scan_pair)

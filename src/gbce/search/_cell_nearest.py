@@ -2,8 +2,10 @@
 
 Around any point the leaves say what every single move of a feature would come to. Moves are made by what they gain for
 their price, at several exchange rates of the two; changes that are not needed are given back; training rows and other
-points that reach are starts as well; in the end one change is drawn back while another makes up for it. Leaves that
-cost more to enter than the best point are left out on the way, which is exact and makes large forests small.
+points that reach are starts as well; then one change is drawn back while another makes up for it; in the end all pairs
+of changes are looked at that leaves do not rule out and, where changing at all costs a good part of the price, what
+comes of going without one of the changes. Leaves that cost more to enter than the best point are left out on the way,
+which is exact and makes large forests small.
 """
 
 from collections.abc import Sequence
@@ -31,6 +33,8 @@ _MOST_MOVES = 100  # of one way
 _MOST_DRAWN = 6  # slots to which one change is drawn back while another makes up for it
 _EXCHANGE_ROUNDS = 10
 _REMOVED = 3  # changes, one at a time, that are taken away to come to fewer
+_PAIR = 2  # changes, all of which are looked at
+_FOR_CHANGING = 0.25  # of the best price: with more for changing at all, however little, other changes are tried
 _CHECKED = 48  # moves that are checked against rules between features, the best of them
 _ALIKE = 1.02  # times the least price for a number of changes: points that stand by where the model denies that one
 _LEAST_SAVING = 1e-9  # of a price: less is rounding
@@ -111,7 +115,8 @@ class _Search:
 
     def __init__(self, trees: CellTrees, offers: CellOffers, wish: CellWish) -> None:
         self.trees, self.offers, self.wish = trees, offers, wish
-        self.ruled = bool(offers.space.constraints) or not offers.paid.all()
+        self.all_paid = bool(offers.paid.all())
+        self.ruled = bool(offers.space.constraints) or not self.all_paid
         self.noise = _NOISE * wish.rounding(trees)
         self.had = np.isfinite(offers.price)  # slots to which a feature can move
         self.most = len(offers.moving)  # changes that are allowed
@@ -143,6 +148,7 @@ class _Search:
             self._lay(entries, self._best())
             self._exchange()
             self._pair_up(entries)
+            self._make_up()
         fewest = min(((price, n) for n, (price, _) in self.least.items()), default=(np.inf, 0))[1]
         if min(fewest - 1, path) > 0:
             few = enter_leaves(self.trees, self.offers, most_changes=min(fewest - 1, path))
@@ -158,7 +164,7 @@ class _Search:
             self._go_from_row(power)
         more = min((n for n in self.least if n > k), default=None)
         if more == k + 1:
-            self._take_away(self.least[more][1])
+            self._take_away(self.least[more][1], _REMOVED)
         if self._best() < np.inf:
             self._exchange()
 
@@ -179,7 +185,8 @@ class _Search:
 
     def _own(self) -> Array:
         """Return what each feature costs here ``(m,)``."""
-        return np.where(self.offers.paid, self.offers.price[self.lines.slots], 0.0)
+        own = self.offers.price[self.lines.slots]
+        return own if self.all_paid else np.where(self.offers.paid, own, 0.0)
 
     def _keep_reaching(self, slots: Array) -> Array:
         """Return those of slots ``(n, m)`` that reach and can be had."""
@@ -369,8 +376,8 @@ class _Search:
             self._go_back()
 
     def _pair_up(self, entries: Entries) -> None:
-        """Look at all changes of two features that cost less than the best point."""
-        if self.most < 2 or not self.offers.paid.all() or self.wish.reads is not None:
+        """Look at all pairs of changes that cost less than the best point; two may gain only together."""
+        if self.most < _PAIR or not self.all_paid or self.wish.reads is not None:
             return
         before = self._best()
 
@@ -386,6 +393,18 @@ class _Search:
         if self._best() < before:
             self._exchange()
 
+    def _make_up(self) -> None:
+        """Go without single changes of the best point as long as that saves, where changing at all costs much."""
+        cheapest = self.offers.cheapest_moves()
+        for _ in range(_EXCHANGE_ROUNDS):
+            before, best = self._best(), self._best_slots()
+            changed = self._changed(best)
+            if changed.sum() <= _PAIR or cheapest[changed].sum() < _FOR_CHANGING * before:
+                return
+            self._take_away(best, len(best))
+            if self._best() >= before * (1.0 - _LEAST_SAVING):
+                return
+
     def _nearer(self, i: int, slot: int) -> list[int]:
         """Return slots of a feature that are cheaper than one, at most a few, the row's own first."""
         own = np.arange(self.offers.starts[i], self.offers.starts[i + 1])
@@ -395,14 +414,14 @@ class _Search:
             own = own[np.linspace(0, len(own) - 1, _MOST_DRAWN).astype(int)]
         return [int(one) for one in own]
 
-    def _take_away(self, slots: Array) -> None:
-        """Take single changes of a point away and let the others make up for it."""
+    def _take_away(self, slots: Array, most: int) -> None:
+        """Take at most so many single changes of a point away, one at a time, and let others make up for it."""
         if self.offers.cost(slots) > self.limit:
             return
         self.lines.go(slots)
         missing, _ = self._look()
         changed = np.flatnonzero(self._changed(slots))
-        order = np.argsort(missing[self.offers.here[changed]], kind="stable")[:_REMOVED]
+        order = np.argsort(missing[self.offers.here[changed]], kind="stable")[:most]
         for i in changed[order].tolist():
             fewer = slots.copy()
             fewer[i] = self.offers.here[i]

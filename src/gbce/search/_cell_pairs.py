@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from gbce.base import Array
-from gbce.search._cell_lines import Entries
+from gbce.search._cell_lines import Entries, pick_ends
 from gbce.search._cell_loops import SCAN_PAIR
 from gbce.search._cell_offers import CellOffers
 from gbce.search._cell_wish import CellWish
@@ -80,19 +80,18 @@ class _Pairs:
             if int(j) in of_set
         }
         here = offers.here - offers.starts[:-1]
-        first, last = (np.take(np.take(ends, kept, axis=0), offers.moving, axis=1) for ends in (trees.first, trees.last))
+        first, last = (pick_ends(ends, kept, offers.moving) for ends in (trees.first, trees.last))
         outside = (first > here) | (last < here)
         for i in np.flatnonzero(offers.here == offers.starts[1:] - 1).tolist():
             outside[:, i] = ~trees.missing[kept, offers.moving[i]]
         for i, (member, allowed) in self.sets.items():
             outside[:, i] = ~allowed[:, here[i]][member]
-        self.first, self.end = np.ascontiguousarray(first.T), np.ascontiguousarray(np.maximum(first, last + 1).T)
+        self.first, self.end = first, np.maximum(first, last + 1)
         one, other = outside.argmax(axis=1), self.m - 1 - outside[:, ::-1].argmax(axis=1)
         self.inside = np.flatnonzero(changes == 0)
         self.single = _Groups(np.flatnonzero(changes == 1), one, self.m)
         self.double = _Groups(np.flatnonzero(changes == _PAIR), one * self.m + other, self.m**2)
-        away = np.where(offers.here[offers.feature] == np.arange(len(offers.price)), np.inf, offers.price)
-        self.cheapest = np.minimum.reduceat(away, offers.starts[:-1])  # of each feature's moves
+        self.cheapest = offers.cheapest_moves()
 
     # --- which pairs --------------------------------------------------------------------------------------------
 
@@ -109,7 +108,7 @@ class _Pairs:
         yield from zip(left[order].tolist(), right[order].tolist(), strict=True)
 
     def _spare(self, left: Array, right: Array) -> Array:
-        """Return by how much each tree's best leaf, added up, exceeds what is wanted, for pairs of features ``(p,)``."""
+        """Return by how much the best leaves of all trees exceed what is wanted, for pairs of features ``(p,)``."""
         place = np.full(self.m**2, -1)
         place[left * self.m + right] = np.arange(len(left))
         known = place[self.double.group] >= 0
@@ -136,7 +135,7 @@ class _Pairs:
         alone = self.single.of(i), self.single.of(j)
         compiled = SCAN_PAIR.after(len(self.tree)) if shown == 1 and not {i, j} & self.sets.keys() else None
         if compiled is not None:
-            ends = [one[f] for f in (i, j) for one in (self.first, self.end)]
+            ends = [one[:, f] for f in (i, j) for one in (self.first, self.end)]
             own = [offers.price[offers.starts[f] : offers.starts[f + 1] - 1] for f in (i, j)]
             here = [int(offers.here[f] - offers.starts[f]) for f in (i, j)]
             a, b, cells = compiled(
@@ -159,12 +158,12 @@ class _Pairs:
         return slots, price.size
 
     def _stops(self, i: int, leaves: Array, room: float) -> Array:
-        """Return the slots for less than ``room``, in order, where a feature enters leaves: farther in gains nothing."""
+        """Return slots for less than ``room``, in order, where a feature enters leaves: farther in gains nothing."""
         begin, end = int(self.offers.starts[i]), int(self.offers.starts[i + 1])
         own, here = self.offers.price[begin:end], int(self.offers.here[i]) - begin
         if i in self.sets:
             return begin + np.flatnonzero((own < room) & (np.arange(len(own)) != here))
-        first, last = self.first[i][leaves], self.end[i][leaves] - 1
+        first, last = self.first[leaves, i], self.end[leaves, i] - 1
         had = np.flatnonzero(np.isfinite(own[:-1]))  # cells may hold no value that can be had
         stop = np.zeros(len(had) + 1, dtype=bool)
         stop[np.searchsorted(had, first[first > here])] = True
@@ -191,7 +190,7 @@ class _Pairs:
             member, allowed = self.sets[i]
             return [member[leaves].astype(int)], len(allowed)
         cells = to - self.offers.starts[i]
-        return [np.searchsorted(cells, ends[i][leaves]) for ends in (self.first, self.end)], len(to) + 1
+        return [np.searchsorted(cells, ends[leaves, i]) for ends in (self.first, self.end)], len(to) + 1
 
     def _add_up(self, rise: Array, i: int, to: Array) -> Array:
         """Return sums along the first axis, at slots ``(a,)``."""
