@@ -395,11 +395,10 @@ class _Search:
 
     def _make_up(self) -> None:
         """Go without single changes of the best point as long as that saves, where changing at all costs much."""
-        cheapest = self.offers.cheapest_moves()
         for _ in range(_EXCHANGE_ROUNDS):
             before, best = self._best(), self._best_slots()
             changed = self._changed(best)
-            if changed.sum() <= _PAIR or cheapest[changed].sum() < _FOR_CHANGING * before:
+            if changed.sum() <= _PAIR or self.offers.cheapest_moves()[changed].sum() < _FOR_CHANGING * before:
                 return
             self._take_away(best, len(best))
             if self._best() >= before * (1.0 - _LEAST_SAVING):
