@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import foldnorm, ncx2, norm
 
 import gbce
+from benchmarks._documents import add_docs_option, print_into
 from gbce.base import Sampler
 
 Array = NDArray[np.float64]
@@ -155,22 +156,24 @@ def main() -> None:
     parser.add_argument("--islands", type=int, default=8, help="of SMC")
     parser.add_argument("--hard", action="store_true", help="only the cases in which SMC tempers")
     parser.add_argument("--easy", action="store_true", help="only the others")
+    add_docs_option(parser)
     options = parser.parse_args()
     sampler = sampler_of(options.sampler, options.candidates, options.draws, options.islands)
     size = f"{options.seeds} seeds, {options.candidates} candidates, {options.draws} draws"
-    for name, case in CASES.items():
-        easy = options.easy or options.sampler == "importance"
-        if (case.hard and easy) or (options.hard and not case.hard):
-            continue
-        start = time.perf_counter()
-        results = study(case, sampler, range(options.first, options.first + options.seeds))
-        seconds = time.perf_counter() - start
-        print(f"{options.sampler}, {name}: {size}, {results.rungs:.1f} rungs, {seconds:.0f} s")
-        show(results.figures)
-        if np.isfinite(results.between):
-            ratio = results.figures["log_evidence"][:, 0].var() / results.between
-            print(f"log evidence: variance over seeds {ratio:.2f} times that between islands")
-        print(flush=True)
+    with print_into(f"coverage {options.sampler}", options.docs):
+        for name, case in CASES.items():
+            easy = options.easy or options.sampler == "importance"
+            if (case.hard and easy) or (options.hard and not case.hard):
+                continue
+            start = time.perf_counter()
+            results = study(case, sampler, range(options.first, options.first + options.seeds))
+            seconds = time.perf_counter() - start
+            print(f"{options.sampler}, {name}: {size}, {results.rungs:.1f} rungs, {seconds:.0f} s")
+            show(results.figures)
+            if np.isfinite(results.between):
+                ratio = results.figures["log_evidence"][:, 0].var() / results.between
+                print(f"log evidence: variance over seeds {ratio:.2f} times that between islands")
+            print(flush=True)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gbce
+from benchmarks._documents import add_docs_option, print_into
 from gbce.base import Sampler
 from gbce.draws import Draws
 from gbce.posterior import GibbsPosterior, Mixture
@@ -151,13 +152,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="three cases, few replicates, a shorter reference run")
     parser.add_argument("--hard", action="store_true", help="only the cases B and C")
     parser.add_argument("--repeats", type=int, default=None, help="replicates of each sampler, at least 3")
+    add_docs_option(parser)
     options = parser.parse_args()
     repeats = options.repeats or (4 if options.quick else 10)
     if repeats < 3:
         parser.error("averages need at least 3 replicates")
-    print(f"{repeats} replicates of each sampler at its defaults")
-    for case in (B, C) if options.hard else QUICK if options.quick else CASES:
-        compare(case, repeats, factor=4 if options.quick else 10 if case.d < 100 else 3)  # 100 features take memory
+    with print_into("efficiency", options.docs):
+        print(f"{repeats} replicates of each sampler at its defaults")
+        for case in (B, C) if options.hard else QUICK if options.quick else CASES:
+            compare(case, repeats, factor=4 if options.quick else 10 if case.d < 100 else 3)  # 100 features take memory
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 
 import gbce
+from benchmarks._documents import add_docs_option, print_into
 
 TIE = 1e-3  # of the objective, above one
 DIRECT = gbce.DirectOpt(max_iterations=600)
@@ -64,22 +65,18 @@ def questions(y: np.ndarray) -> list[tuple[Any, Any, float]]:
     ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--dimensions", type=int, nargs="+", default=[2, 5, 10, 20])
-    parser.add_argument("--rows", type=int, default=2, help="rows that are explained in each case")
-    options = parser.parse_args()
-    warnings.simplefilter("ignore", ConvergenceWarning)  # of the network, which is only to be smooth
+def compare_modes(dimensions: list[int], n_rows: int) -> None:
+    """Print one line for each number of features and model, and one for all of them."""
     start, lines = time.perf_counter(), []
     print(
         f"{'d':>3} {'model':<12}{'cases':>6}{'better':>8}{'same':>6}{'worse':>7}{'worst':>9}{'MAP rows':>10}"
         f"{'direct':>9}"
     )
-    for d in options.dimensions:
+    for d in dimensions:
         for name, ask, y in models(d):
             found = []
             for number, (target, prior, eta) in enumerate(questions(y)):
-                for row in range(options.rows):
+                for row in range(n_rows):
                     counted = Counted(ask)
                     explainer = gbce.Explainer(
                         counted, np.random.default_rng(1).normal(size=(300, d)), space=gbce.Space.real(d), prior=prior,
@@ -102,6 +99,17 @@ def main() -> None:
     n, better, same, worse = np.sum(lines, axis=0)
     print(f"all: of {n} modes MAP's is better in {better}, the same in {same}, worse in {worse}; "
           f"{time.perf_counter() - start:.0f} s")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[2, 5, 10, 20])
+    parser.add_argument("--rows", type=int, default=2, help="rows that are explained in each case")
+    add_docs_option(parser)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)  # of the network, which is only to be smooth
+    with print_into("modes", options.docs):
+        compare_modes(options.dimensions, options.rows)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import gbce
+from benchmarks._documents import add_docs_option, print_into
 from gbce.base import Target
 from gbce.budget import Budget
 from gbce.decisions import apply_rule
@@ -134,11 +135,8 @@ def compare_distances(case: Case, seeds: range) -> None:
     print(f"{case.name:22} {cells[0]}   {cells[1]}", flush=True)
 
 
-def main() -> None:
+def compare_rules(seeds: range) -> None:
     """Print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=24, help="of the rules, for each case")
-    seeds = range(parser.parse_args().seeds)
     known = list(cases())
     print(f"CVaR at tau = {TAU}: mean over {len(seeds)} seeds under {JUDGED:,} fresh copies; differences (errors)")
     print(f"{'':22} {'even grid':>16}   {'race':>24} {'other':>6}   {'race and search':>24}")
@@ -151,6 +149,16 @@ def main() -> None:
     print(f"{'case':22} {'a draw':>27}   {'drawn back towards the row':>27}")
     for case in known:
         compare_distances(case, seeds)
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=24, help="of the rules, for each case")
+    add_docs_option(parser)
+    options = parser.parse_args()
+    with print_into("races", options.docs):
+        compare_rules(range(options.seeds))
 
 
 if __name__ == "__main__":

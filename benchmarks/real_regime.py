@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 import gbce
+from benchmarks._documents import add_docs_option, print_into
 from experiments.models import fixed
 from experiments.real import RealCase, real_case
 from experiments.standin import write_exports
@@ -33,10 +34,8 @@ def cases() -> dict[str, RealCase]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--every", type=int, default=1, help="take only every so many base points")
-    every = parser.parse_args().every
+def compare_samplers(every: int) -> None:
+    """Print one line for each case and sampler, with notes where draws are not trusted."""
     print(f"{'case':<7}{'sampler':<12}{'points':>7}{'distinct: least':>17}{'median':>8}{'ess: least':>12}{'median':>8}"
           f"{'rows per point':>16}{'trustworthy':>13}{'seconds':>9}")  # fmt: skip
     for name, case in cases().items():
@@ -62,6 +61,15 @@ def main() -> None:
             )
             for sentence in pd.unique(table["sampling_note"][~clean].str.split(";").str[0])[:3]:
                 print(f"       {sentence}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--every", type=int, default=1, help="take only every so many base points")
+    add_docs_option(parser)
+    options = parser.parse_args()
+    with print_into("real-regime", options.docs):
+        compare_samplers(options.every)
 
 
 if __name__ == "__main__":

@@ -324,8 +324,8 @@ def test_what_no_number_of_copies_can_show_is_said():
 def test_chance_constrained_asks_about_near_draws_first():
     scene = scene_of(CLOUD, model=lambda x: np.zeros(len(x)), noise=0.1)
     gbce.ChanceConstrained(0.9, refine=False).choose(scene)
-    # a glance at fifty, a look at eight, a closer one at four, and the first quarter of a trial
-    assert scene.posterior.predictors[0].meter.rows == 301 + 50 * 16 + 8 * 48 + 4 * 512 + 512
+    # a glance at fifty, looks at four, a closer one at two, and the first quarter of a trial
+    assert scene.posterior.predictors[0].meter.rows == 301 + 50 * 8 + 4 * 16 + 4 * 40 + 2 * 512 + 512
 
 
 def test_all_trials_together_err_as_often_as_they_say():

@@ -59,6 +59,22 @@ def test_race_chooses_as_well_as_the_grid_for_a_seventh_of_the_rows():
     assert rows_asked(scene) <= 800 * 64 / 7
 
 
+@pytest.mark.parametrize("side", [1, -1])
+def test_a_wish_that_ends_on_one_side_takes_a_shorter_race(side):
+    """The tail falls the further out a point lies, and the flatter the model is there."""
+    kind = gbce.AtLeast if side > 0 else gbce.AtMost
+    tails = {rule: [] for rule in (GRID, RACE)}
+    for seed in SEEDS:
+        for rule, found in tails.items():
+            scene = tilted_scene(seed, target=kind(1.5 * side, scale=1.0, tolerance=0.0))
+            x = rule.choose(scene).x
+            assert rows_asked(scene) <= (800 * 64 if rule is GRID else 800 * 64 / 14)
+            noisy = tilted(x)[:, None] + 0.5 * (0.2 + np.abs(x[:, [0]])) * Z
+            found.append(tail_mean(np.square(np.maximum(1.5 - side * noisy, 0.0)), 0.9)[0])
+    grid, race = np.array(tails[GRID]), np.array(tails[RACE])
+    assert race.mean() <= grid.mean() + 2 * np.std(race - grid) / np.sqrt(len(SEEDS)) + 1e-3
+
+
 @pytest.mark.parametrize("tau", [0.0, 0.5, 0.95])
 def test_race_for_other_tails(tau):
     grid, race = (exact_tails_of(replace(rule, tau=tau)) for rule in (GRID, RACE))
@@ -156,8 +172,9 @@ def test_equals_on_the_edge_of_a_round_go_on_near_and_far():
 @pytest.mark.parametrize("n", [1, 2, 4, 5, 30, 800, 5_000])
 @pytest.mark.parametrize("n_perturb", [1, 2, 8, 64, 500])
 @pytest.mark.parametrize("final", [1, 4])
-def test_plan_of_a_race(n, n_perturb, final):
-    rounds = plan_race(n, n_perturb, final=final)
+@pytest.mark.parametrize("one_sided", [False, True])
+def test_plan_of_a_race(n, n_perturb, final, one_sided):
+    rounds = plan_race(n, n_perturb, one_sided=one_sided, final=final)
     if n == 1:
         assert rounds == []
         return
@@ -283,7 +300,7 @@ def test_search_towards_the_row_costs_a_few_thousand_rows():
 def test_a_probability_that_no_second_trial_could_show_is_not_sought_nearer():
     certain = scene_of(np.ones((5, 1)), model=lambda x: np.zeros(len(x)), noise=0.1)
     gbce.ChanceConstrained(1.0).choose(certain)
-    assert rows_asked(certain) == 5 * 64 + 4 * 512 + 2048
+    assert rows_asked(certain) == 4 * 64 + 8 + 2 * 512 + 2048
 
 
 def trials_of(shares, copies=1_000):

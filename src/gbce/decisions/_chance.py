@@ -19,6 +19,8 @@ from gbce.space import Space
 
 __all__ = ["ChanceConstrained"]
 
+_ROUNDS_NEARER = 4  # of the search towards the row, by hand
+
 
 @dataclass(frozen=True)
 class ChanceConstrained(Rule):
@@ -119,7 +121,7 @@ class ChanceConstrained(Rule):
         try:
             held = search.find_holding() if reaching else None
             if held is not None:
-                nearer = search.draw_nearer(search.x[held]) if self.refine else None
+                nearer = search.draw_nearer(search.x[held], _ROUNDS_NEARER) if self.refine else None
                 note = self._proof_note(search.trials.enough)
                 return take(held, note) if nearer is None else Choice(nearer[None, :], note=note)
             winner, accepted = search.looks.find_fallback(reaching)

@@ -11,6 +11,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.decisions._beyond import propose_nearer, thin_out
+from gbce.decisions._giving_back import GivingBack
 from gbce.decisions._looks import Looks, accepts, fresh_success
 from gbce.decisions._risk import UnderNoise
 from gbce.decisions._trials import Trials
@@ -20,12 +21,11 @@ __all__ = ["TRIAL_COPIES", "Promise", "PromiseSearch"]
 # How model rows are spent. All of these were chosen by hand; the trials keep the promise, whatever these are.
 _FIRST_BLOCK = 50  # candidates in the first call; each later call takes as many as all before it and this many more
 TRIAL_COPIES = 4  # times n_confirm: with fewer copies a candidate must exceed the promise by more to pass
-# Of the search towards the row: rounds, points in each, how many of these get all n_perturb copies, and how many then a
+# Of the search towards the row: points in each round, how many of these get all n_perturb copies, and how many then a
 # part of n_confirm. Without the last look the nearest of those with some luck was taken, and every other search ended
 # in nothing. At most so many of the points that it went through are tried, the nearest first.
 _TRIED = 2
-_BACK_ROUNDS = 4  # of giving single changes back in the end
-_SEARCHES, _PROPOSED, _LOOKED_AT, _CONFIRMED, _PART = 4, 16, 6, 3, 0.5
+_PROPOSED, _LOOKED_AT, _CONFIRMED, _PART = 16, 6, 3, 0.5
 
 
 class Promise(NamedTuple):
@@ -111,16 +111,16 @@ class PromiseSearch:
         for block in _blocks(len(self.x)):
             self.looks.glance(block, self.trials.worth)
 
-    def draw_nearer(self, x: Array) -> Array | None:
-        """Return a cheaper point than ``x`` ``(d,)``, which holds, that holds as well, if one is found."""
+    def draw_nearer(self, x: Array, rounds: int) -> Array | None:
+        """Return a cheaper point than ``x`` ``(d,)``, which holds, that holds as well, if one is found in time."""
         n_sure = max(int(_PART * self.promise.n_confirm), 1)
-        most = _SEARCHES * ((_PROPOSED + _LOOKED_AT) * self.promise.n_perturb + _CONFIRMED * n_sure)
+        most = rounds * ((_PROPOSED + _LOOKED_AT) * self.promise.n_perturb + _CONFIRMED * n_sure)
         most += self.promise.trial_copies
         if not self.trials.possible or self.noisy.posterior.affords(most) < most:
             return None
         way, shares = [x], [1.0]
         try:
-            while len(way) <= _SEARCHES:
+            while len(way) <= rounds:
                 near, share = self._step_nearer(way[-1], n_sure)
                 if near is None:
                     break
@@ -133,26 +133,19 @@ class PromiseSearch:
         return None if held is None else way[held]
 
     def give_back(self, x: Array) -> Array:
-        """Return ``x`` ``(d,)``, which holds, without single changes that it does not need.
+        """Return ``x`` ``(d,)``, which holds, without changes that it does not need.
 
-        A change is given back if the point then succeeds under as many of the same copies.
+        A change is given back if the point then succeeds under as many of the same copies; a small one, if it succeeds
+        often enough, under fresh noise as well.
         """
-        scene, shifts = self.noisy.scene, self.looks.many
+        back = GivingBack(self.noisy, self.looks.many, self.cost, self.tidy, self.holds_elsewhere)
         try:
-            for _ in range(_BACK_ROUNDS):
-                rows = np.tile(x, (len(x), 1))
-                np.fill_diagonal(rows, scene.x0)
-                rows = self.tidy(rows[scene.space.changed(x[None, :], scene.x0)[0] & ~scene.space.is_computed])
-                rows = rows[scene.space.admissible(rows, scene.x0) & (self.cost(rows) < self.cost(x[None, :]))]
-                rows = rows[scene.space.changed(rows, scene.x0).any(axis=1)] if len(rows) else rows
-                if len(rows) == 0:
-                    break
-                share = self.noisy.success(np.vstack([x, rows]), shifts)
-                rows = rows[share[1:] >= share[0]]
-                rows = rows[self.holds_elsewhere(rows)] if len(rows) else rows
-                if len(rows) == 0:
-                    break
-                x = rows[np.argmin(self.cost(rows))]
+            x = back.run(x)
+            for row in back.without_small(x)[: _TRIED if self.trials.possible else 0]:
+                share = self.noisy.success(row[None, :], self.looks.many)
+                if share[0] >= self.trials.worth and self.holds_elsewhere(row[None, :])[0]:
+                    held = self._trials(row[None, :], self.trials).first_to_hold(np.zeros(1, dtype=int), share)
+                    return x if held is None else row
         except BudgetSpentError:
             return x
         return x
@@ -166,12 +159,12 @@ class PromiseSearch:
             return None, 0.0
         looks = Looks.of(noisy, near, self.promise.n_perturb, n_sure)
         hopeful = thin_out(looks.glance(slice(0, len(near)), worth), _LOOKED_AT)  # the nearest few had most luck so far
-        looks.look(hopeful)
-        hopeful = hopeful[looks.share[hopeful] >= worth][:_CONFIRMED]
-        share = noisy.success(near[hopeful], looks.many) if len(hopeful) else np.zeros(0)
-        good = np.flatnonzero(share >= worth)
-        good = good[self.holds_elsewhere(near[hopeful[good]])]
-        return (near[hopeful[good[0]]], float(share[good[0]])) if len(good) else (None, 0.0)
+        hopeful = looks.sift(hopeful, worth)
+        for one in near[hopeful[looks.share[hopeful] >= worth][:_CONFIRMED]]:
+            share = float(noisy.success(one[None, :], looks.many)[0])
+            if share >= worth and self.holds_elsewhere(one[None, :])[0]:
+                return one, share
+        return None, 0.0
 
     def _trials(self, x: Array, earlier: Trials | None = None) -> Trials:
         """Return trials of points ``(k, d)``, which go on where earlier ones ended: their risk is spent."""

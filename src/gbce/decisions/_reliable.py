@@ -27,6 +27,7 @@ __all__ = ["Reliable", "refit_shares"]
 # Chosen by hand.
 _FURTHER = np.array([1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0])  # times as far as a point that just reaches
 _CHEAPEST = 0.5  # of the evaluated points: the cheapest, all of them; the others are spread over what is dearer
+_ROUNDS_NEARER = 8  # of the search towards the row: its points are cheap, and what it saves is what is handed over
 _READABLE = 40  # steps of a real number in one unit of its scale, rounded to a power of ten
 _SEARCHED_REFITS, _ASKED_OF_REFITS = 8, 1_500  # refitted models that a search asks, and about how many points
 _SITES = 12  # points of such a search that are kept
@@ -142,7 +143,7 @@ class Reliable(Rule):
             holds_elsewhere=holds_elsewhere,
         )
         held = search.find_holding()
-        nearer = None if held is None else search.draw_nearer(search.x[held])
+        nearer = None if held is None else search.draw_nearer(search.x[held], _ROUNDS_NEARER)
         if held is None:
             return None, 0.0
         x = search.give_back(search.x[held] if nearer is None else nearer)

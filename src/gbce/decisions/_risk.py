@@ -46,8 +46,12 @@ class UnderNoise:
 
     def success(self, x: Array, shifts: Array) -> Array:
         """Return the share of successes ``(k,)`` of points under the same offsets, models with their weights."""
+        return self.successes(x, shifts).mean(axis=1)
+
+    def successes(self, x: Array, shifts: Array) -> Array:
+        """Return the success ``(k, n)`` of points under the same offsets: of several models, the share of them."""
         reached = self.evaluate(x, shifts).reached
-        return reached[:, :, 0].mean(axis=1) if self.first_only else reached.mean(axis=1) @ self.scene.mixture.weights
+        return reached[:, :, 0].astype(float) if self.first_only else reached @ self.scene.mixture.weights
 
 
 def count_affordable(posterior: GibbsPosterior, most: int, rows_each: int) -> int:

@@ -39,7 +39,7 @@ _SPARED = 4  # one part in so many of the rows that are left may go into exchang
 _DEARER = 1.5  # times the cheapest with fewer changes, beyond which a set of changes is not closed in on
 _DEARER_ALIKE = 1.5  # and times the cheapest with as many changes
 _CLOSE = 1e-4  # of the cost: a stretch that is shorter is not closed in on any more
-_LEAST_SAVING = 1e-3  # of the cost in a round, for another one
+_LEAST_SAVING, _QUIET_ROUNDS = 1e-3, 2  # of the cost in a round, or nothing was saved; so many of these end a search
 _LEANT, _LEAN_ROUNDS = 4, 5  # points whose slopes are looked at in a round, and in how many rounds
 _DIFFERENCE = 1e-3  # of a feature's scale, over which a slope is read: many models round to single precision
 _SLOPED_SHARE = 0.3  # of the features, with which a point lies on a slope and not beside a step
@@ -209,14 +209,15 @@ class _Search:
         starts = np.vstack([trials[tried.reached], starts])
         starts = starts[keep_cheapest(around.cost(starts), _STARTS)] if len(starts) else starts
         shelf.ask(around.give_back(starts, self.worth), joined)
-        before = shelf.least()
+        before, quiet = shelf.least(), 0
         for number in range(_ROUNDS):
             asked = len(shelf.said)
             self._round(number)
             after = shelf.least()
             with np.errstate(invalid="ignore"):
                 saved = np.nan_to_num(before - after, nan=0.0) > _LEAST_SAVING * after
-            if len(shelf.said) == asked or (not saved.any() and number >= _EXCHANGE_ROUNDS):
+            quiet = 0 if saved.any() else quiet + 1
+            if len(shelf.said) == asked or quiet == _QUIET_ROUNDS:
                 return
             before = after
 
