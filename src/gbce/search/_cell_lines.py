@@ -12,7 +12,7 @@ from gbce.search._cell_loops import ADD_STEPS, MOVE
 from gbce.search._cell_offers import CellOffers
 from gbce.trees import CellTrees
 
-__all__ = ["CellLines", "Entries", "enter_leaves"]
+__all__ = ["CellLines", "Entries", "enter_leaves", "pick_ends"]
 
 
 class CellLines:
@@ -40,7 +40,7 @@ class CellLines:
         self._ordered = np.flatnonzero(~listed)
         own = offers.moving[self._ordered]
         begin = offers.starts[self._ordered].astype(np.int32)
-        first, last = (_pick(ends, kept, own) for ends in (trees.first, trees.last))
+        first, last = (pick_ends(ends, kept, own) for ends in (trees.first, trees.last))
         # by leaf for gathering, by feature for moving
         self._low, self._high = first + begin, np.maximum(first, last + 1) + begin
         self._lows, self._highs = np.ascontiguousarray(self._low.T), np.ascontiguousarray(self._high.T)
@@ -92,7 +92,7 @@ class CellLines:
 
     def go(self, slots: Array) -> None:
         """Move to slots ``(m,)``."""
-        for i in np.flatnonzero(slots != self.slots).tolist():
+        for i in (slots != self.slots).nonzero()[0].tolist():
             self.move(i, int(slots[i]))
 
     def sums(self) -> Array:
@@ -131,7 +131,7 @@ class CellLines:
         return sums, np.asarray(self._base + self._value[here].sum(axis=0))
 
 
-def _pick(ends: Array, leaves: Array, features: Array) -> Array:
+def pick_ends(ends: Array, leaves: Array, features: Array) -> Array:
     """Return some rows and columns, the latter in order, of an array ``(L, d)``; quicker than indexing by both."""
     picked = np.take(ends, leaves, axis=0)
     return picked if len(features) == ends.shape[1] else np.take(picked, features, axis=1)
@@ -216,7 +216,9 @@ def enter_leaves(
                 moves = (first > here) | (last < here)
         price += least
         changes += moves
-        kept = np.isfinite(price) & (price <= most) & (changes <= limit)
+        kept = price <= most if most < np.inf else price < most
+        if limit < len(offers.moving):
+            kept &= changes <= limit
         if not kept.all():
             leaf, price, changes = leaf[kept], price[kept], changes[kept]
     return Entries(leaf, price, changes)

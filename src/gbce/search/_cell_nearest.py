@@ -2,8 +2,10 @@
 
 Around any point the leaves say what every single move of a feature would come to. Moves are made by what they gain for
 their price, at several exchange rates of the two; changes that are not needed are given back; training rows and other
-points that reach are starts as well; in the end one change is drawn back while another makes up for it. Leaves that
-cost more to enter than the best point are left out on the way, which is exact and makes large forests small.
+points that reach are starts as well; then one change is drawn back while another makes up for it; in the end all pairs
+of changes are looked at that leaves do not rule out and, where changing at all costs a good part of the price, what
+comes of going without one of the changes. Leaves that cost more to enter than the best point are left out on the way,
+which is exact and makes large forests small.
 """
 
 from collections.abc import Sequence
@@ -13,6 +15,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.search._cell_lines import CellLines, Entries, enter_leaves
 from gbce.search._cell_offers import CellOffers
+from gbce.search._cell_pairs import find_pairs
 from gbce.search._cell_wish import CellWish
 from gbce.search._nearest import NearestSites
 from gbce.trees import CellTrees
@@ -30,6 +33,8 @@ _MOST_MOVES = 100  # of one way
 _MOST_DRAWN = 6  # slots to which one change is drawn back while another makes up for it
 _EXCHANGE_ROUNDS = 10
 _REMOVED = 3  # changes, one at a time, that are taken away to come to fewer
+_PAIR = 2  # changes, all of which are looked at
+_FOR_CHANGING = 0.25  # of the best price: with more for changing at all, however little, other changes are tried
 _CHECKED = 48  # moves that are checked against rules between features, the best of them
 _ALIKE = 1.02  # times the least price for a number of changes: points that stand by where the model denies that one
 _LEAST_SAVING = 1e-9  # of a price: less is rounding
@@ -97,7 +102,9 @@ def _place(trees: CellTrees, offers: CellOffers, starts: Array | None) -> Array:
     """Return the slots ``(n, m)`` of points that can be had, the cheapest first."""
     if starts is None or len(starts) == 0:
         return np.zeros((0, len(offers.moving)), dtype=int)
-    slots = np.unique(offers.slots_of(trees.cells(starts)), axis=0)
+    slots = offers.slots_of(trees.cells(starts))
+    slots = slots[np.lexsort(slots.T[::-1])]
+    slots = slots[np.r_[True, (slots[1:] != slots[:-1]).any(axis=1)]]
     cost = offers.cost(slots)
     slots, cost = slots[np.isfinite(cost)], cost[np.isfinite(cost)]
     return slots[np.argsort(cost, kind="stable")]
@@ -108,8 +115,10 @@ class _Search:
 
     def __init__(self, trees: CellTrees, offers: CellOffers, wish: CellWish) -> None:
         self.trees, self.offers, self.wish = trees, offers, wish
-        self.ruled = bool(offers.space.constraints) or not offers.paid.all()
+        self.all_paid = bool(offers.paid.all())
+        self.ruled = bool(offers.space.constraints) or not self.all_paid
         self.noise = _NOISE * wish.rounding(trees)
+        self.had = np.isfinite(offers.price)  # slots to which a feature can move
         self.most = len(offers.moving)  # changes that are allowed
         self.limit = np.inf  # price up to which the lines are complete
         self.n_laid = 0
@@ -138,6 +147,8 @@ class _Search:
         if self._best() < np.inf:
             self._lay(entries, self._best())
             self._exchange()
+            self._pair_up(entries)
+            self._make_up()
         fewest = min(((price, n) for n, (price, _) in self.least.items()), default=(np.inf, 0))[1]
         if min(fewest - 1, path) > 0:
             few = enter_leaves(self.trees, self.offers, most_changes=min(fewest - 1, path))
@@ -153,7 +164,7 @@ class _Search:
             self._go_from_row(power)
         more = min((n for n in self.least if n > k), default=None)
         if more == k + 1:
-            self._take_away(self.least[more][1])
+            self._take_away(self.least[more][1], _REMOVED)
         if self._best() < np.inf:
             self._exchange()
 
@@ -174,7 +185,8 @@ class _Search:
 
     def _own(self) -> Array:
         """Return what each feature costs here ``(m,)``."""
-        return np.where(self.offers.paid, self.offers.price[self.lines.slots], 0.0)
+        own = self.offers.price[self.lines.slots]
+        return own if self.all_paid else np.where(self.offers.paid, own, 0.0)
 
     def _keep_reaching(self, slots: Array) -> Array:
         """Return those of slots ``(n, m)`` that reach and can be had."""
@@ -250,7 +262,7 @@ class _Search:
 
     def _note_next(self, missing: Array) -> None:
         """Note the cheapest point that one move from here reaches, if there is one."""
-        to = self._allow(np.flatnonzero((missing <= 0) & np.isfinite(self.offers.price)))
+        to = self._allow(((missing <= 0) & self.had).nonzero()[0])
         if len(to) == 0:
             return
         own = self._own()
@@ -295,17 +307,17 @@ class _Search:
 
     def _go_from_row(self, power: float, towards: Array | None = None) -> None:
         """Go from the row until the target is reached, and give back what is not needed."""
-        offers, within = self.offers, None
+        offers, within = self.offers, self.had
         if towards is not None:
             low, high = np.minimum(offers.here, towards), np.maximum(offers.here, towards)
             slot = np.arange(len(offers.price))
-            within = (low[offers.feature] <= slot) & (slot <= high[offers.feature])
+            within = (low[offers.feature] <= slot) & (slot <= high[offers.feature]) & self.had
         self.lines.go(offers.here)
         if self._advance(power, within):
             self._go_back()
 
-    def _advance(self, power: float, within: Array | None = None) -> bool:
-        """Move by gain for the price until the target is reached; return whether it is."""
+    def _advance(self, power: float, within: Array) -> bool:
+        """Move by gain for the price, to slots ``within``, until the target is reached; return whether it is."""
         offers = self.offers
         for _ in range(_MOST_MOVES):
             missing, left = self._look()
@@ -314,12 +326,9 @@ class _Search:
                 return False
             if left <= 0:
                 return True
-            to = np.flatnonzero(left - missing > max(_TINY * left, self.noise))
-            if within is not None:
-                to = to[within[to]]
-            to = self._allow(to)
+            gains = (left - missing > max(_TINY * left, self.noise)) & within
+            to = self._allow(gains.nonzero()[0])
             price = offers.price[to] - own[offers.feature[to]]
-            to, price = to[np.isfinite(price)], price[np.isfinite(price)]
             worth = (1.0 - missing[to] / left) ** power / np.maximum(price, _LEAST_SAVING)
             slots = self._pick(to, worth)
             if slots is None:
@@ -336,7 +345,7 @@ class _Search:
             if left > 0 or not self._keeps_rules(self.lines.slots):  # what follows from others may spoil a move
                 return
             self._note(self.lines.slots)
-            to = np.flatnonzero(missing <= 0)
+            to = (missing <= 0).nonzero()[0]
             saved = own[offers.feature[to]] - offers.price[to]
             enough = saved > _LEAST_SAVING * max(float(own.sum()), _TINY)
             slots = self._pick(to[enough], saved[enough], reaching=True)
@@ -366,6 +375,35 @@ class _Search:
             self.lines.go(self._best_slots())
             self._go_back()
 
+    def _pair_up(self, entries: Entries) -> None:
+        """Look at all pairs of changes that cost less than the best point; two may gain only together."""
+        if self.most < _PAIR or not self.all_paid or self.wish.reads is not None:
+            return
+        before = self._best()
+
+        def accept(slots: Array) -> float | None:
+            slots = self._keep_reaching(slots)
+            if len(slots) == 0:
+                return None
+            self._note(slots[0])
+            return float(self.offers.cost(slots[0]))
+
+        below, shown = before * (1.0 - _LEAST_SAVING), _CHECKED if self.ruled else 1
+        find_pairs(self.trees, self.offers, self.wish, entries, below, accept, shown)
+        if self._best() < before:
+            self._exchange()
+
+    def _make_up(self) -> None:
+        """Go without single changes of the best point as long as that saves, where changing at all costs much."""
+        for _ in range(_EXCHANGE_ROUNDS):
+            before, best = self._best(), self._best_slots()
+            changed = self._changed(best)
+            if changed.sum() <= _PAIR or self.offers.cheapest_moves()[changed].sum() < _FOR_CHANGING * before:
+                return
+            self._take_away(best, len(best))
+            if self._best() >= before * (1.0 - _LEAST_SAVING):
+                return
+
     def _nearer(self, i: int, slot: int) -> list[int]:
         """Return slots of a feature that are cheaper than one, at most a few, the row's own first."""
         own = np.arange(self.offers.starts[i], self.offers.starts[i + 1])
@@ -375,17 +413,17 @@ class _Search:
             own = own[np.linspace(0, len(own) - 1, _MOST_DRAWN).astype(int)]
         return [int(one) for one in own]
 
-    def _take_away(self, slots: Array) -> None:
-        """Take single changes of a point away and let the others make up for it."""
+    def _take_away(self, slots: Array, most: int) -> None:
+        """Take at most so many single changes of a point away, one at a time, and let others make up for it."""
         if self.offers.cost(slots) > self.limit:
             return
         self.lines.go(slots)
         missing, _ = self._look()
         changed = np.flatnonzero(self._changed(slots))
-        order = np.argsort(missing[self.offers.here[changed]], kind="stable")[:_REMOVED]
+        order = np.argsort(missing[self.offers.here[changed]], kind="stable")[:most]
         for i in changed[order].tolist():
             fewer = slots.copy()
             fewer[i] = self.offers.here[i]
             self.lines.go(self._settle(fewer[None, :])[0][0])
-            if self._advance(_TOWARDS):
+            if self._advance(_TOWARDS, self.had):
                 self._go_back()

@@ -59,6 +59,11 @@ class CellOffers:
         """Return what points at slots ``(..., m)`` cost ``(...,)``."""
         return np.asarray(np.where(self.paid, self.price[slots], 0.0).sum(axis=-1))
 
+    def cheapest_moves(self) -> Array:
+        """Return the least price of a move of each feature ``(m,)``: what changing it costs, however little."""
+        away = np.where(self.here[self.feature] == np.arange(len(self.price)), np.inf, self.price)
+        return np.minimum.reduceat(away, self.starts[:-1])
+
     def slots_of(self, cells: Array) -> Array:
         """Return the slots ``(n, m)`` of cells ``(n, d)``."""
         return np.asarray(self.starts[:-1] + cells[:, self.moving])

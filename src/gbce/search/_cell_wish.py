@@ -40,6 +40,8 @@ class CellWish:
         """Return what is missing ``(n,)`` where the sums are ``(n, q)``: zero where the target is reached."""
         if self.reads is not None:
             return self.reads(sums)
+        if len(self.least) == 1:
+            return np.maximum(self.least[0] - sums[:, 0], 0.0)
         return np.maximum(self.least - sums, 0.0).sum(axis=1)
 
     def beyond(self, room: float) -> "CellWish":

@@ -158,30 +158,28 @@ class CellTrees:
 
     def scores(self, cells: Array) -> Array:
         """Return scores ``(n, K)`` of cells ``(n, d)``."""
-        nodes, (left, right) = self.nodes, self._next
-        at = np.tile(nodes.roots, (len(cells), 1))
-        rows = np.arange(len(cells))[:, None]
-        some_missing = bool((cells == self.n_cells).any())
-        while True:
-            asked = nodes.feature[at]
-            if not (asked >= 0).any():
-                return np.asarray(self.base + nodes.value[at].sum(axis=1))
-            seen = cells[rows, asked]  # of a leaf any: both ways lead to itself
-            goes_left = seen <= nodes.cut[at]
+        nodes, n_cells, (n, d) = self.nodes, self.n_cells, cells.shape
+        at = np.tile(nodes.roots, n)
+        seen_at = np.repeat(np.arange(n) * d, len(nodes.roots))
+        flat = cells.ravel()
+        some_missing = bool((cells == n_cells).any())
+        going = np.flatnonzero(nodes.feature[at] >= 0)  # those that are not at a leaf yet
+        while len(going):
+            node = at[going]
+            asked = nodes.feature[node]
+            seen = flat[seen_at[going] + asked]
+            goes_left = seen <= nodes.cut[node]
             if some_missing:
-                goes_left = np.where(seen == self.n_cells[asked], nodes.missing_left[at], goes_left)
+                goes_left = np.where(seen == n_cells[asked], nodes.missing_left[node], goes_left)
             if len(nodes.sets):
-                group = nodes.group[at]
+                group = nodes.group[node]
                 goes_left = np.where(
                     group >= 0, nodes.sets[np.maximum(group, 0), seen % nodes.sets.shape[1]], goes_left
                 )
-            at = np.where(goes_left, left[at], right[at])
-
-    @cached_property
-    def _next(self) -> tuple[Array, Array]:
-        """The nodes on the left and on the right of each ``(N,)``; of a leaf itself."""
-        leaf, own = self.nodes.feature < 0, np.arange(len(self.nodes.feature))
-        return np.where(leaf, own, self.nodes.left), np.where(leaf, own, self.nodes.right)
+            node = np.where(goes_left, nodes.left[node], nodes.right[node])
+            at[going] = node
+            going = going[nodes.feature[node] >= 0]
+        return np.asarray(self.base + nodes.value[at.reshape(n, -1)].sum(axis=1))
 
     def outputs(self, cells: Array) -> Array:
         """Return the model's outputs, ``(n,)`` or one column per class, of cells ``(n, d)``."""
