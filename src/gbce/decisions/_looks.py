@@ -14,7 +14,7 @@ __all__ = ["Looks", "accepts", "fresh_success"]
 # How model rows are spent; all chosen by hand, and no promise hangs on them.
 _GLANCE, _LOOKS = 0.125, (0.375, 1.0)  # of the few copies, for every candidate, and then for those that may hold
 _AT_ONCE, _PROMISING_AT_ONCE = 4, 2  # candidates that get more of the few copies in one call, and then the many
-_HOPE = 1.5  # standard errors that a share may be below what is wanted, after each look but the last
+_HOPE = 2.0  # standard errors that a share may be below what is wanted, after each look but the last
 _PART = 0.25  # of the many copies, after which those go on that may hold
 # If none holds: so many get all of the few copies, the best of them a part of the many, the best of these all.
 _FALLBACKS, _CONFIRMED_IN_PART, _CONFIRMED = 60, 20, 5
