@@ -13,9 +13,11 @@ from gbce.budget import BudgetSpentError
 __all__ = ["Trials", "lower_bound"]
 
 _MAX_TRIALS = 8  # chosen by hand: where so many failed, what is asked for is as good as unattainable
-# A trial looks at a quarter of its copies first. One that is far above what is promised passes then, for a small part
-# of the trial's risk; one that would have to gain more than so many standard errors in the rest is given up, for none.
-_EARLY_COPIES, _EARLY_RISK, _HOPELESS = 0.25, 0.05, 2.5
+# A trial looks three times: after so many of its copies, each time for so much of its risk. One that is far above what
+# is promised passes early; one that would have to gain more than so many standard errors in the rest is given up.
+_LOOKS = ((0.25, 0.05), (0.5, 0.15), (1.0, 0.8))
+_LAST_RISK = _LOOKS[-1][1]
+_HOPELESS = 2.5
 
 
 @dataclass
@@ -48,13 +50,13 @@ class Trials:
     @property
     def enough(self) -> float:
         """What a trial has to show: the probability that is promised, or as much as the first one can show at best."""
-        return min(self.probability, lower_bound(1.0, self.copies, (1.0 - _EARLY_RISK) * 0.5 * self.risk))
+        return min(self.probability, lower_bound(1.0, self.copies, _LAST_RISK * 0.5 * self.risk))
 
     @property
     def possible(self) -> bool:
         """Whether another trial is left, and could show enough if every copy succeeded."""
         return self.done < _MAX_TRIALS and (
-            lower_bound(1.0, self.copies, (1.0 - _EARLY_RISK) * self.risk / 2 ** (self.done + 1)) >= self.enough
+            lower_bound(1.0, self.copies, _LAST_RISK * self.risk / 2 ** (self.done + 1)) >= self.enough
         )
 
     @property
@@ -84,19 +86,25 @@ class Trials:
 
     def _try(self, candidate: int, risk: float) -> tuple[bool, float]:
         """Return whether a candidate passes one trial, and its share of successes there."""
-        few = max(int(_EARLY_COPIES * self.copies), 1)
-        share, n = self.success(candidate, few)
-        if lower_bound(share, n, _EARLY_RISK * risk) >= self.enough:
-            return True, share
-        at_best = min(share + _HOPELESS * float(np.sqrt(max(share * (1 - share), 1 / n) / n)), 1.0)
-        if lower_bound(at_best, self.copies, risk) < self.enough:
-            return False, share
-        try:
-            more, m = self.success(candidate, self.copies - few) if n == few < self.copies else (0.0, 0)
-        except BudgetSpentError:
-            m = more = 0
-        share = (share * n + more * m) / (n + m)
-        return lower_bound(share, n + m, (1.0 - _EARLY_RISK) * risk) >= self.enough, share
+        share, n = 0.0, 0
+        for part, spent in _LOOKS:
+            wanted = max(int(part * self.copies), 1) - n
+            if wanted == 0:
+                continue
+            try:
+                more, m = self.success(candidate, wanted)
+            except BudgetSpentError:
+                if n == 0:
+                    raise
+                more, m = 0.0, 0
+            share, n = (share * n + more * m) / (n + m), n + m
+            last = m < wanted or n == self.copies
+            if lower_bound(share, n, (_LAST_RISK if last else spent) * risk) >= self.enough:
+                return True, share
+            at_best = min(share + _HOPELESS * float(np.sqrt(max(share * (1 - share), 1 / n) / n)), 1.0)
+            if last or lower_bound(at_best, self.copies, risk) < self.enough:
+                break
+        return False, share
 
 
 def lower_bound(share: float, n: int, risk: float) -> float:
