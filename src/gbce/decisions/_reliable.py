@@ -43,7 +43,7 @@ class Reliable(Rule):
     reaches the target, and what other rules chose, with real numbers rounded to values that a person would say. They
     are gone through from the cheapest on, as :class:`gbce.ChanceConstrained` does it: what is promised holds under
     fresh noise, with the confidence given. From the first that holds, changes are drawn back as far as the promise
-    allows.
+    allows, and small ones are left out.
 
     Parameters
     ----------
