@@ -17,15 +17,10 @@ from gbce.search import CellWish, find_nearest_cells, offer_cells, price_units, 
 from gbce.search._cell_lines import CellLines, enter_leaves
 from gbce.targets import Range
 from gbce.trees import read_cells
+from support.cells import read, slots_that_can_be_had
 from support.position import Position
 
 OPTIMAL = 0.9  # share of small cases that must be solved exactly; the search is no proof
-
-
-def read(model, space, data):
-    trees = read_cells(look_inside(model, space), space, data)
-    assert trees is not None
-    return trees
 
 
 def at_least(y):
@@ -34,11 +29,7 @@ def at_least(y):
 
 def all_slots(offers):
     """Return every combination of slots that can be had."""
-    own = [
-        [s for s in range(offers.starts[i], offers.starts[i + 1]) if np.isfinite(offers.price[s])]
-        for i in range(len(offers.moving))
-    ]
-    return np.array(list(itertools.product(*own)))
+    return np.array(list(itertools.product(*slots_that_can_be_had(offers))))
 
 
 def brute_force(trees, offers, wish):

@@ -13,13 +13,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import gbce
-from gbce.predictors import look_inside
 from gbce.search import _cell_nearest, _cell_pairs, find_nearest_cells, offer_cells, wish_for
 from gbce.search._cell_lines import enter_leaves
 from gbce.search._cell_loops import scan_pair
 from gbce.search._cell_pairs import find_pairs
 from gbce.search._compiling import Loop
-from gbce.trees import read_cells
+from support.cells import read, slots_that_can_be_had
 
 UNITS = np.array([0.37, 2.9, 1.0, 0.11, 13.0])  # nothing that one column costs is like another
 FOR_CHANGING = np.array([0.5, 0.0, 2.0, 1.0, 0.25])
@@ -36,18 +35,9 @@ def pricing(x0, units, fixed, power=1):
     return price
 
 
-def read(model, space, data):
-    trees = read_cells(look_inside(model, space), space, data)
-    assert trees is not None
-    return trees
-
-
 def best_of_two(trees, offers, wish, most=2):
     """Return the least price of all points with at most so many changes, by asking about every one of them."""
-    own = [
-        [s for s in range(offers.starts[i], offers.starts[i + 1]) if np.isfinite(offers.price[s])]
-        for i in range(len(offers.moving))
-    ]
+    own = slots_that_can_be_had(offers)
     slots = []
     for i, j in itertools.combinations(range(len(own)), 2):
         grid = np.tile(offers.here, (len(own[i]) * len(own[j]), 1))

@@ -1,0 +1,21 @@
+"""Trees read as cells, and what their cells offer."""
+
+import numpy as np
+
+from gbce.predictors import look_inside
+from gbce.trees import read_cells
+
+
+def read(model, space, data):
+    """Return the cells of a model that can be read."""
+    trees = read_cells(look_inside(model, space), space, data)
+    assert trees is not None
+    return trees
+
+
+def slots_that_can_be_had(offers):
+    """Return the slots of each moving feature that can be had."""
+    return [
+        [s for s in range(offers.starts[i], offers.starts[i + 1]) if np.isfinite(offers.price[s])]
+        for i in range(len(offers.moving))
+    ]
