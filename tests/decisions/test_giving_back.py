@@ -104,3 +104,19 @@ def test_a_change_too_small_to_mention_goes_where_the_promise_holds_without_it(s
     for probability, kept in ((0.9, [1.2, 0.0]), (0.975, [1.2, 0.05])):
         search = PromiseSearch(noisy, Promise(probability, 0.95, 64, 512), x, lambda x: np.abs(x).sum(axis=1))
         np.testing.assert_array_equal(search.give_back(x[0]), kept)
+
+
+def test_trials_on_the_way_to_the_row_and_of_small_changes_share_one_risk():
+    """Each trial may err with half of what those before it left: none begins anew."""
+    noisy = noisy_of(lambda x: x @ np.array([3.0, 1.0]) - 3.0, d=2)
+    x, done = np.array([[2.0, 0.05]]), []
+    search = PromiseSearch(noisy, Promise(0.9, 0.95, 64, 512), x, lambda x: np.abs(x).sum(axis=1))
+    assert search.find_holding() == 0
+    done.append(search.trials.done)
+    nearer = search.draw_nearer(x[0], 4)
+    assert nearer is not None
+    done.append(search.trials.done)
+    search.give_back(np.array([1.2, 0.05]))
+    done.append(search.trials.done)
+    assert done[0] == 1
+    assert done[0] < done[1] < done[2]

@@ -127,7 +127,7 @@ class PromiseSearch:
                 way.append(near)
                 shares.append(share)
             last = np.arange(1, len(way))[::-1][:_TRIED]  # without the start
-            held = self._trials(np.array(way), self.trials).first_to_hold(last, np.array(shares)[last])
+            held = self._try_on(np.array(way), last, np.array(shares)[last])
         except BudgetSpentError:
             return None
         return None if held is None else way[held]
@@ -136,19 +136,24 @@ class PromiseSearch:
         """Return ``x`` ``(d,)``, which holds, without changes that it does not need.
 
         A change is given back if the point then succeeds under as many of the same copies; a small one, if it succeeds
-        often enough, under fresh noise as well.
+        often enough. Some may have been lucky under these copies: what is left holds under fresh noise as well.
         """
+        if not self.trials.possible:
+            return x
         back = GivingBack(self.noisy, self.looks.many, self.cost, self.tidy, self.holds_elsewhere)
+        one = np.zeros(1, dtype=int)
         try:
-            x = back.run(x)
-            for row in back.without_small(x)[: _TRIED if self.trials.possible else 0]:
+            fewer = back.run(x)
+            for row in back.without_small(fewer)[:_TRIED]:
                 share = self.noisy.success(row[None, :], self.looks.many)
                 if share[0] >= self.trials.worth and self.holds_elsewhere(row[None, :])[0]:
-                    held = self._trials(row[None, :], self.trials).first_to_hold(np.zeros(1, dtype=int), share)
-                    return x if held is None else row
+                    if self._try_on(row[None, :], one, share) is not None:
+                        return row
+                    break
+            given = fewer is not x and self.trials.possible
+            return fewer if given and self._try_on(fewer[None, :], one, np.ones(1)) is not None else x
         except BudgetSpentError:
             return x
-        return x
 
     def _step_nearer(self, x: Array, n_sure: int) -> tuple[Array | None, float]:
         """Return the nearest of some points on the way from ``x`` ``(d,)`` to the row that seems to hold; its share."""
@@ -166,14 +171,22 @@ class PromiseSearch:
                 return one, share
         return None, 0.0
 
-    def _trials(self, x: Array, earlier: Trials | None = None) -> Trials:
-        """Return trials of points ``(k, d)``, which go on where earlier ones ended: their risk is spent."""
+    def _try_on(self, x: Array, which: Array, shares: Array) -> int | None:
+        """Put some of points ``(k, d)`` to trials after all earlier ones, whose risk is spent, and so is theirs then."""
+        trials = self._trials(x, self.trials.done)
+        try:
+            return trials.first_to_hold(which, shares)
+        finally:
+            self.trials.done = trials.done
+
+    def _trials(self, x: Array, done: int = 0) -> Trials:
+        """Return trials of points ``(k, d)`` after so many others."""
         return Trials(
             lambda which, copies: fresh_success(self.noisy, x[which], copies),
             self.promise.probability,
             1.0 - self.promise.confidence,
             self.promise.trial_copies,
-            done=0 if earlier is None else earlier.done,
+            done=done,
         )
 
 

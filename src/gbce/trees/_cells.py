@@ -179,7 +179,7 @@ class CellTrees:
             node = np.where(goes_left, nodes.left[node], nodes.right[node])
             at[going] = node
             going = going[nodes.feature[node] >= 0]
-        return np.asarray(self.base + nodes.value[at.reshape(n, -1)].sum(axis=1))
+        return np.asarray(self.base + nodes.value[at.reshape(n, len(nodes.roots))].sum(axis=1))
 
     def outputs(self, cells: Array) -> Array:
         """Return the model's outputs, ``(n,)`` or one column per class, of cells ``(n, d)``."""
