@@ -120,3 +120,17 @@ def test_trials_on_the_way_to_the_row_and_of_small_changes_share_one_risk():
     done.append(search.trials.done)
     assert done[0] == 1
     assert done[0] < done[1] < done[2]
+
+
+def test_what_is_given_back_is_tried_under_fresh_noise():
+    """Copies of a look are not moved at all, those of a trial, known by their number, by half a unit."""
+
+    def noise(rng, n):
+        return np.tile([-0.5 if n == COPIES else 0.0, 0.0], (n, 1))
+
+    for least, kept in ((0.6, [1.0, 0.2]), (0.4, [1.0, 0.0])):
+        noisy = noisy_of(lambda x, least=least: x.sum(axis=1) - least, d=2, noise=noise)
+        x = np.array([[1.0, 0.2]])
+        search = PromiseSearch(noisy, Promise(0.9, 0.95, 64, COPIES), x, lambda x: np.abs(x).sum(axis=1))
+        assert search.find_holding() == 0
+        np.testing.assert_array_equal(search.give_back(x[0]), kept)

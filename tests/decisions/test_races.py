@@ -358,6 +358,13 @@ def test_a_trial_of_three_looks_errs_as_often_as_it_says(p):
     assert 0 < accepted <= risk / 2
 
 
+def test_ten_models_that_all_succeed_are_certain():
+    """Ten weights of 0.1 sum to a bit less than one."""
+    share = float(np.ones(10, dtype=bool) @ np.full(10, 0.1))
+    trials = Trials(lambda which, n: (share - 1e-15, n), 1.0, 0.05, 2_048)
+    assert trials.first_to_hold(np.array([0]), np.array([share])) == 0
+
+
 def test_rounds_are_what_a_plan_says():
     assert plan_race(10, 4) == [Round(3, 5), Round(4, 4), Round(16, 1)]
     assert plan_race(2, 64) == [Round(64, 2), Round(256, 1)]

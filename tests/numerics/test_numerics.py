@@ -7,6 +7,7 @@ from scipy.stats import genpareto
 import gbce
 from gbce._numerics import (
     effective_sample_size,
+    first_of_each,
     log_mean_exp,
     normalise,
     pareto_k,
@@ -118,3 +119,10 @@ def test_errors_shrink_with_the_square_root_of_the_work():
         explainer = gbce.Explainer(case.predict, data, space=gbce.Space.real(2), sampler=sampler)
         errors.append(explainer.explain(case.x0, target, rules=[], seed=1).distribution["stability_se"])
     assert errors[0] / errors[1] == pytest.approx(4.0, rel=0.25)
+
+
+def test_first_of_each_tells_rows_apart_by_their_bits():
+    rows = np.array([[0.0, 1.0], [-0.0, 1.0], [0.0, 1.0], [np.nan, 2.0], [np.nan, 2.0]])
+    assert first_of_each(rows).tolist() == [0, 1, 3]
+    assert first_of_each(np.zeros((0, 2))).tolist() == []
+    assert first_of_each(np.zeros((3, 0))).tolist() == [0]  # without a column all are alike

@@ -189,6 +189,12 @@ def test_nearest_values_lie_in_their_cells(model: Any, data: Any) -> None:
             assert (trees.cells(closer)[:, j] != trees.cells(moved)[:, j]).all()
 
 
+def test_no_rows_have_no_scores() -> None:
+    x, y = _array()
+    _, rows, trees = _read(RandomForestRegressor(2, random_state=0).fit(x, y), x)
+    assert trees.scores(trees.cells(rows[:0])).shape == (0, len(trees.base))
+
+
 def test_what_is_no_tree_has_no_cells() -> None:
     from sklearn.linear_model import LinearRegression
 

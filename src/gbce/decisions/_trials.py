@@ -112,5 +112,5 @@ def lower_bound(share: float, n: int, risk: float) -> float:
 
     Exact for yes and no (Clopper and Pearson, 1934); a share of successes in each trial varies less than that.
     """
-    k = min(share, 1.0) * n  # a sum of weights may exceed one by rounding
+    k = n if share > 1.0 - WEIGHT_ROUNDING else share * n  # a sum of weights may miss one by rounding
     return float(betaincinv(k, n - k + 1, risk)) if k > 0 else 0.0
