@@ -175,9 +175,34 @@ def test_rows_with_gaps_are_moved_as_well():
         offers = offer_cells(trees, space, x0, pricing(x0, np.ones(4), np.full(4, 0.3)))
         found = find_nearest_cells(trees, offers, wish, data)
         assert (wish.missing(trees.scores(trees.cells(found.x)) @ wish.weights.T) <= 0).all()
-        reals = offers.price[offers.starts[1:] - 1]
-        offers.price[offers.starts[1:] - 1] = np.where(offers.here == offers.starts[1:] - 1, reals, np.inf)
-        assert found.cost[0] <= best_of_two(trees, offers, wish) * (1 + 1e-9)  # with pairs of known values, at least
+        assert found.cost[0] <= best_of_two(trees, offers, wish) * (1 + 1e-9)
+
+
+def test_numbers_that_become_missing_are_half_of_a_pair():
+    rng = np.random.default_rng(6)
+    data = rng.normal(size=(200, 3))
+    data[rng.random((200, 3)) < 0.3] = np.nan
+    y = np.isnan(data[:, 0]) * (data[:, 1] > 0) + 0.7 * np.isnan(data[:, 1]) * np.isnan(data[:, 2])
+    model = LGBMRegressor(n_estimators=10, num_leaves=6, random_state=0, verbose=-1, n_jobs=1).fit(data, y)
+    space = gbce.Space([gbce.Feature(name, missing="any") for name in "abc"])
+    trees = read(model, space, data)
+    wish = wish_for(trees, gbce.AtLeast(0.4, scale=1.0).resolve(1.0))
+    wish = wish.beyond(wish.rounding(trees))
+    gone = 0
+    for x0 in data[~np.isnan(data).any(axis=1)][:10]:
+        offers = offer_cells(trees, space, x0, pricing(x0, np.ones(3), np.full(3, 0.3)))
+        seen, missing = [np.inf], [False]
+
+        def accept(slots, seen=seen, missing=missing, offers=offers):
+            seen.append(float(offers.cost(slots[0])))
+            missing.append(bool(np.isnan(offers.points(slots[:1])).any()))
+            return seen[-1]
+
+        find_pairs(trees, offers, wish, enter_leaves(trees, offers), np.inf, accept)
+        alone, best = (best_of_two(trees, offers, wish, most) for most in (1, 2))
+        np.testing.assert_allclose(min(alone, seen[-1]), best, rtol=1e-12)
+        gone += missing[-1] and best < alone
+    assert gone >= 2
 
 
 def test_rules_between_columns_are_kept():

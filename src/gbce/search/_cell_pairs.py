@@ -87,6 +87,10 @@ class _Pairs:
         for i, (member, allowed) in self.sets.items():
             outside[:, i] = ~allowed[:, here[i]][member]
         self.first, self.end = first, np.maximum(first, last + 1)
+        # a number that may become missing has one more cell, which lies on no line with the others
+        ends = offers.starts[1:] - 1
+        may_go = np.flatnonzero(np.isfinite(offers.price[ends]) & (offers.here != ends)).tolist()
+        self.missing = {i: trees.missing[kept, offers.moving[i]] for i in may_go if i not in self.sets}
         one, other = outside.argmax(axis=1), self.m - 1 - outside[:, ::-1].argmax(axis=1)
         self.inside = np.flatnonzero(changes == 0)
         self.single = _Groups(np.flatnonzero(changes == 1), one, self.m)
@@ -133,7 +137,8 @@ class _Pairs:
         offers, two = self.offers, self.double.of(i * self.m + j)
         rooms = below - self.cheapest[j], below - self.cheapest[i]
         alone = self.single.of(i), self.single.of(j)
-        compiled = SCAN_PAIR.after(len(self.tree)) if shown == 1 and not {i, j} & self.sets.keys() else None
+        plain = shown == 1 and not {i, j} & (self.sets.keys() | self.missing.keys())
+        compiled = SCAN_PAIR.after(len(self.tree)) if plain else None
         if compiled is not None:
             ends = [one[:, f] for f in (i, j) for one in (self.first, self.end)]
             own = [offers.price[offers.starts[f] : offers.starts[f + 1] - 1] for f in (i, j)]
@@ -169,6 +174,7 @@ class _Pairs:
         stop[np.searchsorted(had, first[first > here])] = True
         stop[np.searchsorted(had, last[last < here], side="right") - 1] = True
         cells = had[stop[:-1]]
+        cells = np.append(cells, len(own) - 1) if i in self.missing else cells
         return np.asarray(begin + cells[(own[cells] < room) & (cells != here)])
 
     def _reaches(self, i: int, j: int, to_i: Array, to_j: Array, leaves: Array) -> Array:
@@ -189,15 +195,23 @@ class _Pairs:
         if i in self.sets:
             member, allowed = self.sets[i]
             return [member[leaves].astype(int)], len(allowed)
-        cells = to - self.offers.starts[i]
-        return [np.searchsorted(cells, ends[leaves, i]) for ends in (self.first, self.end)], len(to) + 1
+        cells = to[: len(to) - self._goes(i, to)] - self.offers.starts[i]
+        places = [np.searchsorted(cells, ends[leaves, i]) for ends in (self.first, self.end)]
+        if self._goes(i, to):  # the last place is that of missing values, the one before it is not read
+            places.append(np.where(self.missing[i][leaves], len(to), len(cells)))
+        return places, len(to) + 1
 
     def _add_up(self, rise: Array, i: int, to: Array) -> Array:
         """Return sums along the first axis, at slots ``(a,)``."""
         if i in self.sets:
             held = self.sets[i][1][:, to - self.offers.starts[i]]
             return np.asarray(held.T.astype(float) @ rise)
-        return np.asarray(rise[:-1].cumsum(axis=0))
+        sums = rise[: len(to) - self._goes(i, to)].cumsum(axis=0)
+        return np.vstack([sums, rise[-1:]]) if self._goes(i, to) else np.asarray(sums)
+
+    def _goes(self, i: int, to: Array) -> bool:
+        """Whether the last of slots ``(a,)`` is that of missing values, of a number that may become missing."""
+        return i in self.missing and len(to) > 0 and bool(to[-1] == self.offers.starts[i + 1] - 1)
 
 
 class _Groups:
