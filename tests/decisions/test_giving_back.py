@@ -1,9 +1,12 @@
 """Changes that a promise does not need, and looks by stages, against all copies at once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import gbce
+from gbce.budget import Budget
 from gbce.decisions._giving_back import GivingBack
 from gbce.decisions._looks import Looks
 from gbce.decisions._promise import Promise, PromiseSearch
@@ -134,3 +137,26 @@ def test_what_is_given_back_is_tried_under_fresh_noise():
         search = PromiseSearch(noisy, Promise(0.9, 0.95, 64, COPIES), x, lambda x: np.abs(x).sum(axis=1))
         assert search.find_holding() == 0
         np.testing.assert_array_equal(search.give_back(x[0]), kept)
+
+
+def test_trials_of_an_earlier_search_count():
+    """What only a first trial can show is not shown by the second."""
+    noisy = noisy_of(lambda x: np.ones(len(x)), d=1)
+    for tried, held in ((0, 0), (1, None)):
+        search = PromiseSearch(
+            noisy, Promise(1.0, 0.95, 8, 64), np.ones((1, 1)), lambda x: np.abs(x).sum(axis=1), tried=tried
+        )
+        assert search.find_holding() == held
+
+
+@pytest.mark.parametrize(("rows", "looks"), [(12_000, True), (10_000, False), (20_000, True)])
+def test_a_budget_shortens_the_way_to_the_row(rows, looks):
+    """A round takes 2,176 rows at most and a trial 2,048: eight rounds are 19,456 rows, four 10,752."""
+    noisy = noisy_of(lambda x: x @ np.array([3.0, 1.0]) - 3.0, d=2)
+    budget = Budget(rows)
+    noisy = replace(noisy, posterior=replace(noisy.posterior, budget=budget))
+    x = np.array([2.0, 0.05])
+    search = PromiseSearch(noisy, Promise(0.9, 0.95, 64, COPIES), x[None, :], lambda x: np.abs(x).sum(axis=1))
+    assert (search.draw_nearer(x, 8) is not None) == looks
+    assert (budget.rows > 0) == looks
+    assert budget.rows <= rows

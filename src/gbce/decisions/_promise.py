@@ -25,6 +25,7 @@ TRIAL_COPIES = 4  # times n_confirm: with fewer copies a candidate must exceed t
 # part of n_confirm. Without the last look the nearest of those with some luck was taken, and every other search ended
 # in nothing. At most so many of the points that it went through are tried, the nearest first.
 _TRIED = 2
+_FEWEST_ROUNDS = 4  # that a budget must allow
 _PROPOSED, _LOOKED_AT, _CONFIRMED, _PART = 16, 6, 3, 0.5
 
 
@@ -78,6 +79,8 @@ class PromiseSearch:
         Returns the points ``(n, d)`` that are meant where the search makes points of its own.
     holds_elsewhere : function of points ``(n, d)``
         Which of them ``(n,)`` hold in other respects, such as under refitted models; asked about promising ones only.
+    tried : int
+        Trials of an earlier search for the same promise: their risk is spent.
     """
 
     noisy: UnderNoise
@@ -86,6 +89,7 @@ class PromiseSearch:
     cost: Callable[[Array], Array]
     tidy: Callable[[Array], Array] = _as_they_are
     holds_elsewhere: Callable[[Array], Array] = _all_of
+    tried: int = 0
 
     @cached_property
     def looks(self) -> Looks:
@@ -95,7 +99,7 @@ class PromiseSearch:
     @cached_property
     def trials(self) -> Trials:
         """Tests of the candidates."""
-        return self._trials(self.looks.x)
+        return self._trials(self.looks.x, self.tried)
 
     def find_holding(self) -> int | None:
         """Return the position of the first candidate that keeps the promise, if one does."""
@@ -114,9 +118,10 @@ class PromiseSearch:
     def draw_nearer(self, x: Array, rounds: int) -> Array | None:
         """Return a cheaper point than ``x`` ``(d,)``, which holds, that holds as well, if one is found in time."""
         n_sure = max(int(_PART * self.promise.n_confirm), 1)
-        most = rounds * ((_PROPOSED + _LOOKED_AT) * self.promise.n_perturb + _CONFIRMED * n_sure)
-        most += self.promise.trial_copies
-        if not self.trials.possible or self.noisy.posterior.affords(most) < most:
+        each = (_PROPOSED + _LOOKED_AT) * self.promise.n_perturb + _CONFIRMED * n_sure
+        trial = self.promise.trial_copies
+        rounds = (self.noisy.posterior.affords(rounds * each + trial) - trial) // each
+        if not self.trials.possible or rounds < _FEWEST_ROUNDS:
             return None
         way, shares = [x], [1.0]
         try:
@@ -172,14 +177,14 @@ class PromiseSearch:
         return None, 0.0
 
     def _try_on(self, x: Array, which: Array, shares: Array) -> int | None:
-        """Put some of points ``(k, d)`` to trials after all earlier ones, whose risk is spent, and so is theirs then."""
+        """Put some of points ``(k, d)`` to trials after all earlier ones: the risk of each is spent once."""
         trials = self._trials(x, self.trials.done)
         try:
             return trials.first_to_hold(which, shares)
         finally:
             self.trials.done = trials.done
 
-    def _trials(self, x: Array, done: int = 0) -> Trials:
+    def _trials(self, x: Array, done: int) -> Trials:
         """Return trials of points ``(k, d)`` after so many others."""
         return Trials(
             lambda which, copies: fresh_success(self.noisy, x[which], copies),

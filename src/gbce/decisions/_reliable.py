@@ -115,13 +115,13 @@ class Reliable(Rule):
         most = count_affordable(posterior, self.max_candidates, 2 * self.n_perturb)
         near = np.vstack([nearest.x, self._find_under_refits(scene, posterior, nearest.x)])
         candidates = self._list_candidates(scene, near, most)
-        kept = "reaches the target and keeps reaching it with probability"
+        kept, tried = "reaches the target and keeps reaching it with probability", 0
         if scene.refits is not None:
-            x, shown = self._seek(noisy, candidates, lambda x: self._holds(scene, noisy, x))
+            x, shown, tried = self._seek(noisy, candidates, lambda x: self._holds(scene, noisy, x), tried)
             if x is not None:
                 under = f"{shown:.4g} under execution noise and refitted models"
                 return Choice(x[None, :], note=f"the cheapest point found that {kept} {under}")
-        x, shown = self._seek(noisy, candidates, lambda x: accepts(noisy, x))
+        x, shown, _ = self._seek(noisy, candidates, lambda x: accepts(noisy, x), tried)
         if x is None:
             missed = f"keeps reaching the target with probability {self.probability:g}"
             return _first(nearest, f"no point was found that {missed}; this is the nearest that reaches it")
@@ -130,9 +130,12 @@ class Reliable(Rule):
         return Choice(x[None, :], note=f"the cheapest point found that {kept} {under}{but}")
 
     def _seek(
-        self, noisy: UnderNoise, candidates: Array, holds_elsewhere: Callable[[Array], Array]
-    ) -> tuple[Array | None, float]:
-        """Return the cheapest point ``(d,)`` that holds, if one is found, and the probability that its trial shows."""
+        self, noisy: UnderNoise, candidates: Array, holds_elsewhere: Callable[[Array], Array], tried: int
+    ) -> tuple[Array | None, float, int]:
+        """Return the cheapest point ``(d,)`` that holds, if one is found, and the probability that its trial shows.
+
+        So many trials were ``tried`` before; with those of this search they are the last number.
+        """
         space, x0 = noisy.scene.space, noisy.scene.x0
         search = PromiseSearch(
             noisy,
@@ -141,13 +144,14 @@ class Reliable(Rule):
             lambda x: costs(space, x, x0, self.distance),
             tidy=lambda x: _round_away(space, x0, x),
             holds_elsewhere=holds_elsewhere,
+            tried=tried,
         )
         held = search.find_holding()
         nearer = None if held is None else search.draw_nearer(search.x[held], _ROUNDS_NEARER)
         if held is None:
-            return None, 0.0
+            return None, 0.0, search.trials.done
         x = search.give_back(search.x[held] if nearer is None else nearer)
-        return x, min(search.trials.enough, self.probability)
+        return x, min(search.trials.enough, self.probability), search.trials.done
 
     def _find_nearest(self, scene: Scene) -> Choice:
         """Return what a rule that seeks the nearest chose, or seek it."""
