@@ -240,10 +240,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         for n_refits in options.refits:
             run(name, model, case, options.rows, n_refits, sheet, quick=options.quick)
-    text = report(sheet.frame)
-    print(text)
-    if options.docs:
-        write_between_marks("promise", f"{text}\n\n- Commit {current_commit()}.")
+    for n_refits in options.refits:
+        text = report(sheet.frame[sheet.frame["refits"] == n_refits])
+        print(text, end="\n\n")
+        if options.docs:
+            write_between_marks(f"promise {n_refits}", f"{text}\n\n- Commit {current_commit()}.")
 
 
 if __name__ == "__main__":
