@@ -17,7 +17,7 @@ from gbce.search import CellWish, find_nearest_cells, offer_cells, price_units, 
 from gbce.search._cell_lines import CellLines, enter_leaves
 from gbce.targets import Range
 from gbce.trees import read_cells
-from support.cells import read, slots_that_can_be_had
+from support.cells import boosted, read, slots_that_can_be_had
 from support.position import Position
 
 OPTIMAL = 0.9  # share of small cases that must be solved exactly; the search is no proof
@@ -50,15 +50,7 @@ def small_case(seed, kind):
     if kind == "forest":
         model = RandomForestRegressor(6, max_depth=4, random_state=seed).fit(data, y)
     else:
-        model = LGBMRegressor(
-            n_estimators=12,
-            num_leaves=5,
-            min_child_samples=5,
-            learning_rate=0.4,
-            random_state=seed,
-            verbose=-1,
-            n_jobs=1,
-        ).fit(data, y)
+        model = boosted(seed, n_estimators=12, num_leaves=5, min_child_samples=5).fit(data, y)
     said = model.predict(data)
     return model, data, data[int(said.argmin())], float(np.quantile(said, 0.9)) - 1e-6  # no tie
 

@@ -18,7 +18,7 @@ from gbce.search._cell_lines import enter_leaves
 from gbce.search._cell_loops import scan_pair
 from gbce.search._cell_pairs import find_pairs
 from gbce.search._compiling import Loop
-from support.cells import read, slots_that_can_be_had
+from support.cells import boosted, read, slots_that_can_be_had
 
 UNITS = np.array([0.37, 2.9, 1.0, 0.11, 13.0])  # nothing that one column costs is like another
 FOR_CHANGING = np.array([0.5, 0.0, 2.0, 1.0, 0.25])
@@ -65,15 +65,7 @@ def numbers(seed, kind):
     if kind == "forest":
         model = RandomForestRegressor(8, max_depth=4, random_state=seed).fit(data, y)
     else:
-        model = LGBMRegressor(
-            n_estimators=14,
-            num_leaves=6,
-            min_child_samples=4,
-            learning_rate=0.4,
-            random_state=seed,
-            verbose=-1,
-            n_jobs=1,
-        ).fit(data, y)
+        model = boosted(seed, n_estimators=14, num_leaves=6, min_child_samples=4).fit(data, y)
     return model, data, gbce.AtLeast(float(np.quantile(model.predict(data), 0.85)), scale=1.0).resolve(1.0)
 
 

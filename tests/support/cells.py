@@ -1,6 +1,7 @@
 """Trees read as cells, and what their cells offer."""
 
 import numpy as np
+from lightgbm import LGBMRegressor
 
 from gbce.predictors import look_inside
 from gbce.trees import read_cells
@@ -19,3 +20,8 @@ def slots_that_can_be_had(offers):
         [s for s in range(offers.starts[i], offers.starts[i + 1]) if np.isfinite(offers.price[s])]
         for i in range(len(offers.moving))
     ]
+
+
+def boosted(seed, **size):
+    """Return a small booster that learns fast, not yet fitted."""
+    return LGBMRegressor(learning_rate=0.4, random_state=seed, verbose=-1, n_jobs=1, **size)

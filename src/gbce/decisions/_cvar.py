@@ -60,10 +60,10 @@ class CVaR(Rule):
     -----
     The paper chooses among draws, by an even grid: ``race=False, refine=False``.
 
-    A race may choose another draw than the grid with the same seed would: 4% of the time where one draw is far better
-    than all others, up to 88% where many are about as good. Both choose by an estimate, the race by a more precise one
-    between its finalists. Under fresh noise its choice was on average no worse in any case of ``benchmarks/races.py``,
-    within Monte Carlo error; these are also the cases that the race was tuned on.
+    A race may choose another draw than the grid with the same seed would: seldom where one draw is far better than all
+    others, nearly always where many are about as good. Both choose by an estimate, the race by a more precise one
+    between its finalists. ``benchmarks/races.py`` judges both under fresh noise, on the cases that the race was tuned
+    on.
 
     Examples
     --------
