@@ -23,6 +23,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 
 import gbce
 from gbce.predictors import as_predictor, look_inside
+from gbce.trees import read_cells
 from support.edges import at_edges, check, compare
 
 RNG = np.random.default_rng(0)
@@ -78,6 +79,28 @@ def test_numbers(model):
 def test_classes(model, y):
     inside = check_edges(model.fit(X, y))
     assert inside.classes == tuple(np.unique(y).tolist())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestClassifier(6, max_depth=4, random_state=0),
+        ExtraTreesClassifier(6, min_samples_leaf=4, random_state=0),
+        BaggingClassifier(DecisionTreeClassifier(min_samples_leaf=4), n_estimators=6, random_state=0),
+    ],
+)
+def test_votes_that_tie_are_decided_as_the_model_decides_them(model):
+    """Leaves of halves and thirds tie where votes are added whole, and hardly ever where shares of them are."""
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 3, size=(120, 3)).astype(float)
+    model.fit(x, rng.integers(0, 3, len(x)))
+    space = gbce.Space.infer(x, kinds=dict.fromkeys(["x1", "x2", "x3"], "real"))
+    every = np.stack(np.meshgrid(*[np.arange(-0.5, 3.0, 0.5)] * 3), axis=-1).reshape(-1, 3)
+    said = model.predict_proba(every)
+    inside = look_inside(model, space)
+    trees = read_cells(inside, space, x)
+    for read in (inside.outputs(every), trees.outputs(trees.cells(every))):
+        np.testing.assert_array_equal(read, said)
 
 
 def test_the_exponential_loss_makes_a_probability_of_twice_the_score():

@@ -24,11 +24,10 @@ def read_sklearn_trees(model: Any) -> ReadTrees | None:
     if getattr(model, "n_outputs_", 1) > 1:
         return None
     if name in ("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor"):
-        tree = _tree(model, 1.0)
+        tree = _tree(model)
         return ReadTrees(stack_trees([tree], np.zeros(tree.value.shape[1]), True, DOUBLE), "identity")
     if name.startswith(("RandomForestR", "RandomForestC", "ExtraTreesR", "ExtraTreesC")):
-        trees = [_tree(one, 1.0 / len(model.estimators_)) for one in model.estimators_]
-        return ReadTrees(stack_trees(trees, np.zeros(trees[0].value.shape[1]), True, DOUBLE), "identity")
+        return _mean_of([_tree(one) for one in model.estimators_])
     if name.startswith("GradientBoosting"):
         return _read_gradient_boosting(model)
     if name in ("BaggingClassifier", "BaggingRegressor"):
@@ -38,7 +37,7 @@ def read_sklearn_trees(model: Any) -> ReadTrees | None:
     return _read_votes(model) if name == "AdaBoostClassifier" else None
 
 
-def _tree(estimator: Any, factor: float, output: int = 0, n_outputs: int | None = None) -> Tree:
+def _tree(estimator: Any, factor: float = 1.0, output: int = 0, n_outputs: int | None = None) -> Tree:
     tree = estimator.tree_
     inner = tree.children_left >= 0
     value = factor * tree.value[:, 0, :]
@@ -47,6 +46,12 @@ def _tree(estimator: Any, factor: float, output: int = 0, n_outputs: int | None 
     missing = getattr(tree, "missing_go_to_left", np.zeros(len(inner), dtype=bool)).astype(bool)
     column = np.where(inner, tree.feature, -1)
     return Tree(column, tree.threshold, tree.children_left, tree.children_right, missing, value)
+
+
+def _mean_of(trees: list[Tree]) -> ReadTrees:
+    """Return what adds up its trees' answers and divides in the end."""
+    base = np.zeros(trees[0].value.shape[1])
+    return ReadTrees(stack_trees(trees, base, True, DOUBLE, divisor=float(len(trees))), "identity")
 
 
 def _read_gradient_boosting(model: Any) -> ReadTrees | None:
@@ -73,18 +78,18 @@ def _read_gradient_boosting(model: Any) -> ReadTrees | None:
 
 def _read_bagging(model: Any) -> ReadTrees | None:
     """Return the trees of bagging, whose answer is the mean of those of its estimators."""
-    classes, factor = getattr(model, "classes_", None), 1.0 / len(model.estimators_)
+    classes = getattr(model, "classes_", None)
     trees = []
     for one, columns in zip(model.estimators_, model.estimators_features_, strict=True):
         if not _is_tree(one):
             return None
-        tree = _tree(one, factor)
+        tree = _tree(one)
         if classes is not None:  # a bootstrap sample may lack a class
             value = np.zeros((len(tree.column), len(classes)))
             value[:, np.asarray(one.classes_, dtype=int)] = tree.value
             tree = tree._replace(value=value)
         trees.append(_among(tree, columns))
-    return ReadTrees(stack_trees(trees, np.zeros(trees[0].value.shape[1]), True, DOUBLE), "identity")
+    return _mean_of(trees)
 
 
 def _is_tree(estimator: Any) -> bool:
@@ -105,7 +110,7 @@ def _read_votes(model: Any) -> ReadTrees | None:
     weights = model.estimator_weights_ / model.estimator_weights_.sum()
     trees = []
     for one, weight in zip(model.estimators_, weights, strict=False):  # weights of stages that were not needed follow
-        tree = _tree(one, 1.0)
+        tree = _tree(one)
         voted = np.searchsorted(model.classes_, one.classes_[tree.value.argmax(axis=1)])
         if n_classes == 2:
             value = np.where(voted == 1, 2.0, -2.0)[:, None]
@@ -126,7 +131,7 @@ def _read_isolation(model: Any) -> ReadTrees:
     for number, (one, columns) in enumerate(zip(model.estimators_, model.estimators_features_, strict=True)):
         length = model._decision_path_lengths[number] + model._average_path_length_per_tree[number] - 1.0
         # it compares -2 ** -(length / usual) to its offset
-        tree = _tree(one, 1.0)
+        tree = _tree(one)
         inner = (tree.column >= 0)[:, None]
         trees.append(_among(tree._replace(value=np.where(inner, 0.0, np.log(2.0) * length[:, None] / usual)), columns))
     return ReadTrees(stack_trees(trees, np.log([-model.offset_]), True, DOUBLE), "sign")

@@ -87,7 +87,9 @@ def in_column(values: Array, output: int, n_outputs: int) -> Array:
     return table
 
 
-def stack_trees(trees: Sequence[Tree], base: Array, single: bool, epsilon: float, zero: float = 0.0) -> TreeScores:
+def stack_trees(
+    trees: Sequence[Tree], base: Array, single: bool, epsilon: float, zero: float = 0.0, divisor: float = 1.0
+) -> TreeScores:
     """Return trees one behind the other."""
     sizes = np.array([len(tree.column) for tree in trees])
     roots = np.concatenate([[0], np.cumsum(sizes)])[:-1].astype(int)
@@ -112,6 +114,7 @@ def stack_trees(trees: Sequence[Tree], base: Array, single: bool, epsilon: float
         zero=zero,
         set_of=set_of,
         sets=sets,
+        divisor=divisor,
     )
 
 

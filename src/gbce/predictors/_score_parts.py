@@ -28,7 +28,7 @@ class TreeScores:
     missing_left : bool array of shape (N,)
         Whether a missing value goes left.
     value : array of shape (N, K)
-        What a leaf adds to each score.
+        What a leaf adds to the sum of each score.
     roots : int array of shape (T,)
         Where each tree begins; its nodes end where the next tree begins.
     base : array of shape (K,)
@@ -44,6 +44,8 @@ class TreeScores:
         sets, never for both; one of sets has codes 0, 1, ... for its categories.
     sets : bool array of shape (S, M + 1), optional
         Which codes below M are in each set, and last whether any other code is.
+    divisor : float
+        Of the sums: a forest adds its trees' votes and divides in the end, so that votes that tie stay equal.
 
     Examples
     --------
@@ -78,12 +80,18 @@ class TreeScores:
     zero: float = 0.0
     set_of: Array | None = None
     sets: Array | None = None
+    divisor: float = 1.0
 
     @property
     def origin(self) -> str:
         """Where a bound of these scores comes from, in words."""
         n = len(self.roots)
         return f"from the leaves of all {n:,} trees" if n > 1 else "from the leaves of the tree"
+
+    @property
+    def share(self) -> Array:
+        """What a leaf adds to each score ``(N, K)``."""
+        return self.value if self.divisor == 1.0 else self.value / self.divisor
 
     @cached_property
     def set_columns(self) -> Array:
@@ -108,8 +116,8 @@ class TreeScores:
         """Return scores ``(n, K)`` of rows ``(n, C)``."""
         x = self.rounded(np.asarray(columns, dtype=float))
         step = max(1, _MOST_AT_ONCE // max(1, len(self.roots) * len(self.base)))
-        parts = [self.base + self.value[self._reached(x[i : i + step])].sum(axis=1) for i in range(0, len(x), step)]
-        return np.concatenate(parts) if parts else np.zeros((0, len(self.base)))
+        sums = [self.value[self._reached(x[i : i + step])].sum(axis=1) for i in range(0, len(x), step)]
+        return self.base + np.concatenate(sums) / self.divisor if sums else np.zeros((0, len(self.base)))
 
     def _reached(self, x: Array) -> Array:
         """Return leaves ``(n, T)`` of rows that were rounded."""

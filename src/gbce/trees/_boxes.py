@@ -54,7 +54,7 @@ def make_boxes(inside: Inside, parts: TreeScores, cuts: Cuts) -> CellTrees:
     return CellTrees(
         inside=inside, edges=cuts.edges, low=cuts.low, high=cuts.high, first=leaves.first, last=leaves.last,
         missing=leaves.missing, set_features=cuts.set_features, set_of=leaves.sets,
-        allowed=tuple(own.table() for own in book.values()), tree=leaves.tree, value=parts.value[leaves.at],
+        allowed=tuple(own.table() for own in book.values()), tree=leaves.tree, value=parts.share[leaves.at],
         base=parts.base, epsilon=parts.epsilon, nodes=nodes,
     )  # fmt: skip
 

@@ -28,7 +28,9 @@ class Nodes:
     left, right : int arrays of shape (N,)
         The nodes that follow.
     value : array of shape (N, K)
-        What a leaf adds to each score.
+        What a leaf adds to the sum of each score.
+    divisor : float
+        Of the sums.
     roots : int array of shape (T,)
         Where each tree begins.
     sets : bool array of shape (S, m)
@@ -42,6 +44,7 @@ class Nodes:
     left: Array
     right: Array
     value: Array
+    divisor: float
     roots: Array
     sets: Array
 
@@ -179,7 +182,7 @@ class CellTrees:
             node = np.where(goes_left, nodes.left[node], nodes.right[node])
             at[going] = node
             going = going[nodes.feature[node] >= 0]
-        return np.asarray(self.base + nodes.value[at.reshape(n, len(nodes.roots))].sum(axis=1))
+        return np.asarray(self.base + nodes.value[at.reshape(n, len(nodes.roots))].sum(axis=1) / nodes.divisor)
 
     def outputs(self, cells: Array) -> Array:
         """Return the model's outputs, ``(n,)`` or one column per class, of cells ``(n, d)``."""

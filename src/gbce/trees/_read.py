@@ -217,7 +217,7 @@ def _cut(
     left, right = np.where(flip, parts.right, parts.left), np.where(flip, parts.left, parts.right)
     nodes = Nodes(
         feature=feature, cut=cut, group=group, missing_left=gap ^ flip, left=left, right=right,
-        value=parts.value, roots=parts.roots, sets=sets,
+        value=parts.value, divisor=parts.divisor, roots=parts.roots, sets=sets,
     )  # fmt: skip
     return Cuts(tuple(edges), reach_low, reach_high, nodes, np.unique(feature[group >= 0]))
 

@@ -114,10 +114,11 @@ def _meet(trees: TreeScores, box: Box, used: Array, conditions: Conditions) -> _
     low, high = np.full((len(at), len(used)), -np.inf), np.full((len(at), len(used)), np.inf)
     taken, tree = np.ones((len(at), len(used)), dtype=bool), np.arange(len(at))
     done: list[_Leaves] = []
+    share = trees.share
     narrow = Box(box.low[used], box.high[used], box.missing[used])
     while len(at):
         leaf = trees.column[at] < 0
-        worth = trees.value[at[leaf]] @ conditions.weights.T
+        worth = share[at[leaf]] @ conditions.weights.T
         done.append(_Leaves(low[leaf], high[leaf], taken[leaf], tree[leaf], worth))
         at, low, high, taken, tree = at[~leaf], low[~leaf], high[~leaf], taken[~leaf], tree[~leaf]
         if 2 * low.size + sum(one.low.size for one in done) > _MOST_CELLS:

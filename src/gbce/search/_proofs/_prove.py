@@ -88,7 +88,7 @@ def prove_unattainable(
 def _bound(parts: TreeScores | LinearScores, rows: Range, conditions: Conditions, terms: int, most: int) -> Outcome:
     if isinstance(parts, TreeScores):
         tree = np.searchsorted(parts.roots, np.arange(len(parts.column)), side="right") - 1
-        margin = sum_margin(tree, parts.value, parts.base, parts.epsilon, len(parts.roots), conditions.weights)
+        margin = sum_margin(tree, parts.share, parts.base, parts.epsilon, len(parts.roots), conditions.weights)
         return bound_trees(parts, rows, conditions, margin, most)
     sums, sizes = _largest_sums(parts, rows, conditions)
     sums = sums + terms * parts.epsilon * sizes
