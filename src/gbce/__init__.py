@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from gbce.posterior import Entropic, weights_from_risk
     from gbce.predictors import PredictionError, Remote, classifier
     from gbce.priors import DistancePrior, Gaussian, Gower, Laplace, NearData, Sparse
-    from gbce.samplers import SMC, Chains, ExactTrees, Importance, Nested
+    from gbce.samplers import SMC, Chains, ExactTrees, Importance, Nested, SearchOnly
     from gbce.search import Proof
     from gbce.space import Feature, Space
     from gbce.targets import AtLeast, AtMost, Change, Class, Loss, Multi, Range, Value
@@ -69,7 +69,7 @@ _ROOMS = {
     "posterior": "Entropic weights_from_risk",
     "predictors": "PredictionError Remote classifier",
     "priors": "DistancePrior Gaussian Gower Laplace NearData Sparse",
-    "samplers": "Chains ExactTrees Importance Nested SMC",
+    "samplers": "Chains ExactTrees Importance Nested SMC SearchOnly",
     "search": "Proof",
     "space": "Feature Space",
     "targets": "AtLeast AtMost Change Class Loss Multi Range Value",
@@ -129,6 +129,7 @@ __all__ = [
     "Reliable",
     "Remote",
     "SafeBox",
+    "SearchOnly",
     "Space",
     "Sparse",
     "SuccessProbability",

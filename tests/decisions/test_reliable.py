@@ -170,3 +170,33 @@ def test_a_computed_column_costs_nothing_of_its_own():
     row = {"income": 50.0, "paid": 20.0, "left": 30.0}
     nearest = explainer.explain(row, gbce.AtLeast(35.0), rules=[gbce.Nearest()], seed=0)
     assert nearest.sparsity_path["cost"].iloc[-1] == pytest.approx(5.0 / space.scale[0], rel=0.02)  # income is cheaper
+
+
+def comb_and_block(x):
+    """One in thin teeth near the row, where noise leads out, and in a block far away, where some of the data are."""
+    x = np.asarray(x, dtype=float)
+    teeth = (np.abs(x[:, 0]) > 0.2) & ((50 * x[:, 0]) % 1 < 0.1)
+    return (teeth | (x > 5).all(axis=1)).astype(float)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_nothing_near_holds_rows_of_the_data_show_what_does(seed):
+    rng = np.random.default_rng(0)
+    data = np.vstack([rng.normal(scale=0.6, size=(390, 3)), rng.normal(6, 0.3, size=(10, 3))])
+    explainer = gbce.Explainer(comb_and_block, data, sampler=gbce.SearchOnly(50, 20))
+    answer = explainer.explain(np.zeros(3), gbce.AtLeast(0.5, scale=0.1), seed=seed).answer
+    assert answer.kind == "reliable"
+    assert (answer.decision.x > 5).all()
+
+
+def test_a_change_that_ends_at_a_bound_leaves_it_to_the_others_to_go_on():
+    frame = pd.DataFrame(np.random.default_rng(0).uniform(0, 1, size=(200, 2)), columns=["free", "bounded"])
+    space = gbce.Space.infer(frame, bounds={"free": (0, 3), "bounded": (0, 1)}, scale={"free": 1.0, "bounded": 10.0})
+
+    def model(rows):
+        return rows["free"] + rows["bounded"]
+
+    explainer = gbce.Explainer(model, frame, space=space, sampler=gbce.SearchOnly(20, 10))
+    row = {"free": 0.0, "bounded": 0.0}
+    answer = explainer.explain(row, gbce.AtLeast(1.02, scale=0.1, tolerance=0.0), seed=0).answer
+    assert answer.kind == "reliable"

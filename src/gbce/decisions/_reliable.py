@@ -11,7 +11,7 @@ from gbce._validation import require_counts, require_finite
 from gbce.base import Array, Choice, Rule
 from gbce.decisions._beyond import thin_out
 from gbce.decisions._looks import accepts
-from gbce.decisions._nearest import Nearest
+from gbce.decisions._nearest import Nearest, reaching_rows
 from gbce.decisions._promise import Promise, PromiseSearch
 from gbce.decisions._reaching import Reaching
 from gbce.decisions._risk import UnderNoise, count_affordable
@@ -26,6 +26,7 @@ __all__ = ["Reliable", "refit_shares"]
 
 # Chosen by hand.
 _FURTHER = np.array([1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0])  # times as far as a point that just reaches
+_PUSHES = np.array([0.25, 0.5, 1.0, 2.0, 4.0])  # units that changes go on by, where none of these points holds
 _CHEAPEST = 0.5  # of the evaluated points: the cheapest, all of them; the others are spread over what is dearer
 _ROUNDS_NEARER = 8  # of the search towards the row: its points are cheap, and what it saves is what is handed over
 _READABLE = 40  # steps of a real number in one unit of its scale, rounded to a power of ten
@@ -121,7 +122,11 @@ class Reliable(Rule):
             if x is not None:
                 under = f"{shown:.4g} under execution noise and refitted models"
                 return Choice(x[None, :], note=f"the cheapest point found that {kept} {under}")
-        x, shown, _ = self._seek(noisy, candidates, lambda x: accepts(noisy, x), tried)
+        x, shown, tried = self._seek(noisy, candidates, lambda x: accepts(noisy, x), tried)
+        for find in (lambda: _push_on(scene, near), lambda: _known_rows(scene)):
+            if x is None:
+                more = self._sort(scene, _round_away(scene.space, scene.x0, find()))[:most]
+                x, shown, tried = self._seek(noisy, more, lambda x: accepts(noisy, x), tried)
         if x is None:
             missed = f"keeps reaching the target with probability {self.probability:g}"
             return _first(nearest, f"no point was found that {missed}; this is the nearest that reaches it")
@@ -230,6 +235,27 @@ def _go_further(space: Space, x0: Array, x: Array) -> Array:
         further = (x0 + _FURTHER[:, None, None] * (x - x0)).reshape(-1, len(x0))
     source = np.tile(x, (len(_FURTHER), 1))
     return space.project(np.where(space.unordered | np.isnan(further), source, further), x0)
+
+
+def _push_on(scene: Scene, x: Array) -> Array:
+    """Return points ``(m, d)`` that go on from points ``(k, d)`` by steps in one of their changes, or in all of them.
+
+    Times as far is no further for a change that ends at a bound, and a small one beside it would have to be the answer.
+    """
+    space, x0 = scene.space, scene.x0
+    with np.errstate(invalid="ignore"):
+        way = np.where(space.unordered, 0.0, np.sign(np.nan_to_num(x - x0)))
+    each = (way[:, None, :] * np.eye(len(x0))).reshape(-1, len(x0))
+    ways = np.vstack([way, each])
+    moves = ways.any(axis=1)
+    start = np.vstack([x, np.repeat(x, len(x0), axis=0)])[moves]
+    further = start + (_PUSHES[:, None, None] * (ways[moves] * space.scale))
+    return space.project(further.reshape(-1, len(x0)), x0)
+
+
+def _known_rows(scene: Scene) -> Array:
+    """Return rows of the data ``(m, d)`` that reach the target, as near to them as the row can come."""
+    return np.vstack(reaching_rows(scene, Reaching(scene.query.target), len(scene.space)))
 
 
 def _first(choice: Choice, note: str) -> Choice:

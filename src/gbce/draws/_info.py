@@ -43,6 +43,11 @@ class SamplerInfo:
     ended: str | None = None
 
     @property
+    def draws_posterior(self) -> bool:
+        """Whether draws of the posterior were wanted at all."""
+        return True
+
+    @property
     def advice(self) -> str:
         """What to do where the draws do not suffice, as the end of a sentence."""
         return "let it draw more, or use gbce.SMC()"

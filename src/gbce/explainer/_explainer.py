@@ -1,6 +1,7 @@
 """The one call: from a fitted model and a row to an explanation. Assembly only; the mathematics lives elsewhere."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
@@ -52,7 +53,7 @@ from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
 from gbce.priors import WithEffort
-from gbce.samplers import MANY_MODELS, SMC, ExactTrees, sample_jointly, sum_if_few
+from gbce.samplers import MANY_MODELS, SMC, ExactTrees, SearchOnly, sample_jointly, sum_if_few
 from gbce.space import Space, restate
 from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
 from gbce.targets import as_target
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 __all__ = ["Explainer"]
 
 _DEFAULT_RULES: tuple[Rule, ...] = (Nearest(), ChanceConstrained(), CVaR(), MAP())
+_RULES_WITHOUT_POSTERIOR: tuple[Rule, ...] = (Nearest(),)  # the others choose among draws
 _DEFAULT_POLICY = Reliable()
 _DEFAULT = "left out, which is"  # of a setting: what stands for it, and more where more is known of the models
 _SAMPLING_SHARE = 0.5  # of a budget, if there are rules; chosen by hand, and the rest is for them and their figures
@@ -188,6 +190,7 @@ class Explainer:
         max_model_rows: int | None = None,
         time_budget: float | None = None,
         progress: Progress = "auto",
+        posterior: bool = True,
     ) -> Explanation:
         """Explain one row.
 
@@ -198,7 +201,8 @@ class Explainer:
         target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss; or a class label of the model
             What is wanted of the model's output, y*; ``"good"`` is short for ``Class("good")``.
         rules : Rule or name of one, or a sequence of them, optional
-            Which decisions to take; Nearest, ChanceConstrained, CVaR and MAP when left out.
+            Which decisions to take; Nearest, ChanceConstrained, CVaR and MAP when left out, without a posterior
+            Nearest alone.
         seed : int, Generator or SeedSequence, optional
             The same seed gives the same bits.
         max_model_rows : int, optional
@@ -213,6 +217,10 @@ class Explainer:
         progress : bool or "auto"
             Whether to show what is done now and how many model rows it took so far. ``"auto"`` does so on a terminal
             and in a notebook, if it takes longer than a second; nothing is left behind.
+        posterior : bool
+            Whether to draw the posterior. Without it there is one search, and the answer with its reliability, for a
+            part of the model rows: :class:`gbce.SearchOnly` stands for the sampler, and its few draws are not to be
+            trusted.
 
         Returns
         -------
@@ -224,6 +232,11 @@ class Explainer:
         BudgetSpentError
             If the budget does not even allow a first look.
         """
+        if not self._wants(posterior):
+            return self._without_posterior.explain(
+                row, target, rules=rules, seed=seed, max_model_rows=max_model_rows, time_budget=time_budget,
+                progress=progress,
+            )  # fmt: skip
         budget = budget_of(max_model_rows, time_budget)
         listed = self.listed_rules(rules)
         x0 = self.space.encode_row(row)
@@ -250,6 +263,7 @@ class Explainer:
         total_time: float | None = None,
         on_error: Literal["record", "raise"] = "record",
         keep_pool: bool = False,
+        posterior: bool = True,
     ) -> "ExplanationTable":
         """Explain many rows; rows share model calls, and a run that is killed can be resumed.
 
@@ -285,6 +299,9 @@ class Explainer:
             Whether the files of a store keep every evaluated point, see :meth:`gbce.Explanation.save`. Without them,
             they are four to six times smaller, and tables, pictures, decisions and draws are the same. Rows that
             are in a store already stay as they are.
+        posterior : bool
+            Whether to draw the posterior of each row, as in :meth:`explain`: without it a table of answers takes a part
+            of the model rows.
 
         Returns
         -------
@@ -303,7 +320,7 @@ class Explainer:
         from gbce.batch import explain_many  # an outer room: it uses this one
 
         return explain_many(
-            self,
+            self if self._wants(posterior) else self._without_posterior,
             rows,
             target,
             rules=rules,
@@ -525,7 +542,8 @@ class Explainer:
 
     def listed_rules(self, rules: Any) -> tuple[Rule, ...]:
         """Return rules as a tuple, the default ones for ``None``, or say what is wrong with them."""
-        return require_rules(_DEFAULT_RULES if rules is None else rules, self.space)
+        usual = _RULES_WITHOUT_POSTERIOR if isinstance(self.sampler, SearchOnly) else _DEFAULT_RULES
+        return require_rules(usual if rules is None else rules, self.space)
 
     def listed_target(self, target: Any) -> Target:
         """Return a target as it is, and a class label as the wish for it; or say what is wrong with it."""
@@ -668,6 +686,22 @@ class Explainer:
         return bool(getattr(self.sampler, "searches", False))
 
     # --- pieces ---------------------------------------------------------------------------------------------
+
+    def _wants(self, posterior: Any) -> bool:
+        """Whether draws of the posterior are wanted; anything but yes and no is refused."""
+        if not isinstance(posterior, (bool, np.bool_)):
+            raise TypeError(f"posterior must be True or False, not {posterior!r:.80}")
+        if not posterior and self.eta_rule is not None and not isinstance(self.eta_rule, ModelError):
+            raise ValueError(f"posterior=False needs a number as eta: {self.eta_rule.label} finds one by draws")
+        return bool(posterior)
+
+    @cached_property
+    def _without_posterior(self) -> "Explainer":
+        """The same explainer with a search in place of the sampler."""
+        again = copy(self)
+        again.__dict__.pop("settings", None)  # which name the sampler
+        again.sampler, again.sums_if_few = SearchOnly(), False
+        return again
 
     def _posterior(
         self, x0: Array, predictors: tuple[Predictor, ...], target: Target, budget: Budget

@@ -97,7 +97,9 @@ def _say_share(share: Share, what: str) -> str:
 
 def sections(explanation: Explanation) -> list[Section]:
     """Return the tables of a summary."""
-    listed = (_decision_section(explanation), _feature_section(explanation), _posterior_section(explanation))
+    listed = [_decision_section(explanation)]
+    if explanation.draws.info.draws_posterior:
+        listed += [_feature_section(explanation), _posterior_section(explanation)]
     return [section._replace(table=_make_printable(section.table)) for section in listed]
 
 

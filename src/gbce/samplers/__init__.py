@@ -5,6 +5,7 @@ from gbce.samplers._exact_trees import ExactTrees, NotExactError, sum_if_few
 from gbce.samplers._importance import Importance
 from gbce.samplers._joint import MANY_MODELS, sample_jointly
 from gbce.samplers._nested import Nested
+from gbce.samplers._search_only import SearchOnly
 from gbce.samplers._smc import SMC
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Importance",
     "Nested",
     "NotExactError",
+    "SearchOnly",
     "sample_jointly",
     "sum_if_few",
 ]

@@ -11,7 +11,7 @@ from gbce.draws import Draws, Points, SamplerInfo
 from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
 
-__all__ = ["N_CANDIDATES", "N_DRAWS", "PRIOR_DRAWS", "Importance", "candidates"]
+__all__ = ["N_CANDIDATES", "N_DRAWS", "PRIOR_DRAWS", "Importance", "candidates", "weigh_candidates"]
 
 N_CANDIDATES, N_DRAWS = 20_000, 2_000  # N_cand and N_samp of the paper's experiments in two dimensions
 PRIOR_DRAWS = 20_000  # for figures of the prior alone, where the pool has few points of it; they cost no model call
@@ -60,13 +60,18 @@ class Importance:
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
         """Run Algorithm 1: one model call per model, up to its batch limit."""
         pool = candidates(posterior, rng, self.n_candidates)
-        mixture = posterior.mixture
-        info: SamplerInfo = ImportanceInfo(complete=len(pool) == self.n_candidates)
-        if posterior.goal is not None:
-            flat = Draws.weigh(pool, replace(mixture, eta=0.0), posterior.prior)
-            eta, met = solve_eta(flat, mixture, posterior.goal)
-            mixture, info = replace(mixture, eta=eta), replace(info, goal_met=met)
-        return Draws.weigh(pool, mixture, posterior.prior, info=info).resample(rng, self.n_draws)
+        info = ImportanceInfo(complete=len(pool) == self.n_candidates)
+        return weigh_candidates(posterior, pool, info).resample(rng, self.n_draws)
+
+
+def weigh_candidates(posterior: GibbsPosterior, pool: Points, info: SamplerInfo) -> Draws:
+    """Weigh candidates of the prior, at the eta that was given or at the one that meets the goal."""
+    mixture = posterior.mixture
+    if posterior.goal is not None:
+        flat = Draws.weigh(pool, replace(mixture, eta=0.0), posterior.prior)
+        eta, met = solve_eta(flat, mixture, posterior.goal)
+        mixture, info = replace(mixture, eta=eta), replace(info, goal_met=met)
+    return Draws.weigh(pool, mixture, posterior.prior, info=info)
 
 
 def candidates(posterior: GibbsPosterior, rng: np.random.Generator, n: int) -> Points:
