@@ -187,16 +187,3 @@ def test_where_nothing_near_holds_rows_of_the_data_show_what_does(seed):
     answer = explainer.explain(np.zeros(3), gbce.AtLeast(0.5, scale=0.1), seed=seed).answer
     assert answer.kind == "reliable"
     assert (answer.decision.x > 5).all()
-
-
-def test_a_change_that_ends_at_a_bound_leaves_it_to_the_others_to_go_on():
-    frame = pd.DataFrame(np.random.default_rng(0).uniform(0, 1, size=(200, 2)), columns=["free", "bounded"])
-    space = gbce.Space.infer(frame, bounds={"free": (0, 3), "bounded": (0, 1)}, scale={"free": 1.0, "bounded": 10.0})
-
-    def model(rows):
-        return rows["free"] + rows["bounded"]
-
-    explainer = gbce.Explainer(model, frame, space=space, sampler=gbce.SearchOnly(20, 10))
-    row = {"free": 0.0, "bounded": 0.0}
-    answer = explainer.explain(row, gbce.AtLeast(1.02, scale=0.1, tolerance=0.0), seed=0).answer
-    assert answer.kind == "reliable"

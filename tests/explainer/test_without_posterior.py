@@ -1,4 +1,4 @@
-"""An answer without a posterior: one search, the same promise, a part of the rows, and no word of trust in the draws."""
+"""An answer without a posterior: one search, the same promise, a part of the rows, and no trust in the draws."""
 
 import numpy as np
 import pandas as pd
@@ -100,7 +100,7 @@ def test_files(tmp_path):
     loaded = gbce.load(explanation.save(tmp_path / "answer.gbce"))
     assert loaded.summary() == explanation.summary()
     assert not loaded.draws.info.draws_posterior
-    with pytest.raises(ValueError, match="explainer.given"):
+    with pytest.raises(ValueError, match=r"explainer\.given"):
         loaded.given(at_least={"income": 2.3})
 
 

@@ -77,10 +77,11 @@ class SearchOnly:
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
         """Weigh candidates, and search once at the eta that was given or found."""
         pool = candidates(posterior, rng, self.n_candidates)
-        info = SearchOnlyInfo(complete=len(pool) == self.n_candidates)
-        draws = weigh_candidates(posterior, pool, info)
+        complete = len(pool) == self.n_candidates
+        draws = weigh_candidates(posterior, pool, SearchOnlyInfo(complete=complete))
         seen, sites = _search(replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1])), rng, pool)
-        return replace(draws, seen=seen, info=replace(draws.info, sites=sites)).resample(rng, self.n_draws)
+        info = SearchOnlyInfo(complete=complete, goal_met=draws.info.goal_met, sites=sites)
+        return replace(draws, seen=seen, info=info).resample(rng, self.n_draws)
 
 
 def _search(posterior: GibbsPosterior, rng: np.random.Generator, pool: Points) -> tuple[Points | None, int | None]:
