@@ -66,14 +66,28 @@ def by_default(case: Case) -> Answers:
     return answers
 
 
-def by_ranges(case: Case) -> Answers:
-    """Ask gbce for the nearest point, with the ranges of the data as units: the price that is measured here."""
-    ranges = Columns.of(case.X).ranges
-    space = gbce.Space.infer(case.X, scale={name: float(size) for name, size in ranges.items()})
-    explainer = gbce.Explainer(case.model, case.X, space=space, prior=gbce.Sparse(gbce.Gaussian(SIGMA)))
+def without_posterior(case: Case) -> Answers:
+    """Ask gbce with nothing but the model and the frame for an answer, and for no posterior."""
+    explainer = gbce.Explainer(case.model, case.X)
 
     def answers(row: pd.DataFrame, seed: int) -> dict[str, Given]:
-        explanation = explainer.explain(row, case.target, rules=[gbce.Nearest()], seed=seed)
+        explanation = explainer.explain(row, case.target, seed=seed, posterior=False)
+        found = explanation.answer
+        assert found is not None  # there is a policy
+        return {"gbce answer alone": Given(found.row, int(explanation.diagnostics["n_model_rows"]), found.kind)}
+
+    return answers
+
+
+def by_ranges(case: Case) -> Answers:
+    """Ask gbce for the nearest point alone, with the ranges of the data as units: the price that is measured here."""
+    ranges = Columns.of(case.X).ranges
+    space = gbce.Space.infer(case.X, scale={name: float(size) for name, size in ranges.items()})
+    prior = gbce.Sparse(gbce.Gaussian(SIGMA))
+    explainer = gbce.Explainer(case.model, case.X, space=space, prior=prior, policy=None)
+
+    def answers(row: pd.DataFrame, seed: int) -> dict[str, Given]:
+        explanation = explainer.explain(row, case.target, rules=[gbce.Nearest()], seed=seed, posterior=False)
         rows = int(explanation.diagnostics["n_model_rows"])
         return {"gbce Nearest, ranges": Given(nearest_of(explanation), rows)}
 
@@ -161,6 +175,7 @@ def treecf_on(case: Case, backend: str) -> Answers:
 
 METHODS: dict[str, Callable[[Case], Answers]] = {
     "gbce": by_default,
+    "gbce without posterior": without_posterior,
     "gbce by ranges": by_ranges,
     "DiCE random": partial(dice_on, method="random"),
     "DiCE genetic": partial(dice_on, method="genetic"),

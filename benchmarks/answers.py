@@ -1,8 +1,8 @@
 """The first answer, beside peers: whether the model grants it, what it costs, and whether it can be.
 
-Fifty rows of each of ten tables and three models, with nothing said about the columns. gbce is asked twice: as a new
-user would (its answer, and the nearest point of the same explanation), and for the nearest point with ranges as units,
-which is the price that is measured. Peers are priced by ranges where they take a price. All methods answer a row one
+Fifty rows of each of ten tables and three models, with nothing said about the columns. gbce is asked three times: as a
+new user would (its answer, and the nearest point of the same explanation), for an answer without a posterior, and for
+the nearest point alone, with ranges as units, which is the price that is measured. Peers are priced by ranges where they take a price. All methods answer a row one
 after the other, so that their seconds, which are those of one core, can be compared; rows that a method shows to the
 model are counted.
 """
@@ -57,7 +57,11 @@ class Patience(TimeoutError):
 
 
 Note = tuple[str, str, str]  # what, on which table, and for which model and row of it
-NAMES = {"gbce": ("gbce answer", "gbce Nearest"), "gbce by ranges": ("gbce Nearest, ranges",)}
+NAMES = {
+    "gbce": ("gbce answer", "gbce Nearest"),
+    "gbce without posterior": ("gbce answer alone",),
+    "gbce by ranges": ("gbce Nearest, ranges",),
+}
 
 
 def answered(case: Case, columns: Columns, answers: Answers, row: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
