@@ -32,14 +32,29 @@ class Memory:
 
     def add(self, points: Points) -> None:
         """Look at evaluated points and keep the best."""
-        both = points if self.kept is None else Points.join([self.kept, points])
-        objective = self.posterior.mixture.objective(both.loss, both.cost)
-        price = np.where(both.reached[:, 0], both.cost, np.inf)
-        usable = np.isfinite(both.log_correction)
-        first = np.argsort(np.where(usable, objective, np.inf), kind="stable")[:_REMEMBERED]
-        cheap = np.argsort(np.where(usable, price, np.inf), kind="stable")[:_REMEMBERED]
-        cheap = cheap[usable[cheap] & both.reached[cheap, 0]]
-        self.kept = both.take(np.unique(np.concatenate([first[usable[first]], cheap])))
+        parts = [points] if self.kept is None else [self.kept, points]
+        loss, cost, reached, correction = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("loss", "cost", "reached", "log_correction")
+        )
+        objective = self.posterior.mixture.objective(loss, cost)
+        usable = np.isfinite(correction)
+        first = _find_least(np.where(usable, objective, np.inf), _REMEMBERED)
+        cheap = _find_least(np.where(usable & reached[:, 0], cost, np.inf), _REMEMBERED)
+        cheap = cheap[usable[cheap] & reached[cheap, 0]]
+        chosen = np.unique(np.concatenate([first[usable[first]], cheap]))
+        n = len(loss) - len(points)  # that were kept before
+        old, new = chosen[chosen < n], chosen[chosen >= n] - n
+        self.kept = points.take(new) if self.kept is None else Points.join([self.kept.take(old), points.take(new)])
+
+
+def _find_least(values: Array, most: int) -> Array:
+    """Return the positions of the least values, at most so many, in order, and of equal ones the first."""
+    some: Array = np.arange(len(values))
+    if len(values) > most:  # only what may be among them is sorted
+        bound = np.partition(values, most - 1)[most - 1]
+        some = some if np.isnan(bound) else np.flatnonzero(values <= bound)
+    return some[np.argsort(values[some], kind="stable")[:most]]
 
 
 def height_of(posterior: GibbsPosterior, points: Points) -> Array:
@@ -92,9 +107,9 @@ def keep_apart(points: Points, height: Array, margin: float, most: int) -> tuple
     order = order[np.isfinite(height[order])]
     order = order[height[order] <= height[order[:1]].min(initial=np.inf) + margin]
     kept: list[int] = []
-    for i in order:
-        if len(kept) < most and (not kept or _distances(points.z[kept], points.z[i]).min() > _APART):
-            kept.append(int(i))
+    while len(order) and len(kept) < most:
+        kept.append(int(order[0]))
+        order = order[_distances(points.z[order], points.z[order[0]]) > _APART]
     where = np.array(kept, dtype=int)
     return points.take(where), height[where]
 
