@@ -238,10 +238,10 @@ class CellDescent:
         """Return slots ``(m,)`` after the best moves of several features at once, if that gains more than the best."""
         offers = self.offers
         least = np.minimum.reduceat(total, offers.starts[:-1])
-        order = np.argsort(least, kind="stable")
         n = int((least < here - _least_gain(here)).sum())
         if n < _FEWEST_JOINED:
             return None
+        order = np.argsort(least, kind="stable")
         which = np.flatnonzero(total == least[offers.feature])
         goal = np.empty(len(least), dtype=int)
         goal[offers.feature[which[::-1]]] = which[::-1]  # of equal ones the first

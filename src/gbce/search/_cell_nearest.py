@@ -115,8 +115,7 @@ class _Search:
 
     def __init__(self, trees: CellTrees, offers: CellOffers, wish: CellWish) -> None:
         self.trees, self.offers, self.wish = trees, offers, wish
-        self.all_paid = bool(offers.paid.all())
-        self.ruled = bool(offers.space.constraints) or not self.all_paid
+        self.ruled = bool(offers.space.constraints) or not offers.all_paid
         self.noise = _NOISE * wish.rounding(trees)
         self.had = np.isfinite(offers.price)  # slots to which a feature can move
         self.most = len(offers.moving)  # changes that are allowed
@@ -186,7 +185,7 @@ class _Search:
     def _own(self) -> Array:
         """Return what each feature costs here ``(m,)``."""
         own = self.offers.price[self.lines.slots]
-        return own if self.all_paid else np.where(self.offers.paid, own, 0.0)
+        return own if self.offers.all_paid else np.where(self.offers.paid, own, 0.0)
 
     def _keep_reaching(self, slots: Array) -> Array:
         """Return those of slots ``(n, m)`` that reach and can be had."""
@@ -198,10 +197,10 @@ class _Search:
         """Return slots ``(n, m)`` with what follows from others, and which of them keep the rules ``(n,)``."""
         if not self.ruled or len(slots) == 0:
             return slots, np.ones(len(slots), dtype=bool)
-        x, follows = self.offers.points(slots), ~self.offers.paid
+        x = self.offers.points(slots)
         good = self.offers.space.admissible(x, self.offers.x0)
-        if follows.any():
-            slots = np.where(follows, self.offers.slots_of(self.trees.cells(x)), slots)
+        if not self.offers.all_paid:
+            slots = np.where(self.offers.paid, slots, self.offers.slots_of(self.trees.cells(x)))
         return slots, good
 
     def _keeps_rules(self, slots: Array) -> bool:
@@ -212,9 +211,7 @@ class _Search:
         """Return which of slots ``(n, m)`` reach ``(n,)``."""
         if len(slots) == 0:
             return np.zeros(0, dtype=bool)
-        cells = np.tile(self.offers.cells, (len(slots), 1))
-        cells[:, self.offers.moving] = slots - self.offers.starts[:-1]
-        return self.wish.missing(self.trees.scores(cells) @ self.wish.weights.T) <= 0
+        return self.wish.missing(self.trees.scores(self.offers.cells_at(slots)) @ self.wish.weights.T) <= 0
 
     def _note(self, slots: Array) -> None:
         """Remember slots ``(m,)`` that reach, where they are cheap for their number of changes."""
@@ -296,12 +293,13 @@ class _Search:
             slots[offers.feature[best]] = best
             return slots
         top = to[np.argsort(-worth, kind="stable")[:_CHECKED]]
-        moved = np.tile(here, (len(top), 1))
+        moved = np.repeat(here[None, :], len(top), axis=0)
         moved[np.arange(len(top)), offers.feature[top]] = top
         moved, good = self._settle(moved)
-        if reaching and good.any() and not offers.paid.all():  # what follows from the move has moved, too
+        if reaching and not offers.all_paid:  # what follows from the move has moved, too
             good[good] = self._reach(moved[good])
-        return moved[int(good.argmax())] if good.any() else None
+        first = int(good.argmax())
+        return moved[first] if good[first] else None
 
     # --- ways ---------------------------------------------------------------------------------------------------
 
@@ -377,7 +375,7 @@ class _Search:
 
     def _pair_up(self, entries: Entries) -> None:
         """Look at all pairs of changes that cost less than the best point; two may gain only together."""
-        if self.most < _PAIR or not self.all_paid or self.wish.reads is not None:
+        if self.most < _PAIR or not self.offers.all_paid or self.wish.reads is not None:
             return
         before = self._best()
 

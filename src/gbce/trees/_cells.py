@@ -159,27 +159,27 @@ class CellTrees:
     def scores(self, cells: Array) -> Array:
         """Return scores ``(n, K)`` of cells ``(n, d)``."""
         nodes, n_cells, (n, d) = self.nodes, self.n_cells, cells.shape
-        at = np.tile(nodes.roots, n)
-        seen_at = np.repeat(np.arange(n) * d, len(nodes.roots))
+        leaf = np.tile(nodes.roots, n)  # of every row in every tree, the trees of a row beside each other
+        row_at = np.repeat(np.arange(n) * d, len(nodes.roots))
         flat = cells.ravel()
         some_missing = bool((cells == n_cells).any())
-        going = np.flatnonzero(nodes.feature[at] >= 0)  # those that are not at a leaf yet
+        going, node = np.arange(len(leaf)), leaf  # those that may not be at a leaf yet, and where they are
         while len(going):
-            node = at[going]
             asked = nodes.feature[node]
-            seen = flat[seen_at[going] + asked]
+            inner = asked >= 0
+            if not inner.all():
+                leaf[going] = node
+                going, node, asked, row_at = going[inner], node[inner], asked[inner], row_at[inner]
+            seen = flat[row_at + asked]
             goes_left = seen <= nodes.cut[node]
             if some_missing:
                 goes_left = np.where(seen == n_cells[asked], nodes.missing_left[node], goes_left)
             if len(nodes.sets):
                 group = nodes.group[node]
-                goes_left = np.where(
-                    group >= 0, nodes.sets[np.maximum(group, 0), seen % nodes.sets.shape[1]], goes_left
-                )
+                listed = np.flatnonzero(group >= 0)
+                goes_left[listed] = nodes.sets[group[listed], seen[listed]]
             node = np.where(goes_left, nodes.left[node], nodes.right[node])
-            at[going] = node
-            going = going[nodes.feature[node] >= 0]
-        return np.asarray(self.base + nodes.value[at.reshape(n, len(nodes.roots))].sum(axis=1))
+        return np.asarray(self.base + nodes.value[leaf.reshape(n, len(nodes.roots))].sum(axis=1))
 
     def outputs(self, cells: Array) -> Array:
         """Return the model's outputs, ``(n,)`` or one column per class, of cells ``(n, d)``."""
