@@ -29,32 +29,30 @@ class Memory:
 
     posterior: GibbsPosterior
     kept: Points | None = field(default=None, init=False)
+    _dearest: tuple[float, float] = field(default=(np.inf, np.inf), init=False)  # of each kind, if there are enough
 
     def add(self, points: Points) -> None:
         """Look at evaluated points and keep the best."""
-        parts = [points] if self.kept is None else [self.kept, points]
-        loss, cost, reached, correction = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("loss", "cost", "reached", "log_correction")
-        )
-        objective = self.posterior.mixture.objective(loss, cost)
-        usable = np.isfinite(correction)
-        first = _find_least(np.where(usable, objective, np.inf), _REMEMBERED)
-        cheap = _find_least(np.where(usable & reached[:, 0], cost, np.inf), _REMEMBERED)
-        cheap = cheap[usable[cheap] & reached[cheap, 0]]
-        chosen = np.unique(np.concatenate([first[usable[first]], cheap]))
-        n = len(loss) - len(points)  # that were kept before
-        old, new = chosen[chosen < n], chosen[chosen >= n] - n
-        self.kept = points.take(new) if self.kept is None else Points.join([self.kept.take(old), points.take(new)])
+        if max(self._dearest) < np.inf:
+            points = points.take(self._find_hopeful(points))
+            if len(points) == 0:
+                return
+        both = points if self.kept is None else Points.join([self.kept, points])
+        objective = self.posterior.mixture.objective(both.loss, both.cost)
+        price = np.where(both.reached[:, 0], both.cost, np.inf)
+        usable = np.isfinite(both.log_correction)
+        first = np.argsort(np.where(usable, objective, np.inf), kind="stable")[:_REMEMBERED]
+        cheap = np.argsort(np.where(usable, price, np.inf), kind="stable")[:_REMEMBERED]
+        cheap = cheap[usable[cheap] & both.reached[cheap, 0]]
+        self.kept = both.take(np.unique(np.concatenate([first[usable[first]], cheap])))
+        if len(cheap) == _REMEMBERED:  # then there are as many that are usable at all
+            self._dearest = float(objective[first[-1]]), float(price[cheap[-1]])
 
-
-def _find_least(values: Array, most: int) -> Array:
-    """Return the positions of the least values, at most so many, in order, and of equal ones the first."""
-    some: Array = np.arange(len(values))
-    if len(values) > most:  # only what may be among them is sorted
-        bound = np.partition(values, most - 1)[most - 1]
-        some = some if np.isnan(bound) else np.flatnonzero(values <= bound)
-    return some[np.argsort(values[some], kind="stable")[:most]]
+    def _find_hopeful(self, points: Points) -> Array:
+        """Return the positions of points that are not behind all that are kept, of which there are enough."""
+        objective = self.posterior.mixture.objective(points.loss, points.cost)
+        cheap = points.reached[:, 0] & (points.cost < self._dearest[1])
+        return np.flatnonzero(np.isfinite(points.log_correction) & ((objective < self._dearest[0]) | cheap))
 
 
 def height_of(posterior: GibbsPosterior, points: Points) -> Array:

@@ -124,6 +124,7 @@ class _Search:
         self.seen: dict[bytes, tuple[Array, float]] = {}  # what is missing, by the slots
         self.least: dict[int, tuple[float, Array]] = {}  # by the number of changes
         self.beside: dict[bytes, tuple[float, Array]] = {}  # by what changes
+        self.keeps: dict[bytes, bool] = {}  # whether slots keep the rules
 
     def run(self, starts: Array, most_changes: int | None, path: int) -> None:
         """Search with as many changes as are allowed, then with fewer."""
@@ -198,14 +199,28 @@ class _Search:
         if not self.ruled or len(slots) == 0:
             return slots, np.ones(len(slots), dtype=bool)
         x = self.offers.points(slots)
-        good = self.offers.space.admissible(x, self.offers.x0)
-        if not self.offers.all_paid:
-            slots = np.where(self.offers.paid, slots, self.offers.slots_of(self.trees.cells(x)))
-        return slots, good
+        return self._add_following(slots, x), self.offers.space.admissible(x, self.offers.x0)
+
+    def _add_following(self, slots: Array, x: Array) -> Array:
+        """Return slots ``(n, m)`` of points ``(n, d)`` with what follows from others."""
+        if self.offers.all_paid:
+            return slots
+        return np.where(self.offers.paid, slots, self.offers.slots_of(self.trees.cells(x)))
+
+    def _follow(self, slots: Array) -> Array:
+        """Return slots ``(m,)`` with what follows from others."""
+        if self.offers.all_paid:
+            return slots
+        return self._add_following(slots[None, :], self.offers.points(slots[None, :]))[0]
 
     def _keeps_rules(self, slots: Array) -> bool:
         """Whether slots ``(m,)`` keep the rules; a way may lead over some that do not."""
-        return bool(self._settle(slots[None, :])[1][0])
+        if not self.ruled:
+            return True
+        key = slots.tobytes()
+        if key not in self.keeps:
+            self.keeps[key] = bool(self._settle(slots[None, :])[1][0])
+        return self.keeps[key]
 
     def _reach(self, slots: Array) -> Array:
         """Return which of slots ``(n, m)`` reach ``(n,)``."""
@@ -287,11 +302,12 @@ class _Search:
         offers, here = self.offers, self.lines.slots
         if len(to) == 0:
             return None
-        if not self.ruled:
+        if offers.all_paid:  # nothing else moves with it
             best = int(to[worth.argmax()])
             slots = here.copy()
             slots[offers.feature[best]] = best
-            return slots
+            if self._keeps_rules(slots):
+                return slots
         top = to[np.argsort(-worth, kind="stable")[:_CHECKED]]
         moved = np.repeat(here[None, :], len(top), axis=0)
         moved[np.arange(len(top)), offers.feature[top]] = top
@@ -366,7 +382,7 @@ class _Search:
                 for slot in self._nearer(i, int(best[i])):
                     moved = best.copy()
                     moved[i] = slot
-                    self.lines.go(self._settle(moved[None, :])[0][0])
+                    self.lines.go(self._follow(moved))
                     self._look()
             if self._best() >= before * (1.0 - _LEAST_SAVING):
                 return
@@ -422,6 +438,6 @@ class _Search:
         for i in changed[order].tolist():
             fewer = slots.copy()
             fewer[i] = self.offers.here[i]
-            self.lines.go(self._settle(fewer[None, :])[0][0])
+            self.lines.go(self._follow(fewer))
             if self._advance(_TOWARDS, self.had):
                 self._go_back()
