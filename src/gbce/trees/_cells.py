@@ -45,6 +45,11 @@ class Nodes:
     roots: Array
     sets: Array
 
+    @cached_property
+    def children(self) -> Array:
+        """The nodes that follow each node on the right and on the left ``(2N,)``, which are looked up at once."""
+        return np.column_stack([self.right, self.left]).ravel()
+
 
 @dataclass(frozen=True, eq=False)
 class CellTrees:
@@ -163,14 +168,14 @@ class CellTrees:
         row_at = np.repeat(np.arange(n) * d, len(nodes.roots))
         flat = cells.ravel()
         some_missing = bool((cells == n_cells).any())
-        going, node = np.arange(len(leaf)), leaf  # those that may not be at a leaf yet, and where they are
+        going, node = np.arange(len(leaf)), leaf  # those that are not known to be at a leaf, and where they are
         while len(going):
             asked = nodes.feature[node]
-            inner = asked >= 0
-            if not inner.all():
+            inner = (asked >= 0).nonzero()[0]
+            if len(inner) < len(going):
                 leaf[going] = node
-                going, node, asked, row_at = going[inner], node[inner], asked[inner], row_at[inner]
-            seen = flat[row_at + asked]
+                going, node, asked = going[inner], node[inner], asked[inner]
+            seen = flat[row_at[going] + asked]
             goes_left = seen <= nodes.cut[node]
             if some_missing:
                 goes_left = np.where(seen == n_cells[asked], nodes.missing_left[node], goes_left)
@@ -178,7 +183,7 @@ class CellTrees:
                 group = nodes.group[node]
                 listed = np.flatnonzero(group >= 0)
                 goes_left[listed] = nodes.sets[group[listed], seen[listed]]
-            node = np.where(goes_left, nodes.left[node], nodes.right[node])
+            node = nodes.children[2 * node + goes_left]
         return np.asarray(self.base + nodes.value[leaf.reshape(n, len(nodes.roots))].sum(axis=1))
 
     def outputs(self, cells: Array) -> Array:
