@@ -103,6 +103,6 @@ def test_a_grown_box_is_safe_and_nothing_more_fits(case, way):
 
 def test_the_wider_of_both_ways_is_taken(case):
     axes, make, *_ = case
-    first, last = boxes.grow_box(make, axes)
+    first, last = boxes.grow_box(make(), axes)
     ways = [way(make(), axes) for way in (boxes._by_cells, boxes._by_stretches)]
     assert boxes._worth(axes, first, last) == max(boxes._worth(axes, *ends) for ends in ways)

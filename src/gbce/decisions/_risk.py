@@ -69,8 +69,11 @@ def tail_mean(loss: Array, tau: float, weights: Array | None = None) -> Array:
     """
     weights = np.ones(loss.shape[1]) if weights is None else weights
     loss, weights = loss[:, weights > 0], weights[weights > 0]
-    order = np.argsort(loss, axis=1, kind="stable")
-    ordered, weight = np.take_along_axis(loss, order, axis=1), weights[order]
+    if (weights == weights[:1]).all():  # in any order they are the same
+        ordered, weight = np.sort(np.ascontiguousarray(loss), axis=1, kind="stable"), weights[None, :]
+    else:
+        order = np.argsort(loss, axis=1, kind="stable")
+        ordered, weight = np.take_along_axis(loss, order, axis=1), weights[order]
     place = (np.cumsum(weight, axis=1) < tau * weights.sum() - SHARE_ROUNDING).sum(axis=1)
     var = np.take_along_axis(ordered, np.minimum(place, loss.shape[1] - 1)[:, None], axis=1)
     weight = np.where(ordered >= var, weight, 0.0)

@@ -31,9 +31,11 @@ def offsets(noise: Noise, space: Space, rng: np.random.Generator, n: int) -> Arr
         drawn = np.asarray(noise(rng, n), dtype=float)
         if drawn.shape != (n, len(space)) or not np.isfinite(drawn).all():
             raise ValueError(f"noise(rng, {n}) must return finite offsets of shape ({n}, {len(space)})")
-    else:
-        drawn = rng.standard_normal((n, len(space))) * (_deviations(noise, space) * space.scale)
-    return np.where(_movable(space), drawn, 0.0)
+        return np.where(_movable(space), drawn, 0.0)
+    drawn = rng.standard_normal((n, len(space)))
+    drawn *= _deviations(noise, space) * space.scale
+    drawn[:, ~_movable(space)] = 0.0
+    return drawn
 
 
 def deviations(noise: Noise, space: Space) -> Array | None:
@@ -66,7 +68,7 @@ def evaluate_under_noise(
             meant = np.broadcast_to(points, (len(points), n, d)).reshape(-1, d)
             moved = space.move_each(meant, moved, posterior.prior.x0)
         parts.append(evaluate(moved))
-    joined = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    joined = parts[0] if len(parts) == 1 else [np.concatenate(columns) for columns in zip(*parts, strict=True)]
     return Evaluated(*(values.reshape(k, n, -1) for values in joined))
 
 

@@ -29,9 +29,14 @@ class Memory:
 
     posterior: GibbsPosterior
     kept: Points | None = field(default=None, init=False)
+    _dearest: tuple[float, float] = field(default=(np.inf, np.inf), init=False)  # of each kind, if there are enough
 
     def add(self, points: Points) -> None:
         """Look at evaluated points and keep the best."""
+        if max(self._dearest) < np.inf:
+            points = points.take(self._find_hopeful(points))
+            if len(points) == 0:
+                return
         both = points if self.kept is None else Points.join([self.kept, points])
         objective = self.posterior.mixture.objective(both.loss, both.cost)
         price = np.where(both.reached[:, 0], both.cost, np.inf)
@@ -40,6 +45,14 @@ class Memory:
         cheap = np.argsort(np.where(usable, price, np.inf), kind="stable")[:_REMEMBERED]
         cheap = cheap[usable[cheap] & both.reached[cheap, 0]]
         self.kept = both.take(np.unique(np.concatenate([first[usable[first]], cheap])))
+        if len(cheap) == _REMEMBERED:  # then there are as many that are usable at all
+            self._dearest = float(objective[first[-1]]), float(price[cheap[-1]])
+
+    def _find_hopeful(self, points: Points) -> Array:
+        """Return the positions of points that are not behind all that are kept, of which there are enough."""
+        objective = self.posterior.mixture.objective(points.loss, points.cost)
+        cheap = points.reached[:, 0] & (points.cost < self._dearest[1])
+        return np.flatnonzero(np.isfinite(points.log_correction) & ((objective < self._dearest[0]) | cheap))
 
 
 def height_of(posterior: GibbsPosterior, points: Points) -> Array:
@@ -92,9 +105,9 @@ def keep_apart(points: Points, height: Array, margin: float, most: int) -> tuple
     order = order[np.isfinite(height[order])]
     order = order[height[order] <= height[order[:1]].min(initial=np.inf) + margin]
     kept: list[int] = []
-    for i in order:
-        if len(kept) < most and (not kept or _distances(points.z[kept], points.z[i]).min() > _APART):
-            kept.append(int(i))
+    while len(order) and len(kept) < most:
+        kept.append(int(order[0]))
+        order = order[_distances(points.z[order], points.z[order[0]]) > _APART]
     where = np.array(kept, dtype=int)
     return points.take(where), height[where]
 

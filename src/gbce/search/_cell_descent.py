@@ -120,6 +120,9 @@ class CellDescent:
         self._found: dict[tuple[int, bool], Found] = {}
         self._seen: dict[bytes, tuple[Array, Array]] = {}
         self._noted: dict[bytes, int] = {}  # the most changes up to which the moves of a place were noted
+        self._left: set[tuple[bytes, int, int, bool]] = set()  # places from which a descent has gone to its end
+        self._exchanged: set[tuple[bytes, int, int, bool]] = set()  # places whose changes were exchanged
+        self._all_remembered = True
 
     def places(self, changes: int = 0, *, reached: bool = False) -> Found:
         """Return the best places with a number of changes, if these are told apart, or those that reach."""
@@ -155,6 +158,10 @@ class CellDescent:
 
     def exchange(self, slots: Array, *, within_target: bool = False) -> None:
         """Take each change of slots ``(m,)`` back for another one, and descend from there."""
+        place = self._place(slots, within_target)
+        if self._repeats(place, self._exchanged):
+            return
+        self._exchanged.add(place)
         for i in np.flatnonzero(self.is_change[slots]).tolist():
             self.slots = slots.copy()
             self.slots[i] = self.offers.here[i]
@@ -216,7 +223,12 @@ class CellDescent:
 
     def _descend(self, *, within_target: bool = False) -> None:
         """Make the best move until none gains; where there are too many changes, one is taken back first."""
+        passed = []
         for _ in range(_MOST_MOVES):
+            place = self._place(self.slots, within_target)
+            if self._repeats(place, self._left):
+                return
+            passed.append(place)
             view = self._look()
             total, here = view.potential + view.cost, view.potential_here + view.cost_here
             crowded = int(self.is_change[self.slots].sum()) > self.most_changes
@@ -227,6 +239,8 @@ class CellDescent:
             if not (gains or (crowded and np.isfinite(total[to]))) or self.looks >= _MOST_LOOKS:
                 if not crowded and not within_target:
                     self.ends.add(here, self.slots)
+                if self.looks < _MOST_LOOKS:
+                    self._left.update(passed)
                 return
             joined = None if crowded or within_target else self._join_moves(total, here)
             if joined is None:
@@ -234,14 +248,22 @@ class CellDescent:
             else:
                 self.slots = joined
 
+    def _place(self, slots: Array, within_target: bool) -> tuple[bytes, int, int, bool]:
+        """Return what decides where a descent from slots ``(m,)`` leads."""
+        return slots.tobytes(), self.fewest_changes, self.most_changes, within_target
+
+    def _repeats(self, place: tuple[bytes, int, int, bool], done: set[tuple[bytes, int, int, bool]]) -> bool:
+        """Whether the same was done before and would find nothing new: all looks of it are remembered."""
+        return place in done and self._all_remembered and self.looks < _MOST_LOOKS
+
     def _join_moves(self, total: Array, here: float) -> Array | None:
         """Return slots ``(m,)`` after the best moves of several features at once, if that gains more than the best."""
         offers = self.offers
         least = np.minimum.reduceat(total, offers.starts[:-1])
-        order = np.argsort(least, kind="stable")
         n = int((least < here - _least_gain(here)).sum())
         if n < _FEWEST_JOINED:
             return None
+        order = np.argsort(least, kind="stable")
         which = np.flatnonzero(total == least[offers.feature])
         goal = np.empty(len(least), dtype=int)
         goal[offers.feature[which[::-1]]] = which[::-1]  # of equal ones the first
@@ -269,7 +291,8 @@ class CellDescent:
             self._lines.go(self.slots)
             steps, here = self._lines.steps()
             known = self._read(np.vstack([steps, here]))
-            if (len(self._seen) + 1) * len(steps) <= _REMEMBERED:
+            self._all_remembered &= (len(self._seen) + 1) * len(steps) <= _REMEMBERED
+            if self._all_remembered:
                 self._seen[key] = known
         potential, reached = known
         own, changed = offers.price[self.slots], self.is_change[self.slots]
@@ -287,7 +310,8 @@ class CellDescent:
 
     def _read(self, sums: Array) -> tuple[Array, Array]:
         """Read sums ``(N + 1, K)``, each run of equal ones once: cells are many more than steps around one point."""
-        begins = np.append(True, (sums[1:] != sums[:-1]).any(axis=1))
+        begins = np.ones(len(sums), dtype=bool)
+        begins[1:] = (sums[1:] != sums[:-1]).any(axis=1)
         potential, reached = self.objective.read(sums[begins], surely=self.surely)
         run = np.cumsum(begins) - 1
         return potential[run], reached[run]
@@ -298,11 +322,12 @@ class CellDescent:
         if not self.by_changes:
             self._enter(total, int(total.argmin()), self.places())
             return
+        missed = ~view.reached
         for n in range(max(changes_here - 1, 0), min(changes_here + 1, self.most_changes) + 1):
-            own = np.flatnonzero(changes == n)
-            for some, kind in ((own, self.places(n)), (own[view.reached[own]], self.places(n, reached=True))):
-                if len(some):
-                    self._enter(total, int(some[total[some].argmin()]), kind)
+            own = np.where(changes == n, total, np.inf)
+            self._enter(own, int(own.argmin()), self.places(n))
+            own[missed] = np.inf
+            self._enter(own, int(own.argmin()), self.places(n, reached=True))
 
     def _enter(self, total: Array, to: int, kind: Found) -> None:
         if kind.wants(float(total[to])):

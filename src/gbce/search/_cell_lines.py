@@ -37,9 +37,9 @@ class CellLines:
         of_set = {int(j): s for s, j in enumerate(trees.set_features)}
         listed = np.array([int(j) in of_set for j in offers.moving], dtype=bool)
         self._row = np.cumsum(~listed) - 1  # of an ordered feature among those
-        self._ordered = np.flatnonzero(~listed)
-        own = offers.moving[self._ordered]
-        begin = offers.starts[self._ordered].astype(np.int32)
+        self._is_ordered = ~listed
+        own = offers.moving[self._is_ordered]
+        begin = offers.starts[:-1][self._is_ordered].astype(np.int32)
         first, last = (pick_ends(ends, kept, own) for ends in (trees.first, trees.last))
         # by leaf for gathering, by feature for moving
         self._low, self._high = first + begin, np.maximum(first, last + 1) + begin
@@ -105,15 +105,18 @@ class CellLines:
         if loop is not None:
             sums, inside = loop(self._count, self._which, self._low, self._high, self._value, self._row, self._n_slots)
             return sums + self._base, np.asarray(self._base + self._value[inside].sum(axis=0))
-        near = np.flatnonzero(self._count <= 1)
+        near = (self._count <= 1).nonzero()[0]
         inside = self._count[near] == 0
         here, one = near[inside], near[~inside]
         beside = self._which[one]
-        q, m = self._value.shape[1], len(self._ordered)
-        in_order = np.isin(beside, self._ordered) if self._sets else np.ones(len(one), dtype=bool)
-        mine, row = one[in_order], self._row[beside[in_order]]
-        low = np.concatenate([self._low[here].ravel(), self._low[mine, row]])
-        high = np.concatenate([self._high[here].ravel(), self._high[mine, row]])
+        q, m = self._value.shape[1], self._low.shape[1]
+        mine, row = one, self._row[beside]
+        if self._sets:
+            in_order = self._is_ordered[beside]
+            mine, row = one[in_order], row[in_order]
+        place = mine * m + row
+        low = np.concatenate([self._low[here].ravel(), self._low.ravel()[place]])
+        high = np.concatenate([self._high[here].ravel(), self._high.ravel()[place]])
         sums = np.empty((self._n_slots, q))
         for k in range(q):
             weight = np.concatenate([np.repeat(self._value[here, k], m), self._value[mine, k]])

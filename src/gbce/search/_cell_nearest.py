@@ -115,8 +115,7 @@ class _Search:
 
     def __init__(self, trees: CellTrees, offers: CellOffers, wish: CellWish) -> None:
         self.trees, self.offers, self.wish = trees, offers, wish
-        self.all_paid = bool(offers.paid.all())
-        self.ruled = bool(offers.space.constraints) or not self.all_paid
+        self.ruled = bool(offers.space.constraints) or not offers.all_paid
         self.noise = _NOISE * wish.rounding(trees)
         self.had = np.isfinite(offers.price)  # slots to which a feature can move
         self.most = len(offers.moving)  # changes that are allowed
@@ -125,6 +124,7 @@ class _Search:
         self.seen: dict[bytes, tuple[Array, float]] = {}  # what is missing, by the slots
         self.least: dict[int, tuple[float, Array]] = {}  # by the number of changes
         self.beside: dict[bytes, tuple[float, Array]] = {}  # by what changes
+        self.keeps: dict[bytes, bool] = {}  # whether slots keep the rules
 
     def run(self, starts: Array, most_changes: int | None, path: int) -> None:
         """Search with as many changes as are allowed, then with fewer."""
@@ -186,7 +186,7 @@ class _Search:
     def _own(self) -> Array:
         """Return what each feature costs here ``(m,)``."""
         own = self.offers.price[self.lines.slots]
-        return own if self.all_paid else np.where(self.offers.paid, own, 0.0)
+        return own if self.offers.all_paid else np.where(self.offers.paid, own, 0.0)
 
     def _keep_reaching(self, slots: Array) -> Array:
         """Return those of slots ``(n, m)`` that reach and can be had."""
@@ -198,23 +198,35 @@ class _Search:
         """Return slots ``(n, m)`` with what follows from others, and which of them keep the rules ``(n,)``."""
         if not self.ruled or len(slots) == 0:
             return slots, np.ones(len(slots), dtype=bool)
-        x, follows = self.offers.points(slots), ~self.offers.paid
-        good = self.offers.space.admissible(x, self.offers.x0)
-        if follows.any():
-            slots = np.where(follows, self.offers.slots_of(self.trees.cells(x)), slots)
-        return slots, good
+        x = self.offers.points(slots)
+        return self._add_following(slots, x), self.offers.space.admissible(x, self.offers.x0)
+
+    def _add_following(self, slots: Array, x: Array) -> Array:
+        """Return slots ``(n, m)`` of points ``(n, d)`` with what follows from others."""
+        if self.offers.all_paid:
+            return slots
+        return np.where(self.offers.paid, slots, self.offers.slots_of(self.trees.cells(x)))
+
+    def _follow(self, slots: Array) -> Array:
+        """Return slots ``(m,)`` with what follows from others."""
+        if self.offers.all_paid:
+            return slots
+        return self._add_following(slots[None, :], self.offers.points(slots[None, :]))[0]
 
     def _keeps_rules(self, slots: Array) -> bool:
         """Whether slots ``(m,)`` keep the rules; a way may lead over some that do not."""
-        return bool(self._settle(slots[None, :])[1][0])
+        if not self.ruled:
+            return True
+        key = slots.tobytes()
+        if key not in self.keeps:
+            self.keeps[key] = bool(self._settle(slots[None, :])[1][0])
+        return self.keeps[key]
 
     def _reach(self, slots: Array) -> Array:
         """Return which of slots ``(n, m)`` reach ``(n,)``."""
         if len(slots) == 0:
             return np.zeros(0, dtype=bool)
-        cells = np.tile(self.offers.cells, (len(slots), 1))
-        cells[:, self.offers.moving] = slots - self.offers.starts[:-1]
-        return self.wish.missing(self.trees.scores(cells) @ self.wish.weights.T) <= 0
+        return self.wish.missing(self.trees.scores(self.offers.cells_at(slots)) @ self.wish.weights.T) <= 0
 
     def _note(self, slots: Array) -> None:
         """Remember slots ``(m,)`` that reach, where they are cheap for their number of changes."""
@@ -290,18 +302,20 @@ class _Search:
         offers, here = self.offers, self.lines.slots
         if len(to) == 0:
             return None
-        if not self.ruled:
+        if offers.all_paid:  # nothing else moves with it
             best = int(to[worth.argmax()])
             slots = here.copy()
             slots[offers.feature[best]] = best
-            return slots
+            if self._keeps_rules(slots):
+                return slots
         top = to[np.argsort(-worth, kind="stable")[:_CHECKED]]
-        moved = np.tile(here, (len(top), 1))
+        moved = np.repeat(here[None, :], len(top), axis=0)
         moved[np.arange(len(top)), offers.feature[top]] = top
         moved, good = self._settle(moved)
-        if reaching and good.any() and not offers.paid.all():  # what follows from the move has moved, too
+        if reaching and not offers.all_paid:  # what follows from the move has moved, too
             good[good] = self._reach(moved[good])
-        return moved[int(good.argmax())] if good.any() else None
+        first = int(good.argmax())
+        return moved[first] if good[first] else None
 
     # --- ways ---------------------------------------------------------------------------------------------------
 
@@ -368,7 +382,7 @@ class _Search:
                 for slot in self._nearer(i, int(best[i])):
                     moved = best.copy()
                     moved[i] = slot
-                    self.lines.go(self._settle(moved[None, :])[0][0])
+                    self.lines.go(self._follow(moved))
                     self._look()
             if self._best() >= before * (1.0 - _LEAST_SAVING):
                 return
@@ -377,7 +391,7 @@ class _Search:
 
     def _pair_up(self, entries: Entries) -> None:
         """Look at all pairs of changes that cost less than the best point; two may gain only together."""
-        if self.most < _PAIR or not self.all_paid or self.wish.reads is not None:
+        if self.most < _PAIR or not self.offers.all_paid or self.wish.reads is not None:
             return
         before = self._best()
 
@@ -424,6 +438,6 @@ class _Search:
         for i in changed[order].tolist():
             fewer = slots.copy()
             fewer[i] = self.offers.here[i]
-            self.lines.go(self._settle(fewer[None, :])[0][0])
+            self.lines.go(self._follow(fewer))
             if self._advance(_TOWARDS, self.had):
                 self._go_back()

@@ -63,9 +63,7 @@ class CellObjective:
 
     def scores(self, slots: Array) -> Array:
         """Return scores ``(n, K)`` at slots ``(n, m)``."""
-        cells = np.tile(self.offers.cells, (len(slots), 1))
-        cells[:, self.offers.moving] = slots - self.offers.starts[:-1]
-        return self.trees.scores(cells)
+        return self.trees.scores(self.offers.cells_at(slots))
 
 
 def objective_on_cells(posterior: GibbsPosterior, mixture: Mixture) -> CellObjective | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -57,7 +58,13 @@ class CellOffers:
 
     def cost(self, slots: Array) -> Array:
         """Return what points at slots ``(..., m)`` cost ``(...,)``."""
-        return np.asarray(np.where(self.paid, self.price[slots], 0.0).sum(axis=-1))
+        price = self.price[slots]
+        return np.asarray((price if self.all_paid else np.where(self.paid, price, 0.0)).sum(axis=-1))
+
+    @cached_property
+    def all_paid(self) -> bool:
+        """Whether no feature follows from others."""
+        return bool(self.paid.all())
 
     def cheapest_moves(self) -> Array:
         """Return the least price of a move of each feature ``(m,)``: what changing it costs, however little."""
@@ -68,9 +75,15 @@ class CellOffers:
         """Return the slots ``(n, m)`` of cells ``(n, d)``."""
         return np.asarray(self.starts[:-1] + cells[:, self.moving])
 
+    def cells_at(self, slots: Array) -> Array:
+        """Return the cells ``(n, d)`` of slots ``(n, m)``."""
+        cells = np.repeat(self.cells[None, :], len(slots), axis=0)
+        cells[:, self.moving] = slots - self.starts[:-1]
+        return cells
+
     def points(self, slots: Array) -> Array:
         """Return encoded rows ``(n, d)`` at slots ``(n, m)``, with what follows from the features that moved."""
-        x = np.tile(self.x0, (len(slots), 1))
+        x = np.repeat(self.x0[None, :], len(slots), axis=0)
         x[:, self.moving] = self.value[slots]
         return self.space.completed(x, self.x0)
 

@@ -48,8 +48,8 @@ _SHORTEST_MOVE = 0.5 * _LAST_MOVE  # a move that ends nearer than this to where 
 class Search:
     """The objective, ``(..., m)`` to ``(...)`` in one model call; remembers the best point that was asked about.
 
-    It also remembers the best one that reaches the target, where Newton descents ended (``settled``), and whether any
-    slope was seen: a model without one is piecewise constant.
+    It also remembers the best one that reaches the target, the objective of both (``least``, ``least_reached``), where
+    Newton descents ended (``settled``), and whether any slope was seen: a model without one is piecewise constant.
 
     ``precision`` ``(m, m)`` is the curvature of a Gaussian prior's cost, or that of the Gaussian nearest to another
     prior; ``floor`` is what no potential falls below. ``smooth`` ``(m,)`` are real features, ``ordered`` all but
@@ -68,6 +68,8 @@ class Search:
     rows_left: int
     best: Points | None = None
     best_reached: Points | None = None
+    least: float = np.inf
+    least_reached: float = np.inf
     sloped: bool = False
     settled: Array = field(default_factory=lambda: np.zeros(0))
 
@@ -115,12 +117,13 @@ class Search:
 
     def remember(self, points: Points, value: Array) -> None:
         """Keep the best of points that were asked about, and of those that reach the target."""
-        if self.best is None or value.min() < self.scene.objective(self.best)[0]:
+        if self.best is None or value.min() < self.least:
             self.best = points.take(np.array([value.argmin()]))
+            self.least = float(self.scene.objective(self.best)[0])
         reached = np.where(points.reached[:, 0], value, np.inf)
-        least = np.inf if self.best_reached is None else self.scene.objective(self.best_reached)[0]
-        if reached.min() < least:
+        if reached.min() < self.least_reached:
             self.best_reached = points.take(np.array([reached.argmin()]))
+            self.least_reached = float(self.scene.objective(self.best_reached)[0])
 
     def has_settled(self, f: Array) -> Array:
         """Whether a Newton descent ended at these values ``(s,)``, or so little above that none has to begin again."""

@@ -31,16 +31,17 @@ def sparsity_path(scene: Scene, polish: bool, asked: int | None) -> Choice:
         raise ValueError(f"MAP(changes={asked}): only {len(scene.free)} features can change")
     most = min(max(_MOST_CHANGES, asked or 0), len(scene.free))
     changed = scene.space.changed(scene.draws.known.x, scene.x0)[:, scene.free]
+    members = _members(scene, changed, most)
     on_cells = path_on_cells(scene, scene.posterior, most) if polish and scene.posterior is not None else None
     refined: dict[int, list[Points]] = {}
     if on_cells is not None:
         refined = _part_by_changes(scene, on_cells)
     elif polish and scene.posterior is not None:
-        refined = _refine(scene, changed, most)
+        refined = _refine(scene, changed, members)
     found: dict[int, Points] = {}
     for k in range(most, 0, -1):
         denser = found.get(k + 1) if on_cells is None else None
-        point = _best_with(scene, k, changed, denser, refined.get(k, []), exchange=on_cells is None)
+        point = _best_with(scene, members[k], denser, refined.get(k, []), exchange=on_cells is None)
         if point is not None:
             found[k] = point
     if scene.row.reached[0, 0] and asked is None:
@@ -85,14 +86,14 @@ def _part_by_changes(scene: Scene, points: list[Points]) -> dict[int, list[Point
 
 
 def _best_with(
-    scene: Scene, k: int, changed: Array, denser: Points | None, refined: list[Points], *, exchange: bool
+    scene: Scene, own: Array, denser: Points | None, refined: list[Points], *, exchange: bool
 ) -> Points | None:
-    """Return the best point that changes exactly ``k`` features.
+    """Return the best point that changes some number of features; ``own`` are the pool's with as many, the best first.
 
     One that reaches the target comes before one that does not. It comes out of the pool, or from a denser point by
     taking one change back, or out of a search. Where leaves were searched, no ``exchange`` of single values is left.
     """
-    pool, own = scene.draws.known, _members(scene, changed, k)
+    pool = scene.draws.known
     candidates = [pool.take(own[:1]), pool.take(own[pool.reached[own, 0]][:1]), *refined]
     if scene.posterior is not None and denser is not None:
         candidates += _take_one_back(scene, denser)
@@ -114,11 +115,13 @@ def _first(scene: Scene, points: Points) -> Points:
     return points.take(np.array([first_of_least(misses, scene.objective(points), scene.distance(points.x))]))
 
 
-def _members(scene: Scene, changed: Array, k: int) -> Array:
-    """Return positions of the pool's points with ``k`` changes, the best first."""
+def _members(scene: Scene, changed: Array, most: int) -> dict[int, Array]:
+    """Return positions of the pool's points with each number of changes up to ``most``, the best first."""
     pool, objective = scene.draws.known, scene.objective(scene.draws.known)
-    own = np.flatnonzero((changed.sum(axis=1) == k) & np.isfinite(objective) & np.isfinite(pool.log_correction))
-    return own[np.argsort(objective[own], kind="stable")]
+    usable = np.flatnonzero(np.isfinite(objective) & np.isfinite(pool.log_correction))
+    order = usable[np.argsort(objective[usable], kind="stable")]
+    count = changed[order].sum(axis=1)
+    return {k: order[count == k] for k in range(1, most + 1)}
 
 
 def _supports(changed: Array) -> list[Array]:
@@ -189,7 +192,7 @@ class _PathSearch(Search):
             super(_PathSearch, memory).remember(points.take(own), value[own])
 
 
-def _refine(scene: Scene, changed: Array, most: int) -> dict[int, list[Points]]:
+def _refine(scene: Scene, changed: Array, members: dict[int, Array]) -> dict[int, list[Points]]:
     """Move what has changed and nothing else, for all numbers of changes at once: one model call per step.
 
     Returns the best points that were met with each number of changes, and the best of those that reach the target.
@@ -198,7 +201,7 @@ def _refine(scene: Scene, changed: Array, most: int) -> dict[int, list[Points]]:
     if posterior is None or any(scene.space.features[j].missing in ("leave", "any") for j in scene.free):
         return {}  # a value that may be missing has no place on an axis
     search = _PathSearch.of(scene, posterior, _MOST_ROWS)
-    v, f, may = _starts(scene, search, changed, most)
+    v, f, may = _starts(scene, search, changed, members)
     try:
         for _ in range(_ROUNDS if len(f) else 0):
             before = f.copy()
@@ -220,12 +223,11 @@ def _refine(scene: Scene, changed: Array, most: int) -> dict[int, list[Points]]:
     }
 
 
-def _starts(scene: Scene, search: Search, changed: Array, most: int) -> tuple[Array, Array, Array]:
+def _starts(scene: Scene, search: Search, changed: Array, members: dict[int, Array]) -> tuple[Array, Array, Array]:
     """Return good points ``(s, m)`` with each number of changes, their objective ``(s,)`` and what may move there."""
     x0, pool = scene.x0[scene.free], scene.draws.known
     chosen, supports = [], []
-    for k in range(1, most + 1):
-        own = _members(scene, changed, k)
+    for own in members.values():
         for support in _supports(changed[own]):
             same = own[(changed[own] == support).all(axis=1)]
             best_ones = dict.fromkeys([*same[:_STARTS], *same[pool.reached[same, 0]][:1]])

@@ -1,6 +1,7 @@
 """Changes of single features that a search may make: to values seen in the data, and back towards the row."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -112,8 +113,15 @@ class StepsFromRow:
     def _movable_changes(self, x: Array) -> Array:
         """Where points ``(n, d)`` differ from the row in a feature that may be moved by itself."""
         changed = self.space.changed(x, self.x0)
-        changed[:, np.setdiff1d(np.arange(len(self.x0)), list(self.values))] = False
+        changed[:, self._fixed] = False
         return changed
+
+    @cached_property
+    def _fixed(self) -> Array:
+        """Whether each feature ``(d,)`` is not moved by itself."""
+        fixed = np.ones(len(self.x0), dtype=bool)
+        fixed[list(self.values)] = False
+        return fixed
 
     def combine(self, x: Array, singles: Array, features: Array) -> Array:
         """Return ``x`` ``(d,)`` with the first two, three, ... of changes made together, each as its own point has it.

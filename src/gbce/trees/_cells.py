@@ -48,6 +48,11 @@ class Nodes:
     roots: Array
     sets: Array
 
+    @cached_property
+    def children(self) -> Array:
+        """The nodes that follow each node on the right and on the left ``(2N,)``, which are looked up at once."""
+        return np.column_stack([self.right, self.left]).ravel()
+
 
 @dataclass(frozen=True, eq=False)
 class CellTrees:
@@ -162,27 +167,27 @@ class CellTrees:
     def scores(self, cells: Array) -> Array:
         """Return scores ``(n, K)`` of cells ``(n, d)``."""
         nodes, n_cells, (n, d) = self.nodes, self.n_cells, cells.shape
-        at = np.tile(nodes.roots, n)
-        seen_at = np.repeat(np.arange(n) * d, len(nodes.roots))
+        leaf = np.tile(nodes.roots, n)  # of every row in every tree, the trees of a row beside each other
+        row_at = np.repeat(np.arange(n) * d, len(nodes.roots))
         flat = cells.ravel()
         some_missing = bool((cells == n_cells).any())
-        going = np.flatnonzero(nodes.feature[at] >= 0)  # those that are not at a leaf yet
+        going, node = np.arange(len(leaf)), leaf  # those that are not known to be at a leaf, and where they are
         while len(going):
-            node = at[going]
             asked = nodes.feature[node]
-            seen = flat[seen_at[going] + asked]
+            inner = (asked >= 0).nonzero()[0]
+            if len(inner) < len(going):
+                leaf[going] = node
+                going, node, asked = going[inner], node[inner], asked[inner]
+            seen = flat[row_at[going] + asked]
             goes_left = seen <= nodes.cut[node]
             if some_missing:
                 goes_left = np.where(seen == n_cells[asked], nodes.missing_left[node], goes_left)
             if len(nodes.sets):
                 group = nodes.group[node]
-                goes_left = np.where(
-                    group >= 0, nodes.sets[np.maximum(group, 0), seen % nodes.sets.shape[1]], goes_left
-                )
-            node = np.where(goes_left, nodes.left[node], nodes.right[node])
-            at[going] = node
-            going = going[nodes.feature[node] >= 0]
-        return np.asarray(self.base + nodes.value[at.reshape(n, len(nodes.roots))].sum(axis=1) / nodes.divisor)
+                listed = np.flatnonzero(group >= 0)
+                goes_left[listed] = nodes.sets[group[listed], seen[listed]]
+            node = nodes.children[2 * node + goes_left]
+        return np.asarray(self.base + nodes.value[leaf.reshape(n, len(nodes.roots))].sum(axis=1) / nodes.divisor)
 
     def outputs(self, cells: Array) -> Array:
         """Return the model's outputs, ``(n,)`` or one column per class, of cells ``(n, d)``."""

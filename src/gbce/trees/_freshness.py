@@ -1,5 +1,7 @@
 """Whether a fitted model still is what it was when it was looked at: people fit models anew in place."""
 
+from collections.abc import Callable
+from operator import is_
 from typing import Any, NamedTuple
 
 __all__ = ["Snapshot"]
@@ -9,10 +11,11 @@ _COUNTS = ("num_trees", "num_boosted_rounds")  # of boosters, which grow in plac
 
 
 class _Part(NamedTuple):
-    """One object, what it held, and how much of what grows in place."""
+    """One object, what it held, what counts the things in it that grow in place, and how many there were."""
 
     thing: Any
     held: dict[str, Any]
+    counts: list[Callable[[], int]]
     sizes: list[int]
 
 
@@ -34,16 +37,16 @@ class Snapshot:
     """
 
     def __init__(self, model: Any) -> None:
-        self._parts = [_Part(one, dict(vars(one)), _sizes(one)) for one in _find_parts(model)]
+        self._parts = [_look_at(one) for one in _find_parts(model)]
 
     @property
     def holds(self) -> bool:
         """Whether nothing was put in another's place, and nothing has grown."""
-        for thing, held, sizes in self._parts:
+        for thing, held, counts, sizes in self._parts:
             now = vars(thing)
-            if len(now) != len(held) or any(name not in now or now[name] is not held[name] for name in held):
+            if now.keys() != held.keys() or not all(map(is_, map(now.get, held), held.values())):
                 return False
-            if _sizes(thing) != sizes:
+            if [count() for count in counts] != sizes:
                 return False
         return True
 
@@ -64,7 +67,9 @@ def _find_parts(model: Any) -> list[Any]:
     return found
 
 
-def _sizes(thing: Any) -> list[int]:
-    """Return the lengths of lists, to which a warm start adds in place, and the numbers of trees of a booster."""
-    sizes = [len(value) for value in vars(thing).values() if isinstance(value, list)]
-    return sizes + [int(getattr(thing, name)()) for name in _COUNTS if callable(getattr(thing, name, None))]
+def _look_at(thing: Any) -> _Part:
+    """Return what an object holds, with the lengths of lists, to which a warm start adds in place, and of a booster."""
+    held = dict(vars(thing))
+    counts = [value.__len__ for value in held.values() if isinstance(value, list)]
+    counts += [getattr(thing, name) for name in _COUNTS if callable(getattr(thing, name, None))]
+    return _Part(thing, held, counts, [count() for count in counts])

@@ -4,7 +4,6 @@ They are a box of cells that is safe, since the worst leaf of each tree that it 
 wide as it grows.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -105,15 +104,16 @@ def _grow(
     for j in trees.used.tolist():
         if j not in which:
             some = some[trees.holds(j, int(cells[j]))[some]]
-    make = partial(GrowingBox, trees, some, which, cells[which], conditions.weights, least)
-    if not make().slack >= 0:
+    box = GrowingBox(trees, some, which, cells[which], conditions.weights, least)
+    if not box.slack >= 0:
         return None
-    return grow_box(make, [_allow_cells(trees, space, x0, j) for j in which.tolist()])
+    limits = space.limits(x0)
+    return grow_box(box, [_allow_cells(trees, space, x0, j, limits) for j in which.tolist()])
 
 
-def _allow_cells(trees: CellTrees, space: Space, x0: Array, j: int) -> AllowedCells:
+def _allow_cells(trees: CellTrees, space: Space, x0: Array, j: int, limits: tuple[Array, Array]) -> AllowedCells:
     """Return the cells that the limits leave and that are known, with widths in units of the feature's scale."""
-    low, high = (float(end[j]) for end in space.limits(x0))
+    low, high = (float(end[j]) for end in limits)
     edges, scale = trees.edges[j], float(space.scale[j])
     far = _WIDEST * scale
     begin = edges[0] - far if len(edges) else x0[j] - far

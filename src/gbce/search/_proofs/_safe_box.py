@@ -5,9 +5,9 @@ it takes from the slack, which spreads the room over the features; and by the st
 widths themselves, as shares of what each feature may be.
 """
 
-from collections.abc import Callable
+from copy import copy
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -34,13 +34,13 @@ class AllowedCells(NamedTuple):
         return max(float(self.places[last + 1] - self.places[first]), self.least)
 
 
-def grow_box(make: Callable[[], "GrowingBox"], allowed: list[AllowedCells]) -> tuple[Array, Array]:
-    """Return the first and the last cells ``(c,)`` of the wider of two boxes that grow around the same point.
+def grow_box(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Array]:
+    """Return the first and the last cells ``(c,)`` of the wider of two boxes that grow out of the same one.
 
     The wider is the one with room in more features, and of the same number the one with the larger shares of what each
     feature may be.
     """
-    grown = [way(make(), allowed) for way in (_by_cells, _by_stretches)]
+    grown = [way(box.copy(), allowed) for way in (_by_cells, _by_stretches)]
     first, last = max(grown, key=lambda ends: _worth(allowed, *ends))
     return first, last
 
@@ -150,6 +150,13 @@ class GrowingBox:
         self._worst = np.minimum.reduceat(np.where(meets, self._worth, np.inf), np.flatnonzero(begins), axis=0)
         self.slack = self._beyond(self._worst)
 
+    def copy(self) -> Self:
+        """Return a box that grows by itself; what never changes is shared."""
+        other = copy(self)
+        other.first, other.last, other._n_outside = self.first.copy(), self.last.copy(), self._n_outside.copy()
+        other._outside = [outside.copy() for outside in self._outside]
+        return other
+
     def next_cell(self, i: int, side: int) -> int:
         """Return the cell that is next to the ``i``-th feature's below, for -1, or above, for 1."""
         return int(self.first[i] - 1 if side < 0 else self.last[i] + 1)
@@ -191,16 +198,19 @@ class GrowingBox:
         (self.first if side < 0 else self.last)[i] += side
         self._outside[i][new] = False
         self._n_outside[new] -= 1
-        self._worst = self._worst_with(new[self._n_outside[new] == 0])
-        self.slack = self._beyond(self._worst)
+        met = new[self._n_outside[new] == 0]
+        if len(met):
+            self._worst = self._worst_with(met)
+            self.slack = self._beyond(self._worst)
 
     def _new(self, i: int, cell: int) -> Array:
         begins = self._reach[i].next_to(cell, above=cell > self.last[i])
         return np.flatnonzero(self._outside[i] & self._reach[i].meets(cell)) if begins is None else begins
 
     def _worst_with(self, leaves: Array) -> Array:
-        worst = self._worst.copy()
-        np.minimum.at(worst, self._tree[leaves], self._worth[leaves])
+        worst, tree = self._worst.copy(), self._tree[leaves]
+        for k in range(worst.shape[1]):  # numpy is quicker with one column after the other
+            np.minimum.at(worst[:, k], tree, self._worth[leaves, k])
         return worst
 
     def _beyond(self, worst: Array) -> float:
