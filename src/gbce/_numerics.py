@@ -78,8 +78,10 @@ def log_sum_exp(log_values: Array, axis: int) -> Array:
     """Return ``log(sum(exp(log_values)))`` along an axis, for numbers and minus infinity; quicker than scipy's."""
     most = log_values.max(axis=axis, keepdims=True)
     most = np.where(np.isfinite(most), most, 0.0)
+    shares = log_values - most
+    np.exp(shares, out=shares)
     with np.errstate(divide="ignore"):
-        return np.log(np.exp(log_values - most).sum(axis=axis)) + most.squeeze(axis)
+        return np.log(shares.sum(axis=axis)) + most.squeeze(axis)
 
 
 def log_total(log_values: Array) -> float:

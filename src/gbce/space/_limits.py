@@ -101,15 +101,19 @@ class RowLimits:
         gone = np.isnan(x)
         if gone.any():
             x = np.where(gone & ~self.may_become_missing, self.x0, x)  # what is known stays known
-        if self._start is not None:
+        whole, start = self._whole
+        if len(whole):
             x = x.copy()
-            np.copyto(x, self._start + np.rint(x - self._start), where=self.discrete)
+            steps = x[:, whole] - start
+            np.rint(steps, out=steps)
+            x[:, whole] = steps + start
         return x.clip(self.low, self.high)
 
     @cached_property
-    def _start(self) -> Array | None:
-        """What whole steps are counted from, if any feature moves in such."""
-        return np.where(self.discrete & ~np.isnan(self.x0), self.x0, 0.0) if self.discrete.any() else None
+    def _whole(self) -> tuple[Array, Array]:
+        """Positions of the features that move in whole steps, and what these are counted from."""
+        whole = np.flatnonzero(self.discrete)
+        return whole, np.where(np.isnan(self.x0[whole]), 0.0, self.x0[whole])
 
 
 # Shares of a move of which the first that is admissible is taken; the last is the start itself. Chosen by hand: steps
