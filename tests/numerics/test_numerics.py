@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from scipy.stats import genpareto
 
 import gbce
@@ -9,6 +10,7 @@ from gbce._numerics import (
     effective_sample_size,
     first_of_each,
     log_mean_exp,
+    log_total,
     normalise,
     pareto_k,
     resample,
@@ -22,6 +24,14 @@ from support.exact import linear
 def test_log_mean_exp_survives_large_numbers():
     assert log_mean_exp(np.array([-1000.0, -1000.0])) == pytest.approx(-1000.0)
     assert log_mean_exp(np.array([800.0, -np.inf])) == pytest.approx(800.0 - np.log(2))
+
+
+def test_a_total_of_logs_is_that_of_scipy():
+    rng = np.random.default_rng(0)
+    for values in (rng.normal(size=50), 300.0 * rng.normal(size=50), np.round(rng.normal(size=50)), np.full(9, -800.0)):
+        assert log_total(values) == pytest.approx(logsumexp(values), rel=1e-14)
+    for values in ([-np.inf, 2.0], [-np.inf, -np.inf], [np.inf, 1.0], [np.nan, 1.0], []):
+        np.testing.assert_array_equal(log_total(np.array(values)), logsumexp(values))
 
 
 def test_normalise_and_effective_sample_size():

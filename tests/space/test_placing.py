@@ -67,6 +67,15 @@ def test_features_that_nothing_links_move_as_they_would_one_after_the_other(plac
     np.testing.assert_array_equal(moved, space.move_each(start, tried, x0))
 
 
+def test_shares_of_a_move_are_tried_at_once_as_one_by_one(placed, monkeypatch):
+    space, x0, tried = placed
+    start = space.project(tried[::-1], x0)
+    points, moved = space.place(tried, x0)[0], space.move_each(start, tried, x0)
+    monkeypatch.setattr(_limits, "_MOST_CHECKED", 1)
+    np.testing.assert_array_equal(points, space.place(tried, x0)[0])
+    np.testing.assert_array_equal(moved, space.move_each(start, tried, x0))
+
+
 def test_starts_that_break_a_constraint_move_in_turn():
     """A constraint that is broken elsewhere holds every move back, whichever feature makes it."""
     space = gbce.Space.real(4)

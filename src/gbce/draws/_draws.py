@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
-from scipy.special import logsumexp, stdtrit
+from scipy.special import stdtrit
 
-from gbce._numerics import NORMAL_975, TINY, effective_sample_size, normalise, resample_evenly
+from gbce._numerics import NORMAL_975, TINY, effective_sample_size, log_total, normalise, resample_evenly
 from gbce._numerics import resample as multinomial
 from gbce.base import Array
 from gbce.draws._exact import ExactFigures
@@ -146,7 +146,7 @@ class Draws:
             weights=weights,
             resampled=False,
             prior_change=prior_weights @ prior.change(pool.x),
-            log_evidence=float(logsumexp(log_weights) - logsumexp(log_prior)),
+            log_evidence=log_total(log_weights) - log_total(log_prior),
             log_evidence_se=_evidence_error(weights, prior_weights, groups, evidence_inflation),
             rungs=rungs or (float(mixture.eta),),
             log_base_weights=log_base_weights,
@@ -194,7 +194,7 @@ class Draws:
             index=np.arange(len(self.pool)),
             weights=weights,
             resampled=False,
-            log_evidence=float(logsumexp(log_weights) - logsumexp(self.log_base_weights - self.pool.log_correction)),
+            log_evidence=log_total(log_weights) - log_total(self.log_base_weights - self.pool.log_correction),
             log_evidence_se=_evidence_error(weights, self.prior_weights, self.groups, self.evidence_inflation),
             rungs=(*(rung for rung in self.rungs if rung < mixture.eta), float(mixture.eta)),
             exact=None,

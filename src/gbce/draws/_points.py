@@ -1,7 +1,7 @@
 """Evaluated points: where they are, what every model said about them, what they cost."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -61,18 +61,24 @@ class Points:
     @classmethod
     def join(cls, parts: "Sequence[Points]") -> "Points":
         """Return all points one after the other."""
-        return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
+        return cls(*map(np.concatenate, zip(*(part._arrays for part in parts), strict=True)))
 
     def take(self, index: Array) -> "Points":
         """Return the points at ``index``, positions or a mask."""
-        return Points(*(getattr(self, f.name)[index] for f in fields(self)))
+        where = index.nonzero()[0] if index.dtype == bool else index
+        return Points(*(array.take(where, axis=0) for array in self._arrays))
 
     def replace_where(self, to: "Points", where: Array) -> "Points":
         """Return these points with those of ``to`` in the places of the mask ``where`` ``(n,)``."""
-        arrays = {f.name: getattr(self, f.name).copy() for f in fields(self)}
-        for name, array in arrays.items():
-            array[where] = getattr(to, name)[where]
-        return Points(**arrays)
+        at = where.nonzero()[0]
+        arrays = [array.copy() for array in self._arrays]
+        for array, other in zip(arrays, to._arrays, strict=True):
+            array[at] = other[at]
+        return Points(*arrays)
+
+    @property
+    def _arrays(self) -> tuple[Array, ...]:
+        return self.z, self.x, self.outputs, self.loss, self.reached, self.cost, self.log_correction
 
 
 def _fill(values: Array, where: Array) -> Array:

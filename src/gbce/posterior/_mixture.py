@@ -74,7 +74,7 @@ def entropic(loss: Array, weights: Array, t: float) -> Array:
     A model of weight zero has no say, even where its loss is infinite.
     """
     counted = weights > 0
-    if counted.sum() == 1:
+    if np.count_nonzero(counted) == 1:
         return np.array(loss[:, int(counted.argmax())])
     loss, weights = loss[:, counted], weights[counted]
     if t == np.inf:

@@ -44,7 +44,10 @@ def _make(model: Any) -> Callable[[Any, str], Callable[[Any], Any] | None] | Non
 
 
 def hist_stack(model: Any, method: str) -> tuple[int, Callable[[Array], Any]] | None:
-    """Return the method of a shallow copy whose trees are stacked, and for how many rows it is quicker, if there is."""
+    """Return the method of a shallow copy whose trees are walked without checks, if there is one.
+
+    Up to the number of rows that comes with it, they are stacked.
+    """
     if _make(model) is not _hist or getattr(model, "is_categorical_", None) is not None:
         return None
     try:
@@ -52,7 +55,7 @@ def hist_stack(model: Any, method: str) -> tuple[int, Callable[[Array], Any]] | 
         stack = HistStack(model._predictors, model._baseline_prediction, model.n_features_in_)
     except Exception:  # what a release of scikit-learn has inside is its own
         return None
-    twin._raw_predict = stack.add_up
+    twin._raw_predict = stack
     return stack.most_rows, getattr(twin, method)
 
 

@@ -6,6 +6,7 @@ arithmetic. Nothing is believed that did not give the steps' own bits.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ class _Table:
     low: float
     n_values: int
     takes_missing: bool
-    columns: Array
+    columns: Array | slice
     lines: Array
 
 
@@ -38,8 +39,8 @@ class _Table:
 class _Numbers:
     """Columns of numbers: where they come from, where they go, and what is done to them one after the other."""
 
-    features: Array
-    columns: Array
+    features: Array | slice
+    columns: Array | slice
     stages: tuple[tuple[str, Array, Array | None], ...]
     whole: Array
     single: Array
@@ -133,8 +134,8 @@ class Prepared:
             at += len(few)
             differ = np.flatnonzero(~((lines == lines[:1]) | (np.isnan(lines) & np.isnan(lines[:1]))).all(axis=0))
             known = int((~np.isnan(few)).sum())
-            table = _Table(j, float(few[0]), known, known < len(few), differ, np.ascontiguousarray(lines[:, differ]))
-            tables.append(table)
+            lines = np.ascontiguousarray(lines[:, differ])
+            tables.append(_Table(j, float(few[0]), known, known < len(few), _as_index(differ), lines))
         plain = isinstance(given, np.ndarray) and given.dtype == float
         seen = [(vars(part), dict(vars(part))) for step in steps for part in parts_of(step)]
         sparse, by_columns = hasattr(given, "toarray"), plain and not given.flags.c_contiguous
@@ -150,26 +151,43 @@ class Prepared:
 
     def matrix(self, x: Array) -> Array | None:
         """Return what the steps make of encoded rows ``(n, d)`` as floats ``(n, C)``, None for values not known."""
+        codes = self._codes(x)
+        if codes is None:
+            return None
         made = np.empty((len(x), len(self.base)), order="F" if self.by_columns else "C")
         made[:] = self.base
-        numbers = self.numbers
-        if numbers.features.size:
-            made[:, numbers.columns] = _worked(x[:, numbers.features], numbers)
-        for table in self.tables:
-            column = x[:, table.feature] - table.low
-            gone = np.isnan(column)
-            if gone.any():
-                if not table.takes_missing:
-                    return None
-                column = np.where(gone, table.n_values, column)
-            codes = column.astype(np.intp)
-            if (codes != column).any() or codes.min(initial=0) < 0:
-                return None
-            if (codes > table.n_values - 1 + gone).any():
-                return None
-            if table.columns.size:
-                made[:, table.columns] = table.lines.take(codes, axis=0)
+        made[:, self.numbers.columns] = _worked(np.array(x[:, self.numbers.features]), self.numbers)
+        for table, own in zip(self.tables, codes, strict=True):
+            made[:, table.columns] = table.lines.take(own, axis=0)
         return made
+
+    def _codes(self, x: Array) -> Array | None:
+        """Return the lines of rows ``(n, d)`` in each of ``k`` tables, ``(k, n)``; None where a value has none."""
+        values = x[:, self._tabled].T - self._lows
+        gone = np.isnan(values)
+        if gone.any():
+            if gone[~self._take_missing].any():
+                return None
+            values = np.where(gone, self._n_values, values)
+        codes = values.astype(np.intp)
+        known = (codes == values) & (codes >= 0) & (codes < self._n_values + gone)
+        return codes if known.all() else None
+
+    @cached_property
+    def _tabled(self) -> Array:
+        return np.array([table.feature for table in self.tables], dtype=np.intp)
+
+    @cached_property
+    def _lows(self) -> Array:
+        return np.array([table.low for table in self.tables]).reshape(-1, 1)
+
+    @cached_property
+    def _n_values(self) -> Array:
+        return np.array([table.n_values for table in self.tables], dtype=np.intp).reshape(-1, 1)
+
+    @cached_property
+    def _take_missing(self) -> Array:
+        return np.array([table.takes_missing for table in self.tables], dtype=bool)
 
 
 def as_matrix(rows: Any) -> Array:
@@ -249,12 +267,19 @@ def _gathered(ways: dict[int, list[tuple[int, tuple[Work, ...]]]], space: Space)
     whole = [j for j, kind in enumerate(dtypes) if kind.lower().startswith(("int", "uint"))]
     single = [j for j, kind in enumerate(dtypes) if kind.lower() == "float32"]
     return _Numbers(
-        np.array([j for j, _, _ in flat], dtype=np.intp),
-        np.array([to for _, to, _ in flat], dtype=np.intp),
+        _as_index(np.array([j for j, _, _ in flat], dtype=np.intp)),
+        _as_index(np.array([to for _, to, _ in flat], dtype=np.intp)),
         tuple(stages),
         np.array(whole, dtype=np.intp),
         np.array(single, dtype=np.intp),
     )
+
+
+def _as_index(positions: Array) -> Array | slice:
+    """Return positions as what picks their columns: those that lie side by side without being looked up one by one."""
+    if len(positions) and np.array_equal(positions, np.arange(len(positions)) + positions[0]):
+        return slice(int(positions[0]), int(positions[0]) + len(positions))
+    return positions
 
 
 def _worked(values: Array, numbers: _Numbers) -> Array:

@@ -61,15 +61,12 @@ def _hist(core: Any, method: str) -> Way | None:
     stacked = hist_stack(core, method)
     if stacked is None:
         return None
-    trees = core._predictors
-    nameless = copy.copy(core)
-    vars(nameless).pop("feature_names_in_", None)  # it would miss them
+    trees, quick = core._predictors, stacked[1]
 
     def ask(matrix: Array) -> Any:
-        if core._predictors is not trees or np.isinf(matrix).any():
+        if core._predictors is not trees or not len(matrix) or np.isinf(matrix).any():
             return None
-        few, quick = stacked
-        return quick(matrix) if 0 < len(matrix) <= few else getattr(nameless, method)(matrix)
+        return quick(matrix)
 
     return ask
 

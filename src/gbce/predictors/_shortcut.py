@@ -20,7 +20,7 @@ from gbce.space import Space
 
 __all__ = ["Shortcut"]
 
-_PROBES = (1, 7, 100)  # batches of random rows on which both ways must give the same bits; by hand
+_PROBES = (1, 7, 100, 150)  # random rows of batches on which both ways must give the same bits: few and many; by hand
 _FIRST_ROWS = 200  # of those that are asked first, mostly the data: the same is required of them; by hand
 
 

@@ -20,6 +20,7 @@ FEW_ROWS = 50
 FEW_HIST_ROWS = 100
 _MAX_NODES = 150_000  # 11 MB and 20 ms; measured at 250,000: caches are too small, no gain from ten rows on
 _MAX_CELLS = 4_000_000  # numbers in the pairs of rows and trees: 16 or 32 MB; by hand
+_NO_CATEGORIES = np.zeros((0, 8), dtype=np.uint32)  # bitsets of them, as histogram boosting has them
 
 
 class _Names(NamedTuple):
@@ -130,19 +131,34 @@ class HistStack:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_tree": None}
 
-    def add_up(self, x: Array) -> Array:
+    def __call__(self, x: Array) -> Array:
         """Return the baseline and the leaves of float64 rows, added up: ``(n, d)`` to ``(n, outputs)``."""
+        return self.add_up(x) if len(x) <= self.most_rows else self._by_tree(x)
+
+    def _by_tree(self, x: Array) -> Array:
+        """Walk one tree after the other, as the estimator does, without its checks of rows."""
+        from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
+
+        n_outputs, n_threads = self._baseline.size, _openmp_effective_n_threads()
+        columns = np.zeros(self._n_features, dtype=np.uint32)  # of categories
+        total = np.empty((n_outputs, len(x)))
+        total[:] = self._baseline.reshape(-1, 1)
+        for number, tree in enumerate(self._trees):
+            total[number % n_outputs] += tree.predict(x, _NO_CATEGORIES, columns, n_threads)
+        return total.T
+
+    def add_up(self, x: Array) -> Array:
+        """Return what the stack says of a few rows."""
         if self._tree is None:
             nodes = _stack(
                 [tree.nodes for tree in self._trees],
                 _Names("left", "right", "feature_idx", "num_threshold"),
                 self._n_features,
             )
-            none = np.zeros((0, 8), dtype=np.uint32)  # bitsets of categories
-            self._tree = type(self._trees[0])(nodes, none, none)
+            self._tree = type(self._trees[0])(nodes, _NO_CATEGORIES, _NO_CATEGORIES)
         columns = np.zeros(self._n_features + 1, dtype=np.uint32)  # of categories, too
         # in one thread: more of them take longer to start than to walk
-        said = self._tree.predict(_pairs(x, len(self._trees)), self._tree.raw_left_cat_bitsets, columns, 1)
+        said = self._tree.predict(_pairs(x, len(self._trees)), _NO_CATEGORIES, columns, 1)
         n_outputs = self._baseline.size
         parts = np.empty((len(self._trees) // n_outputs + 1, n_outputs, len(x)))
         parts[0] = self._baseline.reshape(-1, 1)

@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, ndtr, ndtri, stdtr
 from gbce._numerics import TINY
 from gbce.base import Array
 
-__all__ = ["LAPLACE", "NORMAL", "STUDENT", "Law", "log_mass", "truncate", "truncate_and_weigh", "untruncate"]
+__all__ = ["LAPLACE", "NORMAL", "STUDENT", "Ends", "Law", "log_mass", "truncate", "truncate_and_weigh", "untruncate"]
 
 
 @dataclass(frozen=True)
@@ -107,23 +107,73 @@ def truncate_and_weigh(law: Law, z: Array, low: Array, high: Array) -> tuple[Arr
         return _truncate(law, z, low, high, at_low, at_high), np.log(mass)
 
 
-def _truncate(law: Law, z: Array, low: Array, high: Array, at_low: Array, at_high: Array) -> Array:
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """Limits of a law ``(k,)`` with its CDF there, for noise that comes again and again.
+
+    Parameters
+    ----------
+    law : Law
+        The law.
+    low, high : array of shape (k,)
+        The limits.
+    at_low, at_high : array of shape (k,)
+        Its CDF there.
+    beyond_high, beyond_low : array of shape (k,)
+        The same from the other side: its CDF at the mirrored limits.
+    """
+
+    law: Law
+    low: Array
+    high: Array
+    at_low: Array
+    at_high: Array
+    beyond_high: Array
+    beyond_low: Array
+
+    @classmethod
+    def of(cls, law: Law, low: Array, high: Array) -> "Ends":
+        """Work the CDF out."""
+        return cls(law, low, high, law.cdf(low), law.cdf(high), law.cdf(-high), law.cdf(-low))
+
+    def take(self, which: Array) -> "Ends":
+        """Return the limits at ``which`` ``(m,)``."""
+        ends = (self.low, self.high, self.at_low, self.at_high, self.beyond_high, self.beyond_low)
+        return Ends(self.law, *(end[which] for end in ends))
+
+    def truncate(self, z: Array) -> Array:
+        """Map noise ``(k,)`` or ``(n, k)`` as :func:`truncate` does."""
+        mirrored = self.beyond_high, self.beyond_low
+        return _truncate(self.law, z, self.low, self.high, self.at_low, self.at_high, mirrored)
+
+
+def _truncate(
+    law: Law,
+    z: Array,
+    low: Array,
+    high: Array,
+    at_low: Array,
+    at_high: Array,
+    mirrored: tuple[Array, Array] | None = None,
+) -> Array:
+    """Map noise, where the CDF at the limits is known, and perhaps at the ``mirrored`` ones: at the upper one first."""
     from_below = at_low + ndtr(z) * (at_high - at_low)
     lower = from_below <= 0.5
     above = ~lower
     value = np.empty(from_below.shape)
     value[lower] = law.quantile(np.maximum(from_below[lower], TINY))
-    at_low, at_high = (_cdf_where(law, -end, above) for end in (high, low))
-    tail = ndtr(-np.broadcast_to(z, above.shape)[above])
+    if mirrored is None and low.shape == high.shape == above.shape:
+        at_low, at_high = law.cdf(-high[above]), law.cdf(-low[above])
+    else:  # limits that many values share are worked out once
+        ends = (law.cdf(-high), law.cdf(-low)) if mirrored is None else mirrored
+        at_low, at_high = (_spread(end, above.shape)[above] for end in ends)
+    tail = ndtr(-_spread(z, above.shape)[above])
     value[above] = -law.quantile(np.maximum(at_low + tail * (at_high - at_low), TINY))
-    return np.clip(value, low, high)
+    return value.clip(low, high)
 
 
-def _cdf_where(law: Law, t: Array, where: Array) -> Array:
-    """Return the CDF at ``t`` in the places of a mask; limits that many values share are worked out once."""
-    if t.shape != where.shape:
-        return np.broadcast_to(law.cdf(t), where.shape)[where]
-    return law.cdf(t[where])
+def _spread(values: Array, shape: tuple[int, ...]) -> Array:
+    return values if values.shape == shape else np.broadcast_to(values, shape)
 
 
 def untruncate(law: Law, value: Array, low: Array, high: Array) -> Array:

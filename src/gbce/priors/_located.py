@@ -77,8 +77,20 @@ class LocatedPrior:
         return np.sort(np.concatenate([part.where for part in self.parts]))
 
     @cached_property
-    def _coordinates(self) -> list[Array]:
-        return [np.searchsorted(self.free, part.where) for part in self.parts]
+    def _coordinates(self) -> list[Array | slice]:
+        """Latent coordinates of each part."""
+        return [_as_index(np.searchsorted(self.free, part.where)) for part in self.parts]
+
+    @cached_property
+    def _columns(self) -> list[Array | slice]:
+        """Features of each part."""
+        return [_as_index(part.where) for part in self.parts]
+
+    def _at_row(self, n: int) -> Array:
+        """Return the row ``n`` times, to be written into: ``(n, d)``."""
+        x = np.empty((n, len(self.x0)))
+        x[:] = self.x0
+        return x
 
     @property
     def dimension(self) -> int:
@@ -99,24 +111,25 @@ class LocatedPrior:
     def covariance(self) -> Array:
         """Spread of the free features ``(m, m)``, roughly: units for a search."""
         whole = np.zeros((self.dimension, self.dimension))
-        for part, own in zip(self.parts, self._coordinates, strict=True):
+        for part in self.parts:
+            own = np.searchsorted(self.free, part.where)
             whole[np.ix_(own, own)] = part.covariance
         return whole
 
     def place(self, z: Array) -> Placed:
         """See latent points ``(n, m)`` as rows."""
-        x, log_q = np.tile(self.x0, (len(z), 1)), np.zeros(len(z))
-        log_correction = np.zeros(len(z))
-        for part, own in zip(self.parts, self._coordinates, strict=True):
+        x, log_correction = self._at_row(len(z)), np.zeros(len(z))
+        for part, own, where in zip(self.parts, self._coordinates, self._columns, strict=True):
+            if self.distance is None and part.exact:
+                x[:, where] = part.draw_values(z[:, own])
+                continue
             values, log_density = part.draw(z[:, own])
-            x[:, part.where] = values
-            log_q += log_density
-            if self.distance is None and not part.exact:
-                log_correction += log_density + part.cost(values)
+            x[:, where] = values
+            log_correction += log_density if self.distance is not None else log_density + part.cost(values)
         x = self.space.completed(x, self.x0)
         base = self._base_cost(x)
         if self.distance is not None:
-            log_correction = log_q + base
+            log_correction = log_correction + base
         more = self._term_cost(x)
         if more is not None:
             base, log_correction = base + more, log_correction + more
@@ -132,9 +145,8 @@ class LocatedPrior:
     def _base_cost(self, x: Array) -> Array:
         if self.distance is not None:
             return self.distance(x)
-        if len(self.parts) == 1:
-            return self.parts[0].cost(x[:, self.parts[0].where])
-        return np.sum([part.cost(x[:, part.where]) for part in self.parts], axis=0)
+        costs = [part.cost(x[:, where]) for part, where in zip(self.parts, self._columns, strict=True)]
+        return costs[0] if len(costs) == 1 else np.sum(costs, axis=0)
 
     def _term_cost(self, x: Array) -> Array | None:
         return np.sum([term(x) for term in self.terms], axis=0) if self.terms else None
@@ -150,9 +162,9 @@ class LocatedPrior:
         six deviations out.
         """
         z = np.empty((len(x), len(self.free)))
-        for part, own in zip(self.parts, self._coordinates, strict=True):
-            known = np.where(np.isnan(x[:, part.where]), self.x0[part.where], x[:, part.where])
-            z[:, own] = part.invert(known)
+        for part, own, where in zip(self.parts, self._coordinates, self._columns, strict=True):
+            values = x[:, where]
+            z[:, own] = part.invert(np.where(np.isnan(values), self.x0[where], values))
         return np.nan_to_num(z, posinf=_FARTHEST, neginf=-_FARTHEST)
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
@@ -184,8 +196,8 @@ class LocatedPrior:
         if self.distance is not None:
             bare = replace(self, terms=()) if self.terms else self
             return np.isfinite(bare.place(z).log_correction)
-        x, log_correction = np.tile(self.x0, (len(z), 1)), np.zeros(len(z))
-        for part, own in zip(self.parts, self._coordinates, strict=True):
+        x, log_correction = self._at_row(len(z)), np.zeros(len(z))
+        for part, own, where in zip(self.parts, self._coordinates, self._columns, strict=True):
             if not part.exact:
                 values, log_density = part.draw(z[:, own])
                 log_correction += log_density + part.cost(values)
@@ -193,7 +205,7 @@ class LocatedPrior:
                 values = part.draw_values(z[:, own])
             else:  # no constraint looks at it
                 continue
-            x[:, part.where] = values
+            x[:, where] = values
         return np.isfinite(log_correction) & self.space.admissible(self.space.completed(x, self.x0), self.x0)
 
     def _refuse(self, have: int, tried: int) -> None:
@@ -207,6 +219,11 @@ class LocatedPrior:
             f"by {alone.get(hardest, 0.0):.2%}. Loosen it, widen the prior, or compute a column instead of "
             "constraining it."
         )
+
+
+def _as_index(positions: Array) -> Array | slice:
+    """Return positions as what picks their columns: a single one without a copy."""
+    return slice(int(positions[0]), int(positions[0]) + 1) if len(positions) == 1 else positions
 
 
 def _pilot(dimension: int) -> Array:

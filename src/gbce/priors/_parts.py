@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from gbce.base import Array
-from gbce.priors._laws import Law, truncate, untruncate
+from gbce.priors._laws import Ends, Law, untruncate
 
 __all__ = ["Part", "Reals", "WholeSteps", "standardise"]
 
@@ -98,12 +98,11 @@ class Reals:
         e = self.law.from_normal(z)
         if self.factor.ndim == 2:
             return self.origin + e @ self.factor.T, e
-        cut = np.flatnonzero(np.isfinite(self.low) | np.isfinite(self.high))
+        cut, ends = self._cut
         if len(cut):
-            low, high = self._standard_limits(cut)
             e = np.array(e)
-            e[:, cut] = truncate(self.law, z[:, cut], low, high)
-        return np.clip(self.origin + self.factor * e, self.low, self.high), e
+            e[:, cut] = ends.truncate(z[:, cut])
+        return (self.origin + self.factor * e).clip(self.low, self.high), e
 
     def draw_singly(self, z: Array, which: Array) -> Array:
         """Return the values ``(m,)`` that single numbers of noise ``(m,)`` have for the features ``which`` ``(m,)``.
@@ -112,11 +111,11 @@ class Reals:
         together.
         """
         e = np.array(self.law.from_normal(z))
-        cut = np.flatnonzero((np.isfinite(self.low) | np.isfinite(self.high))[which])
-        if len(cut):
-            low, high = self._standard_limits(which[cut])
-            e[cut] = truncate(self.law, z[cut], low, high)
-        return np.clip(self.origin[which] + self.factor[which] * e, self.low[which], self.high[which])
+        is_cut, ends = self._is_cut[which], self._cut[1]
+        if is_cut.any():
+            own = np.searchsorted(self._cut[0], which[is_cut])
+            e[is_cut] = ends.take(own).truncate(z[is_cut])
+        return (self.origin[which] + self.factor[which] * e).clip(self.low[which], self.high[which])
 
     def invert(self, x: Array) -> Array:
         """Return noise for values."""
@@ -129,6 +128,17 @@ class Reals:
     def cost(self, x: Array) -> Array:
         """Return minus the log density."""
         return self.law.cost(standardise(x - self.origin, self.factor)).sum(axis=1)
+
+    @cached_property
+    def _is_cut(self) -> Array:
+        """Whether each feature has a limit, ``(k,)``."""
+        return np.isfinite(self.low) | np.isfinite(self.high)
+
+    @cached_property
+    def _cut(self) -> tuple[Array, Ends]:
+        """Positions of the features that have a limit, and what their laws are between the limits."""
+        cut = self._is_cut.nonzero()[0]
+        return cut, Ends.of(self.law, *self._standard_limits(cut))
 
     def _standard_limits(self, which: Array) -> tuple[Array, Array]:
         return tuple((side - self.origin)[which] / self.factor[which] for side in (self.low, self.high))  # type: ignore[return-value]
@@ -166,7 +176,8 @@ class WholeSteps:
         cuts = np.where(below[:-1] <= 0.5, ndtri(np.minimum(below[:-1], 1.0)), -ndtri(np.minimum(above[1:], 1.0)))
         middle = np.where(lower <= upper, ndtri(lower + 0.5 * share), -ndtri(upper + 0.5 * share))
         order = np.argsort(self.values, kind="stable")
-        return _Layout(cuts, self.values[order], middle[order], self.price[order])
+        values = self.values[order]
+        return _Layout(cuts, 0.5 * (values[1:] + values[:-1]), middle[order], self.price[order])
 
     @property
     def covariance(self) -> Array:
@@ -175,12 +186,12 @@ class WholeSteps:
 
     def draw(self, z: Array) -> tuple[Array, Array]:
         """Return values and their log probability."""
-        which = np.searchsorted(self._layout.cuts, z[:, 0], side="right")
+        which = self._layout.cuts.searchsorted(z[:, 0], side="right")
         return self.values[which][:, None], -self.price[which]
 
     def draw_values(self, z: Array) -> Array:
         """Return the values alone."""
-        return self.draw(z)[0]
+        return self.values[self._layout.cuts.searchsorted(z[:, 0], side="right")][:, None]
 
     def invert(self, x: Array) -> Array:
         """Return the middle of each value's stretch of the axis."""
@@ -192,16 +203,16 @@ class WholeSteps:
 
 
 class _Layout(NamedTuple):
-    """Cuts along the axis ``(k - 1,)``; and, by rising value, the middle of each value's stretch and its price."""
+    """Cuts along the axis ``(k - 1,)``; by rising value, what lies between, the middles of stretches, and prices."""
 
     cuts: Array
-    values: Array
+    between: Array
     middle: Array
     price: Array
 
     def position(self, x: Array) -> Array:
         """Position of the value nearest to each of ``(n,)``."""
-        return np.searchsorted(0.5 * (self.values[1:] + self.values[:-1]), x, side="left")
+        return self.between.searchsorted(x, side="left")
 
 
 def standardise(offset: Array, factor: Array) -> Array:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from gbce._numerics import effective_sample_size, log_mean_exp, normalise
+from gbce._numerics import effective_sample_size, log_mean_exp, log_total, normalise
 from gbce.base import Array
 from gbce.draws import Draws, Points, log_target
 from gbce.posterior import GibbsPosterior, Mixture
@@ -49,7 +49,7 @@ class Coverage:
 
     def log_mass(self, mixture: Mixture) -> float:
         """Log of the normaliser, against the latent law, that the pool found."""
-        return float(logsumexp(self.log_base_weights + log_target(mixture, self.pool)))
+        return log_total(self.log_base_weights + log_target(mixture, self.pool))
 
     def outweighed(self, points: Points, mixture: Mixture) -> Array:
         """Whether a single draw at each of the points ``(n,)`` would carry too much for the pool to be complete."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -70,10 +71,15 @@ class Guide:
             if np.array_equal(points, z):
                 return parts
         equal = np.full(len(self.laws), 1.0 / len(self.laws))
-        parts = _log_densities(self.laws, z) + np.log(equal if self.weights is None else self.weights)
+        parts = self._joined.log_densities(z)
+        parts += np.log(equal if self.weights is None else self.weights)
         parts.flags.writeable = False
         self._remembered[:] = [*self._remembered[-1:], (z, parts)]
         return parts
+
+    @cached_property
+    def _joined(self) -> "_Joined":
+        return _Joined.of(self.laws)
 
     @cached_property
     def _remembered(self) -> list[tuple[Array, Array]]:
@@ -118,7 +124,7 @@ def _fit_laws(run: Draws, rng: np.random.Generator) -> list[NormalLaw]:
         part = part[:, large] if large.any() else np.ones((len(z), 1))
         size = part.sum(axis=0)
         laws = [NormalLaw.fit(z, column / total, each * total) for column, total in zip(part.T, size, strict=True)]
-        log_part = _log_densities(laws, z) + np.log(size)
+        log_part = _Joined.of(laws).log_densities(z) + np.log(size)
         before, part = part, np.exp(log_part - logsumexp(log_part, axis=1, keepdims=True))
         if np.array_equal(before, part):  # every further round would be the same
             break
@@ -133,20 +139,38 @@ def _even_out(draws: Draws) -> Array:
         return normalise(np.log(draws.pool_weights) - _EVENING * np.log(np.maximum(island, TINY)))
 
 
-def _log_densities(laws: Sequence[NormalLaw], z: Array) -> Array:
-    """Log density of each law against the latent law, ``(n, K)``."""
-    mean = np.column_stack([law.mean for law in laws])
-    level = -0.5 * np.square(mean).sum(axis=0) - 0.5 * np.array([np.log(law.variance).sum() for law in laws])
-    directions = np.column_stack([law.directions for law in laws])
-    centre = np.concatenate([law.mean @ law.directions for law in laws])
-    whose = np.repeat(np.arange(len(laws)), [len(law.variance) for law in laws])
-    narrower = np.zeros((len(whose), len(laws)))
-    narrower[np.arange(len(whose)), whose] = np.concatenate([1 / law.variance - 1 for law in laws])
-    densities = z @ mean + level
-    for start in range(0, len(z), _BLOCK_POINTS):
-        some = slice(start, start + _BLOCK_POINTS)
-        densities[some] -= 0.5 * np.square(z[some] @ directions - centre) @ narrower
-    return densities
+class _Joined(NamedTuple):
+    """``K`` laws side by side: their means, heights, and directions with what each of these adds to its law."""
+
+    mean: Array
+    level: Array
+    directions: Array
+    centre: Array
+    narrower: Array
+
+    @classmethod
+    def of(cls, laws: Sequence[NormalLaw]) -> "_Joined":
+        """Put laws side by side."""
+        mean = np.column_stack([law.mean for law in laws])
+        level = -0.5 * np.square(mean).sum(axis=0) - 0.5 * np.array([np.log(law.variance).sum() for law in laws])
+        directions = np.column_stack([law.directions for law in laws])
+        centre = np.concatenate([law.mean @ law.directions for law in laws])
+        whose = np.repeat(np.arange(len(laws)), [len(law.variance) for law in laws])
+        narrower = np.zeros((len(whose), len(laws)))
+        narrower[np.arange(len(whose)), whose] = np.concatenate([1 / law.variance - 1 for law in laws])
+        return cls(mean, level, directions, centre, narrower)
+
+    def log_densities(self, z: Array) -> Array:
+        """Log density of each law against the latent law, ``(n, K)``."""
+        densities = z @ self.mean + self.level
+        for start in range(0, len(z), _BLOCK_POINTS):
+            some = slice(start, start + _BLOCK_POINTS)
+            along = z[some] @ self.directions  # large: worked on where it is
+            along -= self.centre
+            np.square(along, out=along)
+            along *= 0.5
+            densities[some] -= along @ self.narrower
+        return densities
 
 
 def _cluster(rng: np.random.Generator, z: Array, k: int) -> Array:

@@ -74,7 +74,9 @@ class Lessons:
         z, weights = self.points.z[counted], weights[counted]
         log_parts = guide.log_parts(z) + np.log(guide.share)
         whole = np.logaddexp(log_sum_exp(log_parts, axis=1), np.log1p(-guide.share))
-        part = np.exp(log_parts - whole[:, None]) * weights[:, None]
+        part = log_parts - whole[:, None]
+        np.exp(part, out=part)
+        part *= weights[:, None]
         mass = part.sum(axis=0)
         enough = _FEWEST_POINTS + _POINTS_PER_COORDINATE * z.shape[1]
         laws = []

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -73,14 +74,19 @@ class Apart:
             len(groups),
         )
 
+    @cached_property
+    def _groups_of_pairs(self) -> tuple[Array, Array]:
+        """Groups ``(g,)`` that have pairs, which lie side by side, and the position of the first of each."""
+        return np.unique(self.pair_group, return_index=True)
+
     def __call__(self, x: Array) -> Array:
         """Whether rows ``(n, d)`` meet the constraints of each group, ``(n, n_groups)``."""
         good = np.ones((len(x), self.n_groups), dtype=bool)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             if len(self.lower):
+                groups, first = self._groups_of_pairs
                 in_order = at_most(x[:, self.lower], x[:, self.upper])
-                for p, g in enumerate(self.pair_group.tolist()):
-                    good[:, g] &= in_order[:, p]
+                good[:, groups] = np.logical_and.reduceat(in_order, first, axis=1)
             for g, holds in self.others:
                 good[:, g] &= holds(x)
         return good

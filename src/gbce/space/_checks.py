@@ -55,9 +55,8 @@ class Checks:
     def __call__(self, x: Array) -> Array:
         """Whether each row of ``(n, d)`` meets all of them, ``(n,)``."""
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            good = np.ones(len(x), dtype=bool)
-            if len(self.lower):
-                good &= at_most(x[:, self.lower], x[:, self.upper]).all(axis=1)
+            in_order = at_most(x[:, self.lower], x[:, self.upper]) if len(self.lower) else None
+            good = np.ones(len(x), dtype=bool) if in_order is None else in_order.all(axis=1)
             for holds in self.others:
                 good &= holds(x)
         return good

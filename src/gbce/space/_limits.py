@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ from gbce.space._feature import Feature
 if TYPE_CHECKING:
     from gbce.space._space import Space
 
-__all__ = ["Limits", "complete", "is_admissible", "low_precision_of", "move_each", "place"]
+__all__ = ["Limits", "RowLimits", "complete", "is_admissible", "low_precision_of", "move_each", "place"]
 
 
 class Limits(NamedTuple):
@@ -48,8 +50,8 @@ class Limits(NamedTuple):
             fixed=np.array([not f.mutable for f in features]) | computed,
         )
 
-    def at(self, x0: Array) -> tuple[Array, Array]:
-        """Lowest and highest values ``(d,)`` from the row ``x0``."""
+    def at(self, x0: Array) -> "RowLimits":
+        """Return what values may become from the row ``x0`` ``(d,)``."""
         low = np.where(self.only_up, np.fmax(self.low, x0), self.low)
         high = np.where(self.only_down, np.fmin(self.high, x0), self.high)
         # a row that rounding puts a hair outside its bound keeps its own value
@@ -61,64 +63,124 @@ class Limits(NamedTuple):
             low = np.where(self.discrete, start + np.ceil(low - start), low)
             high = np.where(self.discrete, start + np.floor(high - start), high)
         fixed = self.fixed | (self.keeps & np.isnan(x0))
-        return np.where(fixed, x0, low), np.where(fixed, x0, high)
+        low, high = np.where(fixed, x0, low), np.where(fixed, x0, high)
+        low.flags.writeable = high.flags.writeable = False
+        return RowLimits(x0.copy(), low, high, self.discrete, self.may_become_missing)
+
+
+@dataclass(frozen=True, eq=False)
+class RowLimits:
+    """What values of one row's features may become, each ``(m,)``.
+
+    Parameters
+    ----------
+    x0 : array
+        The row's own values.
+    low, high : array
+        The lowest and the highest.
+    discrete : bool array
+        Which move in whole steps from the row's own.
+    may_become_missing : bool array
+        Which may become missing.
+    """
+
+    x0: Array
+    low: Array
+    high: Array
+    discrete: Array
+    may_become_missing: Array
+
+    def of(self, which: Any) -> "RowLimits":
+        """Return those of some features."""
+        return RowLimits(
+            self.x0[which], self.low[which], self.high[which], self.discrete[which], self.may_become_missing[which]
+        )
+
+    def cut(self, x: Array) -> Array:
+        """Return values ``(n, m)`` cut and rounded."""
+        gone = np.isnan(x)
+        if gone.any():
+            x = np.where(gone & ~self.may_become_missing, self.x0, x)  # what is known stays known
+        whole, start = self._whole
+        if len(whole):
+            x = x.copy()
+            steps = x[:, whole] - start
+            np.rint(steps, out=steps)
+            x[:, whole] = steps + start
+        return x.clip(self.low, self.high)
+
+    @cached_property
+    def _whole(self) -> tuple[Array, Array]:
+        """Positions of the features that move in whole steps, and what these are counted from."""
+        whole = np.flatnonzero(self.discrete)
+        return whole, np.where(np.isnan(self.x0[whole]), 0.0, self.x0[whole])
 
 
 # Shares of a move of which the first that is admissible is taken; the last is the start itself. Chosen by hand: steps
 # of 5% lose at most that much of a move. So many points are checked at once: a check has a cost, however few they are.
 _SHARES_OF_MOVE = np.concatenate([np.linspace(0.95, 0.05, 19), [0.02, 0.0]])
 _MOST_CHECKED = 2_000
-_SHARES_OF_EACH = (1.0, 0.75, 0.5, 0.25)  # of the move of one feature, of which the first that is admissible is taken
+_SHARES_OF_EACH = np.array(
+    [1.0, 0.75, 0.5, 0.25]
+)  # of the move of one feature, of which the first that is admissible is taken
 _LEVELS_STAY = 0.5  # share of a move down to which levels stay changed; a convention: half-way, the nearer end
 
 
 def place(space: "Space", x: Array, x0: Array, toward: Array | None) -> tuple[Array, Array]:
     """Return points near ``x`` ``(n, d)`` and whether each is admissible ``(n,)``; see :meth:`gbce.Space.place`."""
-    low, high = space.limits(x0)
     if space.plain:
-        return space.completed(np.clip(x, low, high), x0), np.ones(len(x), dtype=bool)
-    placed = _snap(space, x, x0, low, high)
+        return space.completed(x.clip(*space.limits(x0)), x0), np.ones(len(x), dtype=bool)
+    placed = _snap(space, x, x0)
     if not space.constraints and not space.computed:
         return placed, np.ones(len(x), dtype=bool)
     good = space.admissible(placed, x0)
-    bad = np.flatnonzero(~good)
-    if len(bad) == 0:
+    if good.all():
         return placed, good
+    bad = np.flatnonzero(~good)
     toward = np.broadcast_to(x0 if toward is None else toward, x.shape)
     placed = placed.copy()
     if space.unordered.any():
         # levels that break a constraint even where no number moves: they go back, the numbers need not
         levels = np.where(space.unordered, placed[bad], toward[bad])
-        stuck = bad[~space.admissible(_snap(space, levels, x0, low, high), x0)]
+        stuck = bad[~space.admissible(_snap(space, levels, x0), x0)]
         back = np.where(space.unordered, toward[stuck], placed[stuck])
-        placed[stuck] = _snap(space, back, x0, low, high)
+        placed[stuck] = _snap(space, back, x0)
         good[stuck] = space.admissible(placed[stuck], x0)
         bad = bad[~good[bad]]
     shares = _SHARES_OF_MOVE
     while len(bad):
-        block, shares = np.split(shares, [max(1, _MOST_CHECKED // len(bad))])
+        block, shares = _first_shares(shares, len(bad))
         tried = _take_back(space, placed[bad], toward[bad], x0, block)
         holds = space.admissible(tried, x0).reshape(len(block), len(bad))
         taken = (block == 0)[:, None] | holds
-        first, found = taken.argmax(axis=0), np.flatnonzero(taken.any(axis=0))
-        placed[bad[found]] = tried[first[found] * len(bad) + found]
-        good[bad[found]] = holds[first[found], found]
-        bad = np.delete(bad, found)
+        first, found = taken.argmax(axis=0), taken.any(axis=0)
+        at, first = bad[found], first[found]
+        placed[at] = tried[first * len(bad) + np.flatnonzero(found)]
+        good[at] = holds[first, found]
+        bad = bad[~found]
     return placed, good
+
+
+def _first_shares(shares: Array, n: int) -> tuple[Array, Array]:
+    """Part shares ``(s,)`` into those at which ``n`` points are checked at once, and those that are left."""
+    some = max(1, _MOST_CHECKED // n)
+    return shares[:some], shares[some:]
 
 
 def move_each(space: "Space", start: Array, x: Array, x0: Array) -> Array:
     """Return admissible points near ``x`` ``(n, d)``; see :meth:`gbce.Space.move_each`."""
-    low, high = space.limits(x0)
-    placed = _snap(space, x, x0, low, high)
+    placed = _snap(space, x, x0)
     if not space.constraints and not space.computed:
         return placed
-    bad = np.flatnonzero(~space.admissible(placed, x0))
-    now, goal = start[bad].copy(), placed[bad]
+    good = space.admissible(placed, x0)
+    if good.all():
+        return placed
+    bad = np.flatnonzero(~good)
+    now, goal = start[bad], placed[bad]
     free = ~space.is_bound & ~space.is_computed
     now[:, free] += np.where(same(goal, now), 0.0, goal - now)[:, free]
-    now = _snap(space, now, x0, low, high)
-    if len(bad) and not space.computed and space.apart(now).all():
+    now = _snap(space, now, x0)
+    if not space.computed and space.apart(now).all():
         placed[bad] = _move_side_by_side(space, now, goal, x0)
     else:
         placed[bad] = _move_in_turn(space, now, goal, x0)
@@ -130,69 +192,62 @@ def _move_side_by_side(space: "Space", now: Array, goal: Array, x0: Array) -> Ar
 
     The same as one after the other: what one feature does is no matter to those that no constraint links with it.
     """
-    low, high = space.limits(x0)
+    limits = space.row_limits(x0)
     for which, group in space.apart.turns:
-        todo = ~same(goal[:, which], now[:, which])
-        for share in _SHARES_OF_EACH:
-            left = np.flatnonzero(todo.any(axis=1))
-            if len(left) == 0:
-                break
-            tried, before = now[left], now[np.ix_(left, which)]
-            moved = before + share * (goal[np.ix_(left, which)] - before)
-            tried[:, which] = np.where(todo[left], _cut(space, moved, x0, low, high, which), before)
+        todo, own_limits, shares = ~same(goal[:, which], now[:, which]), limits.of(which), _SHARES_OF_EACH
+        left = np.flatnonzero(todo.any(axis=1))
+        while len(left) and len(shares):
+            block, shares = _first_shares(shares, len(left))
+            rows, wanted = now[left], todo[left]
+            before = rows[:, which]
+            moved = before + block[:, None, None] * (goal[left][:, which] - before)
+            moved = own_limits.cut(moved.reshape(-1, len(which))).reshape(moved.shape)
+            tried = np.concatenate([rows] * len(block))
+            tried[:, which] = np.where(wanted, moved, before).reshape(-1, len(which))
             tried = space.completed(tried, x0)
-            good = todo[left] & space.apart(tried)[:, group]
-            now[np.ix_(left, which)] = np.where(good, tried[:, which], before)
-            todo[left] &= ~good
+            good = wanted & space.apart(tried)[:, group].reshape(moved.shape)
+            moved = np.take_along_axis(tried[:, which].reshape(moved.shape), good.argmax(axis=0)[None], axis=0)[0]
+            found = good.any(axis=0)
+            rows[:, which] = np.where(found, moved, before)
+            now[left], todo[left] = rows, wanted & ~found
+            left = left[todo[left].any(axis=1)]
     return now
 
 
 def _move_in_turn(space: "Space", now: Array, goal: Array, x0: Array) -> Array:
     """Move bound features of points ``now`` ``(n, d)`` towards ``goal`` ``(n, d)``, one after the other."""
-    low, high = space.limits(x0)
+    limits = space.row_limits(x0)
     for j in np.flatnonzero(space.is_bound & ~space.is_computed):
-        left = np.flatnonzero(~same(goal[:, j], now[:, j]))
-        for share in _SHARES_OF_EACH:
-            if len(left) == 0:
-                break
-            tried = now[left]
-            tried[:, j] += share * (goal[left, j] - tried[:, j])
-            tried[:, [j]] = _cut(space, tried[:, [j]], x0, low, high, [j])
+        left, own_limits, shares = np.flatnonzero(~same(goal[:, j], now[:, j])), limits.of([j]), _SHARES_OF_EACH
+        while len(left) and len(shares):
+            block, shares = _first_shares(shares, len(left))
+            before = now[left, j]
+            moved = before + block[:, None] * (goal[left, j] - before)
+            tried = np.concatenate([now[left]] * len(block))
+            tried[:, [j]] = own_limits.cut(moved.reshape(-1, 1))
             tried = space.completed(tried, x0)
-            good = space.admissible(tried, x0)
-            now[left[good]] = tried[good]
-            left = left[~good]
+            good = space.admissible(tried, x0).reshape(moved.shape)
+            found = good.any(axis=0)
+            now[left[found]] = tried[good.argmax(axis=0)[found] * len(left) + np.flatnonzero(found)]
+            left = left[~found]
     return now
 
 
 def _take_back(space: "Space", x: Array, toward: Array, x0: Array, shares: Array) -> Array:
     """Return points ``(k, d)`` at shares ``(s,)`` of their moves from ``toward`` ``(k, d)``: ``(s * k, d)``."""
-    low, high = space.limits(x0)
     with np.errstate(invalid="ignore"):
         way = toward + shares[:, None, None] * (x - toward)
     levels = space.unordered | np.isnan(way)
-    way = np.where(levels, np.where((shares < _LEVELS_STAY)[:, None, None], toward, x), way)
-    tried = _snap(space, way.reshape(-1, x.shape[1]), x0, low, high).reshape(way.shape)
+    if levels.any():
+        way = np.where(levels, np.where((shares < _LEVELS_STAY)[:, None, None], toward, x), way)
+    tried = _snap(space, way.reshape(-1, x.shape[1]), x0).reshape(way.shape)
     tried[shares == 0] = toward
     return tried.reshape(-1, x.shape[1])
 
 
-def _snap(space: "Space", x: Array, x0: Array, low: Array, high: Array) -> Array:
+def _snap(space: "Space", x: Array, x0: Array) -> Array:
     """Cut, round and complete."""
-    return space.completed(_cut(space, x, x0, low, high, slice(None)), x0)
-
-
-def _cut(space: "Space", x: Array, x0: Array, low: Array, high: Array, which: Any) -> Array:
-    """Cut and round features ``which``, their values ``x`` ``(n, m)``; the row and its limits ``(d,)`` are whole."""
-    x0, whole = x0[which], np.flatnonzero(space.discrete[which])
-    gone = np.isnan(x)
-    if gone.any():
-        x = np.where(gone & ~space.may_become_missing[which], x0, x)  # what is known stays known
-    if len(whole):
-        start = np.where(np.isnan(x0[whole]), 0.0, x0[whole])
-        x = x.copy()
-        x[:, whole] = start + np.round(x[:, whole] - start)
-    return np.clip(x, low[which], high[which])
+    return space.completed(space.row_limits(x0).cut(x), x0)
 
 
 def complete(space: "Space", x: Array, x0: Array) -> Array:
@@ -215,13 +270,13 @@ def complete(space: "Space", x: Array, x0: Array) -> Array:
 
 def is_admissible(space: "Space", x: Array, x0: Array) -> Array:
     """Whether points meet the constraints and the bounds of what is computed, ``(n,)``."""
-    good = np.ones(len(x), dtype=bool)
+    good = space.checks(x)
     for one in space.computed:
         j = space.position[one.name]
         value = x[:, j]
         low, high = space.features[j].range_from(x0[j])
         good &= np.isfinite(value) & (value >= low) & (value <= high)
-    return good & space.checks(x) if space.constraints else good
+    return good
 
 
 def low_precision_of(features: Sequence[Feature], codecs: Sequence[Any]) -> list[tuple[int, np.dtype[Any]]]:

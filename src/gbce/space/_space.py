@@ -23,7 +23,7 @@ from gbce.space._constraints import Constraint, as_constraints
 from gbce.space._feature import Feature, Kind
 from gbce.space._frames import Layout
 from gbce.space._infer import ColumnOptions, codec_of, columns_of
-from gbce.space._limits import Limits, complete, is_admissible, low_precision_of, move_each, place
+from gbce.space._limits import Limits, RowLimits, complete, is_admissible, low_precision_of, move_each, place
 from gbce.space._misfits import check_table, misfits
 from gbce.space._places import Centre, Places, distances_to, embed, nearest
 from gbce.space._row_codec import RowCodec, as_table, column_dtypes, has_labels, layout_of, repeated, require_distinct
@@ -322,20 +322,23 @@ class Space:
         A feature that cannot move (immutable, computed, or missing and to be kept) has both at the row's own value.
         They are remembered, and cannot be written into.
         """
+        found = self.row_limits(x0)
+        return found.low, found.high
+
+    def row_limits(self, x0: Array) -> RowLimits:
+        """All that holds for single values when the row is ``x0``, which points are cut and rounded by."""
         x0 = np.asarray(x0, dtype=float)
         key = x0.tobytes()
         known = self._limits_of_rows.get(key)
         if known is None:
             known = self._limits.at(x0)
-            for end in known:
-                end.flags.writeable = False
             if len(self._limits_of_rows) >= _MOST_LIMITS:
                 self._limits_of_rows.clear()
             self._limits_of_rows[key] = known
         return known
 
     @cached_property
-    def _limits_of_rows(self) -> dict[bytes, tuple[Array, Array]]:
+    def _limits_of_rows(self) -> dict[bytes, RowLimits]:
         """What was worked out for the last rows, by their bytes: one explanation asks hundreds of times."""
         return {}
 
