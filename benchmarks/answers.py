@@ -2,9 +2,9 @@
 
 Fifty rows of each of ten tables and three models, with nothing said about the columns. gbce is asked three times: as a
 new user would (its answer, and the nearest point of the same explanation), for an answer without a posterior, and for
-the nearest point alone, with ranges as units, which is the price that is measured. Peers are priced by ranges where they take a price. All methods answer a row one
-after the other, so that their seconds, which are those of one core, can be compared; rows that a method shows to the
-model are counted.
+the nearest point alone, with ranges as units, which is the price that is measured. Peers are priced by ranges where
+they take a price. All methods answer a row one after the other, so that their seconds, which are those of one core, can
+be compared; rows that a method shows to the model are counted.
 """
 
 import argparse
