@@ -25,12 +25,14 @@ from sklearn.ensemble import (
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
+    IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
 )
 from sklearn.tree import DecisionTreeClassifier
 
 import gbce
+from benchmarks._documents import add_docs_option, print_into
 from benchmarks._edges import at_edges
 from gbce.predictors import TreeScores, as_predictor, look_inside
 from gbce.trees import read_cells
@@ -64,6 +66,8 @@ def cases() -> Iterator[tuple[str, Make, str]]:
         yield "forest, leaves of five", lambda: RandomForestClassifier(60, min_samples_leaf=5, random_state=0), extra
         yield "extra trees", lambda: ExtraTreesClassifier(60, random_state=0), extra
         yield "bagging", lambda: BaggingClassifier(n_estimators=30, max_features=4, random_state=0), extra
+    yield "single tree", lambda: DecisionTreeClassifier(min_samples_leaf=3, random_state=0), ""
+    yield "isolation forest", lambda: IsolationForest(60, random_state=0), ""
     yield "gradient boosting", lambda: GradientBoostingClassifier(n_estimators=60, random_state=0), ""
     yield "AdaBoost", lambda: AdaBoostClassifier(DecisionTreeClassifier(max_depth=3), n_estimators=30), ""
     for extra in (*two, "gaps words"):
@@ -152,14 +156,16 @@ def large() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000, help="random rows, and rows at edges, for each model")
-    rows = parser.parse_args().rows
-    print(f"{'model':<30}{'rows with':<14}{'classes':>8}{'rows':>9}{'decisions differ':>18}{'largest difference':>20}")
-    for name, make, extra in cases():
-        numbers = not hasattr(make(), "predict_proba")
-        for n_classes in (0,) if numbers else (2, 3):
-            n, differ, worst = compare(make, extra, rows, n_classes)
-            print(f"{name:<30}{extra or 'numbers':<14}{n_classes:>8}{n:>9,}{differ:>18}{worst:>20.1e}", flush=True)
-    large()
+    add_docs_option(parser)
+    options = parser.parse_args()
+    with print_into("reading", options.docs):
+        print(f"{'model':<30}{'rows with':<14}{'classes':>8}{'rows':>9}{'decisions differ':>18}{'largest difference':>20}")
+        for name, make, extra in cases():
+            numbers = not hasattr(make(), "predict_proba")
+            for n_classes in (0,) if numbers else (2, 3):
+                n, differ, worst = compare(make, extra, options.rows, n_classes)
+                print(f"{name:<30}{extra or 'numbers':<14}{n_classes:>8}{n:>9,}{differ:>18}{worst:>20.1e}", flush=True)
+        large()
 
 
 if __name__ == "__main__":
