@@ -3,6 +3,7 @@
 It uses only names that old commits have as well, and answers on its standard output, line by line.
 """
 
+import inspect
 import json
 import sys
 import time
@@ -48,6 +49,9 @@ class Explained:
             label: gbce.Explainer(case.model, case.X, space=case.space, prior=prior())
             for label, prior in PRIORS.items()
         }
+        self._alone: dict[str, Any] = {"posterior": False}
+        # old commits do not give an answer alone
+        self._knows_alone = "posterior" in inspect.signature(gbce.Explainer.explain).parameters
         for explainer in self._explainers.values():  # warm up: slow imports, what is computed once
             explainer.explain(self._rows.iloc[[0]], case.target, seed=0)
 
@@ -69,7 +73,13 @@ class Explained:
         ask(batch)
         bare = time.process_time() - start
         calls = int(explanation.diagnostics["n_model_calls"])
-        return {"rows": asked, "calls": calls, "seconds": seconds, "bare": bare}
+        found = {"rows": asked, "calls": calls, "seconds": seconds, "bare": bare}
+        if self._knows_alone:
+            start = time.process_time()
+            answer = self._explainers[label].explain(self._rows.iloc[[i]], case.target, seed=i, **self._alone)
+            found["alone seconds"] = time.process_time() - start
+            found["alone rows"] = int(answer.diagnostics["n_model_rows"])
+        return found
 
 
 class Answered:

@@ -67,7 +67,7 @@ def cases() -> Iterator[tuple[str, Make, str]]:
         yield "extra trees", lambda: ExtraTreesClassifier(60, random_state=0), extra
         yield "bagging", lambda: BaggingClassifier(n_estimators=30, max_features=4, random_state=0), extra
     yield "single tree", lambda: DecisionTreeClassifier(min_samples_leaf=3, random_state=0), ""
-    yield "isolation forest", lambda: IsolationForest(60, random_state=0), ""
+    yield "isolation forest", lambda: IsolationForest(n_estimators=60, random_state=0), ""
     yield "gradient boosting", lambda: GradientBoostingClassifier(n_estimators=60, random_state=0), ""
     yield "AdaBoost", lambda: AdaBoostClassifier(DecisionTreeClassifier(max_depth=3), n_estimators=30), ""
     for extra in (*two, "gaps words"):
@@ -159,7 +159,9 @@ def main() -> None:
     add_docs_option(parser)
     options = parser.parse_args()
     with print_into("reading", options.docs):
-        print(f"{'model':<30}{'rows with':<14}{'classes':>8}{'rows':>9}{'decisions differ':>18}{'largest difference':>20}")
+        print(
+            f"{'model':<30}{'rows with':<14}{'classes':>8}{'rows':>9}{'decisions differ':>18}{'largest difference':>20}"
+        )
         for name, make, extra in cases():
             numbers = not hasattr(make(), "predict_proba")
             for n_classes in (0,) if numbers else (2, 3):

@@ -24,7 +24,10 @@ from benchmarks._rows_worker import CASES, PRIORS
 
 BASELINE = "7339835"  # the last commit before rows and seconds of a default explanation were looked at
 PEERS = ("DiCE random", "DiCE genetic")
-HEAD = ["table", "prior", "rows", "calls", "s", "bare s", "s / bare", f"rows {BASELINE}", "calls", "s", *PEERS]
+HEAD = [
+    "table", "prior", "rows", "calls", "s", "bare s", "s / bare", f"rows {BASELINE}", "calls", "s", "answer alone rows",
+    "s", *PEERS,
+]  # fmt: skip
 PEER_SECONDS = 20.0  # of one core, for all rows of a case; a peer that needs more gets fewer rows
 MOST_SECONDS = 60.0  # by the clock, for one row; by hand: DiCE's genetic search takes minutes on some
 
@@ -123,7 +126,12 @@ def lines_of(case: str, n: int, baseline: Path | None, peers: bool, notes: list[
             for values in zip(*((one["bare"], one["seconds"] / one["bare"]) for one in mine), strict=True)
         )
         before = _asked(rest[0]) if rest and rest[0] else [""] * 3
-        yield [case, prior, *_asked(mine), _number(bare), f"{ratio:.2f}", *before, *(others or [""] * len(PEERS))]
+        answer = [
+            f"{median(one['alone rows'] for one in mine):,.0f}",
+            _number(median(one["alone seconds"] for one in mine)),
+        ]
+        peers_said = others or [""] * len(PEERS)
+        yield [case, prior, *_asked(mine), _number(bare), f"{ratio:.2f}", *before, *answer, *peers_said]
 
 
 def _started(who: str, case: str, what: str, n: int, source: Path, notes: list[str]) -> Worker | None:
