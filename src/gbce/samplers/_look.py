@@ -29,6 +29,7 @@ __all__ = [
     "Look",
     "agreement",
     "join_looks",
+    "least_rows_for_looks",
     "rows_for_look",
     "take_look",
 ]
@@ -41,6 +42,7 @@ _GOOD = 0.25  # efficiency, effective draws for each draw, at which learning is 
 _IMPROVES = 1.2  # times the efficiency before: learning that gains less is over after two rounds that fail
 MOST_FOR_EFFECTIVE = 30  # draws for one effective draw: where more would be needed, points are moved instead
 _ROUNDS_LEFT = 4  # rounds of learning that a budget must still allow for another one to begin
+_USUAL_ROUNDS, _AT_BEST = 2, 0.5  # rounds of learning that most looks take, and the efficiency that few exceed
 KEPT = 0.5  # of the effective draws that were wanted: with fewer, a look draws a second time
 # When looks agree: at most this share of what one found is not covered by the other, and the log evidences differ by no
 # more than so many standard errors, or by no more than this.
@@ -77,6 +79,16 @@ def rows_for_look(n_effective: float) -> int:
     return _MOST_ROUNDS * _LARGEST_PILOT + 2 * round(MOST_FOR_EFFECTIVE * n_effective)
 
 
+def least_rows_for_looks(m: int, n_effective: float) -> int:
+    """Return how many rows two looks in ``m`` coordinates take if all goes well, for so many effective draws together."""
+    return 2 * _USUAL_ROUNDS * _pilot(m) + round(n_effective / _AT_BEST)
+
+
+def _pilot(m: int) -> int:
+    """Return the draws of a round of learning in ``m`` coordinates."""
+    return min(_PILOT + _PILOT_PER_COORDINATE * m, _LARGEST_PILOT)
+
+
 def take_look(
     posterior: GibbsPosterior, rng: np.random.Generator, sites: Sites, plain: Points, n_effective: float, most: int
 ) -> Look:
@@ -86,7 +98,7 @@ def take_look(
     draw in thirty, nothing is drawn. Where ``most`` is less than would be needed, as many are drawn as it allows.
     """
     guide = guide_around(sites, posterior)
-    pilot = min(_PILOT + _PILOT_PER_COORDINATE * plain.z.shape[1], _LARGEST_PILOT)
+    pilot = _pilot(plain.z.shape[1])
     lessons = Lessons(posterior, plain)
     best, failures, efficiency = guide, 0, 0.0
     for _ in range(_MOST_ROUNDS):

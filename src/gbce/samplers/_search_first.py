@@ -25,6 +25,7 @@ from gbce.samplers._look import (
     Look,
     agreement,
     join_looks,
+    least_rows_for_looks,
     rows_for_look,
     take_look,
 )
@@ -39,6 +40,7 @@ __all__ = ["SearchFirst"]
 _FEWEST_CANDIDATES = 4  # to go on with: two for each of two searches
 # Rows that a search and two looks need to be of use: the sum of both. With fewer, candidates are tempered.
 _FEWEST_ROWS, _FEWEST_ROWS_PER_COORDINATE = 4_000, 100
+_SPARE = 1.05  # times the candidates that the first ones promise to be enough: how many count is not known exactly
 _CLIMBERS = 20_000  # points that a tempered run starts with, where no budget is set
 _SHARES_OF_ETA = (1.0, 0.1, 0.01, 0.001)  # of the eta at which a climb with a goal ended, that laws are made for
 # In so few coordinates it is looked how much mass lies around points that the draws do not explain, so many of them.
@@ -90,18 +92,27 @@ class SearchFirst:
             plain = Draws.weigh(self.first, posterior.mixture, posterior.prior, info=SMCInfo(complete=self.complete))
             if len(self.first) < _FEWEST_CANDIDATES:
                 return plain
-            plain = plain if self._carries(plain) else None
+            n = len(self.first)
+            plain = plain if self._carries(plain) else self._draw_more(plain) if searches else None
         if not searches:
             return self._temper() if plain is None else plain
         try:
             posterior.budget.begin("searching")
             self.starts = Starts(posterior, self.rng, self.first)
-            self.found += self.starts.search_twice()
-            cover = None if plain is None else _cover_of_prior(posterior, self.first)
-            if plain is not None and cover is not None and len(self._missed_by(cover)) == 0:
-                return self._add_seen(
-                    replace(plain, info=SMCInfo(complete=self.complete, sites=len(self._sites))), cover
-                )
+            if plain is None:
+                self.found += self.starts.search_twice()
+            else:
+                cover = _cover_of_prior(posterior, self.first)
+                if len(self.first) > n and _has_no_rival(posterior, cover):
+                    self.found.append(self.starts.search(brief=True))
+                else:
+                    self.found += self.starts.search_twice()
+                missed = self._missed_by(cover)
+                if len(missed) == 0:
+                    info = SMCInfo(complete=self.complete, sites=len(self._sites))
+                    return self._add_seen(replace(plain, info=info), cover)
+                if len(self.found) < 2:
+                    self.found.append(self.starts.search(missed))
             posterior.budget.begin("sampling")
             drawn = self._look_until_agreed()
         except BudgetSpentError:
@@ -204,6 +215,18 @@ class SearchFirst:
             return False
         exact = self.posterior.prior.exact
         return exact or pareto_k(np.log(np.maximum(plain.pool_weights, TINY))) <= MAX_PARETO_K
+
+    def _draw_more(self, plain: Draws) -> Draws | None:
+        """Draw more candidates of the prior where that is cheaper than looks; nothing if they do not carry it then."""
+        posterior, n = self.posterior, len(self.first)
+        most = n + least_rows_for_looks(posterior.prior.dimension, self.n_effective)
+        while not self._carries(plain):
+            more = int(np.ceil(_SPARE * self.n_effective * len(self.first) / plain.ess)) - len(self.first)
+            if more <= 0 or len(self.first) + more > most or posterior.budget.limited:
+                return None
+            self.first = Points.join([self.first, candidates(posterior, self.rng, more)])
+            plain = Draws.weigh(self.first, posterior.mixture, posterior.prior, info=plain.info)
+        return plain
 
     # --- what is known ------------------------------------------------------------------------------------------------
 
@@ -343,6 +366,17 @@ def _prior_change(prior: LocatedPrior, rng: np.random.Generator) -> Array:
     """Mean size of each feature's change ``(d,)`` under the prior: it takes no model, and looks have few of these."""
     placed = prior.place(rng.standard_normal((_PRIOR_DRAWS, prior.dimension)))
     return normalise(-placed.log_correction) @ prior.change(placed.x)
+
+
+def _has_no_rival(posterior: GibbsPosterior, cover: Coverage) -> bool:
+    """Whether no point, known or not, can lie where candidates of the prior do not come though there is mass.
+
+    No target's loss is negative: a point without any loss is the heaviest there can be, where the map is the prior.
+    """
+    if not posterior.prior.exact or (cover.pool.loss < 0).any():  # somebody's own loss may be
+        return False
+    one = cover.pool.take(np.zeros(1, dtype=int))
+    return not cover.outweighed(replace(one, loss=np.zeros_like(one.loss)), posterior.mixture)[0]
 
 
 def _cover_of_prior(posterior: GibbsPosterior, first: Points) -> Coverage:

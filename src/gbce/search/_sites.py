@@ -73,6 +73,8 @@ def find_sites(
     memory: Memory,
     donors: Array | None = None,
     others: Points | None = None,
+    *,
+    brief: bool = False,
 ) -> Sites:
     """Draw evaluated points back towards the row, all of them together, and return where they end.
 
@@ -90,12 +92,16 @@ def find_sites(
         Latent points of known rows, whose values single coordinates of the ends may be given.
     others : Points, optional
         Evaluated points; where models are smooth, those that lie lower than the ends explain are starts as well.
+    brief : bool
+        Whether nobody draws around the sites: then 2,500 rows are the limit in any number of coordinates, and slopes
+        and bends around the ends are not looked at.
     """
     height = height_of(posterior, starts)
     usable = np.isfinite(height)
     now, height = starts.take(usable), height[usable]
     m = starts.z.shape[1]
-    ask = Asking(posterior, memory, posterior.affords(rows_for_search(m)) // _BUDGET_PARTS)
+    most = posterior.affords(rows_for_search(m)) // _BUDGET_PARTS
+    ask = Asking(posterior, memory, min(most, _MOST_ROWS) if brief else most)
     try:
         now, height = _take_back_sets(ask, rng, now, height)
         now, height = keep_apart(now, height, np.inf, len(height))
@@ -116,8 +122,10 @@ def find_sites(
     except BudgetSpentError:  # what there is by then are sites as well, only less low
         pass
     now, height = keep_apart(now, height, _MARGIN, _MOST_SITES)
-    ask.rows_left = max(ask.rows_left, 3 * now.z.size)  # for a last look around, whatever was spent before
     flat = np.zeros(now.z.shape)
+    if brief:
+        return Sites(now, height, flat, flat)
+    ask.rows_left = max(ask.rows_left, 3 * now.z.size)  # for a last look around, whatever was spent before
     try:
         return Sites(now, height, *find_slopes_and_bends(ask, now))
     except BudgetSpentError:
