@@ -37,7 +37,7 @@ __all__ = [
 # Chosen by hand; they decide what a look costs. What is wrong with its laws shows in its weights.
 _PILOT, _PILOT_PER_COORDINATE = 500, 25  # draws of a round of learning: the sum of both
 _LARGEST_PILOT = 3_000  # in more than a hundred coordinates there is less to be learned than would be needed anyway
-_MOST_ROUNDS = 6  # of learning
+_MOST_ROUNDS = 14  # of learning: in 30 coordinates most are needed until enough draws count to fit laws to them
 _GOOD = 0.25  # efficiency, effective draws for each draw, at which learning is over
 _IMPROVES = 1.2  # times the efficiency before: learning that gains less is over after two rounds that fail
 MOST_FOR_EFFECTIVE = 30  # draws for one effective draw: where more would be needed, points are moved instead
@@ -105,7 +105,8 @@ def take_look(
         drawn = _draw(posterior, rng, guide, pilot)
         now = _efficiency(posterior, guide, drawn, pilot)
         lessons.add(guide, drawn)
-        failures = 0 if now > _IMPROVES * efficiency else failures + 1
+        tells = now * pilot >= lessons.enough  # with fewer draws that count, efficiency is that of one or two heavy ones
+        failures = failures + 1 if tells and now <= _IMPROVES * efficiency else 0
         if now > efficiency:
             best, efficiency = guide, now
         if efficiency >= _GOOD or failures > 1 or posterior.affords(_ROUNDS_LEFT * pilot) < _ROUNDS_LEFT * pilot:
