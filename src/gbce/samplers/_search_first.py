@@ -160,10 +160,11 @@ class SearchFirst:
             self.looks.append(look)
             if len(self.looks) == 1:
                 continue
-            agreed = agreement(self.posterior.mixture, self.looks)
-            holds = agreed.holds and len(self._missed_by(join_looks(self.looks))) == 0
+            agreed, cover = agreement(self.posterior.mixture, self.looks), join_looks(self.looks)
+            holds = agreed.holds and len(self._missed_by(cover)) == 0
             agreements, disagreements = (agreements + 1, disagreements) if holds else (0, disagreements + 1)
-            if agreements > disagreements:  # a search that missed something once must be confirmed more often
+            # a search that missed something once must be confirmed more often
+            if agreements > disagreements and _has_light_tail(cover, self.posterior.mixture):
                 break
         if len(self.looks) < (1 if spent else 2):
             return None
@@ -366,6 +367,11 @@ def _prior_change(prior: LocatedPrior, rng: np.random.Generator) -> Array:
     """Mean size of each feature's change ``(d,)`` under the prior: it takes no model, and looks have few of these."""
     placed = prior.place(rng.standard_normal((_PRIOR_DRAWS, prior.dimension)))
     return normalise(-placed.log_correction) @ prior.change(placed.x)
+
+
+def _has_light_tail(cover: Coverage, mixture: Mixture) -> bool:
+    """Whether errors of figures can be told from the weights of the draws; where not, more draws are needed."""
+    return pareto_k(cover.log_base_weights + log_target(mixture, cover.pool)) <= MAX_PARETO_K
 
 
 def _has_no_rival(posterior: GibbsPosterior, cover: Coverage) -> bool:
