@@ -82,37 +82,28 @@ class SearchFirst:
     starts: Starts | None = field(init=False, default=None)
     found: list[Sites] = field(init=False, default_factory=list)
     looks: list[Look] = field(init=False, default_factory=list)
-    guides: list[Guide] = field(init=False, default_factory=list)
 
     def draw(self) -> Draws:
         """Draw at the eta that was given."""
-        posterior, searches = self.posterior, self._can_search
+        posterior, searches, n = self.posterior, self._can_search, len(self.first)
         plain = None
         if not searches or np.isfinite(log_target(posterior.mixture, self.first)).any():  # a search may find the first
             plain = Draws.weigh(self.first, posterior.mixture, posterior.prior, info=SMCInfo(complete=self.complete))
             if len(self.first) < _FEWEST_CANDIDATES:
                 return plain
-            n = len(self.first)
             plain = plain if self._carries(plain) else self._draw_more(plain) if searches else None
         if not searches:
             return self._temper() if plain is None else plain
         try:
             posterior.budget.begin("searching")
             self.starts = Starts(posterior, self.rng, self.first)
-            if plain is None:
-                self.found += self.starts.search_twice()
-            else:
-                cover = _cover_of_prior(posterior, self.first)
-                if len(self.first) > n and _has_no_rival(posterior, cover):
-                    self.found.append(self.starts.search(brief=True))
-                else:
-                    self.found += self.starts.search_twice()
-                missed = self._missed_by(cover)
-                if len(missed) == 0:
-                    info = SMCInfo(complete=self.complete, sites=len(self._sites))
-                    return self._add_seen(replace(plain, info=info), cover)
-                if len(self.found) < 2:
-                    self.found.append(self.starts.search(missed))
+            cover = None if plain is None else _cover_of_prior(posterior, self.first)
+            # beside more candidates that miss nothing, a search only shows rules where to begin
+            brief = cover is not None and len(self.first) > n and not _can_be_outweighed(posterior, cover)
+            self.found += [self.starts.search(brief=True)] if brief else self.starts.search_twice()
+            if plain is not None and cover is not None and (brief or len(self._missed_by(cover)) == 0):
+                info = SMCInfo(complete=self.complete, sites=len(self._sites))
+                return self._add_seen(replace(plain, info=info), cover)
             posterior.budget.begin("sampling")
             drawn = self._look_until_agreed()
         except BudgetSpentError:
@@ -150,8 +141,6 @@ class SearchFirst:
             if isinstance(look, BudgetSpentError):  # the looks that there are stand, if there is one
                 spent = True
                 break
-            if look is not None:
-                self.guides.append(look.guide)
             if look is None or look.n == 0:  # no laws fit
                 disagreements += 1
                 if disagreements > 1 and len(self.looks) < 2:
@@ -274,8 +263,9 @@ class SearchFirst:
     def _temper(self) -> Draws:
         """Climb to eta from the prior, and from around sites if there are any."""
         bridge, first = Bridge(self.posterior.mixture), None
-        if self.guides:
-            bridge, first = self._start_from(join_guides(self.guides, self._share), self.posterior.mixture.eta)
+        if self.looks:  # laws that did not fit are a worse start than the prior
+            guide = join_guides([look.guide for look in self.looks], self._share)
+            bridge, first = self._start_from(guide, self.posterior.mixture.eta)
         if first is None:
             bridge, first = Bridge(self.posterior.mixture), self._climbers()
         run = self.islands.temper(self.posterior, self.rng, bridge, first, self._unreached(first))
@@ -349,7 +339,7 @@ class SearchFirst:
         doubt = _count_missed(len(self._missed_by(run.coverage, mixture)))
         guides = [guide_around(sites, self.posterior) for sites in self.found if len(sites.height)] if not doubt else []
         if guides and self.posterior.affords(_AROUND) == _AROUND:
-            guide = join_guides([*guides, *self.guides], self._share)
+            guide = join_guides([*guides, *(look.guide for look in self.looks)], self._share)
             around = Points.evaluate(self.posterior, guide.draw(self.rng, _AROUND))
             if shows_missed_mass(guide, around, run.draws, mixture, self.posterior.prior.mass):
                 doubt = "there is mass near places that a search found, and the draws do not come there"
@@ -374,15 +364,16 @@ def _has_light_tail(cover: Coverage, mixture: Mixture) -> bool:
     return pareto_k(cover.log_base_weights + log_target(mixture, cover.pool)) <= MAX_PARETO_K
 
 
-def _has_no_rival(posterior: GibbsPosterior, cover: Coverage) -> bool:
-    """Whether no point, known or not, can lie where candidates of the prior do not come though there is mass.
+def _can_be_outweighed(posterior: GibbsPosterior, cover: Coverage) -> bool:
+    """Whether any point, known or not, could lie where candidates of the prior do not come though there is mass.
 
-    No target's loss is negative: a point without any loss is the heaviest there can be, where the map is the prior.
+    Where the map is the prior, and no loss is below zero, a point without any loss is the heaviest there can be.
     """
-    if not posterior.prior.exact or (cover.pool.loss < 0).any():  # somebody's own loss may be
-        return False
-    one = cover.pool.take(np.zeros(1, dtype=int))
-    return not cover.outweighed(replace(one, loss=np.zeros_like(one.loss)), posterior.mixture)[0]
+    if not (posterior.prior.exact and posterior.target.loss_from_zero):
+        return True
+    best = cover.pool.take(np.zeros(1, dtype=int))
+    best = replace(best, loss=np.zeros_like(best.loss))
+    return bool(cover.outweighed(best, posterior.mixture)[0])
 
 
 def _cover_of_prior(posterior: GibbsPosterior, first: Points) -> Coverage:
