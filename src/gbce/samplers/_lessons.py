@@ -70,8 +70,8 @@ class Lessons:
     def fit(self, guide: Guide) -> Guide:
         """Fit each law to the part of the weighted points that it explains: one step of expectation and maximisation.
 
-        Laws that explain next to nothing are dropped, but for the best one of each site. Where fewer points count than a
-        law is fitted to, the best so many count the same: what one or two heavy points have to say is where they lie.
+        Laws that explain next to nothing are dropped, but for the best one of each site. Where fewer points count than
+        a law is fitted to, the best so many count the same: one or two heavy ones only tell where to go.
         """
         if not np.isfinite(log_target(self.posterior.mixture, self.points)).any():
             return guide  # there is nothing to learn from

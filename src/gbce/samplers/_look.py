@@ -82,7 +82,7 @@ def rows_for_look(n_effective: float) -> int:
 
 
 def least_rows_for_looks(m: int, n_effective: float) -> int:
-    """Return how many rows two looks in ``m`` coordinates take if all goes well, for so many effective draws together."""
+    """Return how many rows two looks in ``m`` coordinates take for so many effective draws, if all goes well."""
     return 2 * _USUAL_ROUNDS * _pilot(m) + round(n_effective / _AT_BEST)
 
 
@@ -108,7 +108,7 @@ def take_look(
         drawn = _draw(posterior, rng, guide, pilot)
         now = _efficiency(posterior, guide, drawn, pilot)
         lessons.add(guide, drawn)
-        tells = now * pilot >= lessons.enough  # with fewer draws that count, efficiency is that of one or two heavy ones
+        tells = now * pilot >= lessons.enough  # with fewer draws that count, it is the efficiency of a few heavy ones
         failures = failures + 1 if tells and now <= _IMPROVES * efficiency else 0
         if now > efficiency:
             best, efficiency = guide, now

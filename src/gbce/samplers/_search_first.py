@@ -41,6 +41,7 @@ _FEWEST_CANDIDATES = 4  # to go on with: two for each of two searches
 # Rows that a search and two looks need to be of use: the sum of both. With fewer, candidates are tempered.
 _FEWEST_ROWS, _FEWEST_ROWS_PER_COORDINATE = 4_000, 100
 _SPARE = 1.05  # times the candidates that the first ones promise to be enough: how many count is not known exactly
+_LOOKS_FOR_TAIL = 2  # more looks, where all agree but a few draws carry most of the weight: one or two often help
 _CLIMBERS = 20_000  # points that a tempered run starts with, where no budget is set
 _SHARES_OF_ETA = (1.0, 0.1, 0.01, 0.001)  # of the eta at which a climb with a goal ended, that laws are made for
 # In so few coordinates it is looked how much mass lies around points that the draws do not explain, so many of them.
@@ -98,10 +99,10 @@ class SearchFirst:
             posterior.budget.begin("searching")
             self.starts = Starts(posterior, self.rng, self.first)
             cover = None if plain is None else _cover_of_prior(posterior, self.first)
-            # beside more candidates that miss nothing, a search only shows rules where to begin
-            brief = cover is not None and len(self.first) > n and not _can_be_outweighed(posterior, cover)
-            self.found += [self.starts.search(brief=True)] if brief else self.starts.search_twice()
-            if plain is not None and cover is not None and (brief or len(self._missed_by(cover)) == 0):
+            # beside more candidates that can miss nothing, a search only shows rules where to begin
+            once = cover is not None and len(self.first) > n and not _can_be_outweighed(posterior, cover)
+            self.found += [self.starts.search(laws=False)] if once else self.starts.search_twice()
+            if plain is not None and cover is not None and (once or len(self._missed_by(cover)) == 0):
                 info = SMCInfo(complete=self.complete, sites=len(self._sites))
                 return self._add_seen(replace(plain, info=info), cover)
             posterior.budget.begin("sampling")
@@ -131,7 +132,7 @@ class SearchFirst:
 
     def _look_until_agreed(self) -> Draws | None:
         """Take looks until the last one agrees with those before it; nothing where laws do not fit, or not in time."""
-        agreed, agreements, disagreements, spent = None, 0, 0, False
+        agreed, agreements, disagreements, spent, more_for_tail = None, 0, 0, False, _LOOKS_FOR_TAIL
         first_two = self._look_twice()
         for number in range(self.max_looks):
             try:
@@ -152,9 +153,10 @@ class SearchFirst:
             agreed, cover = agreement(self.posterior.mixture, self.looks), join_looks(self.looks)
             holds = agreed.holds and len(self._missed_by(cover)) == 0
             agreements, disagreements = (agreements + 1, disagreements) if holds else (0, disagreements + 1)
-            # a search that missed something once must be confirmed more often
-            if agreements > disagreements and _has_light_tail(cover, self.posterior.mixture):
-                break
+            if agreements > disagreements:  # a search that missed something once must be confirmed more often
+                if more_for_tail == 0 or _has_light_tail(cover, self.posterior.mixture):
+                    break
+                more_for_tail -= 1
         if len(self.looks) < (1 if spent else 2):
             return None
         cover = join_looks(self.looks)

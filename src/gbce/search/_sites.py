@@ -74,7 +74,7 @@ def find_sites(
     donors: Array | None = None,
     others: Points | None = None,
     *,
-    brief: bool = False,
+    laws: bool = True,
 ) -> Sites:
     """Draw evaluated points back towards the row, all of them together, and return where they end.
 
@@ -92,16 +92,14 @@ def find_sites(
         Latent points of known rows, whose values single coordinates of the ends may be given.
     others : Points, optional
         Evaluated points; where models are smooth, those that lie lower than the ends explain are starts as well.
-    brief : bool
-        Whether nobody draws around the sites: then 2,500 rows are the limit in any number of coordinates, and slopes
-        and bends around the ends are not looked at.
+    laws : bool
+        Whether somebody puts laws around the sites; if not, slopes and bends there are not looked at, and zero.
     """
     height = height_of(posterior, starts)
     usable = np.isfinite(height)
     now, height = starts.take(usable), height[usable]
     m = starts.z.shape[1]
-    most = posterior.affords(rows_for_search(m)) // _BUDGET_PARTS
-    ask = Asking(posterior, memory, min(most, _MOST_ROWS) if brief else most)
+    ask = Asking(posterior, memory, posterior.affords(rows_for_search(m)) // _BUDGET_PARTS)
     try:
         now, height = _take_back_sets(ask, rng, now, height)
         now, height = keep_apart(now, height, np.inf, len(height))
@@ -123,7 +121,7 @@ def find_sites(
         pass
     now, height = keep_apart(now, height, _MARGIN, _MOST_SITES)
     flat = np.zeros(now.z.shape)
-    if brief:
+    if not laws:
         return Sites(now, height, flat, flat)
     ask.rows_left = max(ask.rows_left, 3 * now.z.size)  # for a last look around, whatever was spent before
     try:
