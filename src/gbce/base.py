@@ -64,6 +64,7 @@ class Target(ABC):
     """Base of all targets: frozen dataclasses with their options inside."""
 
     reads_classes: ClassVar[bool] = False  # whether models are asked for class probabilities
+    loss_from_zero: ClassVar[bool] = False  # whether no loss is below zero, whatever models say
 
     @abstractmethod
     def read(self, outputs: Outputs) -> Reading:

@@ -16,6 +16,7 @@ from gbce.posterior import Mixture
 from gbce.samplers._coverage import Coverage
 from gbce.samplers._importance import candidates
 from gbce.samplers._look import agreement, join_looks, take_look
+from gbce.samplers._search_first import _can_be_outweighed, _cover_of_prior, _has_light_tail
 from gbce.samplers._site_laws import WIDER, guide_around
 from gbce.samplers._starts import Starts
 from gbce.search import Memory, Sites, find_sites
@@ -160,6 +161,86 @@ def test_bad_precision_is_told(bad):
 def test_one_look_cannot_be_compared(bad):
     with pytest.raises(ValueError, match="max_looks must be 0 or at least 2"):
         gbce.SMC(max_looks=bad)
+
+
+# --- more candidates, where these are cheaper than looks ------------------------------------------------------------
+
+
+def test_candidates_that_nearly_suffice_are_added_to():
+    """In sixty coordinates 3,000 candidates fall short of the effective draws that were asked for, by about half."""
+    case = hard(60, eta=2.0, away=2.2)
+    z, rows = [], []
+    for seed in range(30):
+        posterior = posterior_linear(case)
+        draws = sampled(gbce.SMC(), posterior, seed)
+        rows.append(posterior.n_rows)
+        assert draws.info.looks is None
+        assert not draws.info.tempered
+        assert 3_000 < len(draws.pool) < 12_000
+        assert draws.info.sites
+        z.append((draws.log_evidence - case.log_evidence) / draws.log_evidence_se)
+    assert max(rows) < 18_000  # 15,000 to 16,000; with two searches and looks 20,000
+    assert abs(np.mean(z)) < 4.5 / np.sqrt(len(z))
+    assert 0.5 < np.std(z) < 1.5  # of 30 values: 1 within 0.13
+
+
+def test_what_could_outweigh_candidates():
+    """No loss at all is the best there is, unless the loss is somebody's own, or all candidates are far from it."""
+    case = hard(2, eta=2.0, away=2.2)
+    rng = np.random.default_rng(0)
+
+    def outweighed(posterior):
+        return _can_be_outweighed(posterior, _cover_of_prior(posterior, candidates(posterior, rng, 3_000)))
+
+    assert not outweighed(posterior_linear(case))
+    assert outweighed(posterior_linear(hard(2)))  # log evidence -14
+    own = gbce.Loss(lambda f: np.square(f - case.y), threshold=0.1)
+    assert outweighed(posterior_of(case.predict, case.x0, own, case.eta))
+
+
+def test_a_search_for_rules_does_not_look_around_its_ends():
+    posterior = posterior_linear(hard(20))
+    rows, ends = [], []
+    for laws in (True, False):
+        rng = np.random.default_rng(0)
+        starts, before = candidates(posterior, rng, 40), posterior.n_rows
+        ends.append(find_sites(posterior, rng, starts, Memory(posterior), laws=laws))
+        rows.append(posterior.n_rows - before)
+    np.testing.assert_array_equal(ends[0].points.z, ends[1].points.z)
+    assert rows[0] - rows[1] == 3 * ends[0].points.z.size
+    assert ends[0].slope.any()
+    assert not ends[1].slope.any()
+
+
+# --- learning ---------------------------------------------------------------------------------------------------------
+
+
+def test_laws_come_to_a_well_from_far_away():
+    """Of the first draws one or two count: laws are fitted to the best of them until enough do."""
+    d, width = 12, 0.4
+    centre = np.zeros(d)
+    centre[:4] = 1.5
+    posterior = posterior_of(lambda x: 0.5 * np.square(x - centre).sum(axis=1) / width**2, np.zeros(d), as_loss(), 1.0)
+    rng = np.random.default_rng(0)
+    there = Points.evaluate(posterior, (centre + 0.5 * rng.choice([-1, 1], size=d))[None])
+    flat = np.zeros((1, d))
+    sites = Sites(there, np.zeros(1), flat, flat)
+    look = take_look(posterior, rng, sites, candidates(posterior, rng, 1_000), 400, 10_000)
+    spread = 1 + width**2
+    log_evidence = -0.5 * d * np.log(spread / width**2) - 0.5 * np.square(centre).sum() / spread
+    assert look.efficiency > 0.25  # 0.44 to 0.48; a fit to the draws that count does not move, at 0.003
+    cover = join_looks([look])
+    draws = Draws.weigh(cover.pool, posterior.mixture, posterior.prior, log_base_weights=cover.log_base_weights)
+    evidence_agrees(draws, log_evidence)
+
+
+def test_heavy_tails_are_seen():
+    posterior = posterior_linear(hard(2, eta=0.5, away=1.0))
+    plain = candidates(posterior, np.random.default_rng(0), 2_000)
+    light = Coverage(plain, lambda points: np.zeros(len(points)), np.zeros(2_000))
+    assert _has_light_tail(light, posterior.mixture)
+    heavy = replace(light, log_base_weights=2.0 * np.random.default_rng(1).exponential(size=2_000))  # Pareto k 2
+    assert not _has_light_tail(heavy, posterior.mixture)
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------

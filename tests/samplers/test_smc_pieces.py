@@ -240,6 +240,16 @@ def test_a_guide_is_normalised():
     close(values.mean(axis=0), np.zeros(6), values.std(axis=0) / np.sqrt(len(z)), "its moments")
 
 
+def test_a_law_fitted_to_a_few_points_of_a_narrow_place_stays_there():
+    """The error of a mean is that of the points, which lie close; a coordinate in which they do not stays as it was."""
+    rng, n = np.random.default_rng(0), 25
+    centre, deviation = np.array([2.0, 0.2, -0.3, 0.0]), np.array([0.01, 0.02, 0.1, 1.0])
+    law = NormalLaw.fit(centre + deviation * rng.standard_normal((n, 4)), np.full(n, 1 / n), n)
+    close(law.mean[:3], centre[:3], deviation[:3] / np.sqrt(n), "mean")
+    wide = NormalLaw.fit(rng.standard_normal((n, 40)), np.full(n, 1 / n), n)
+    assert np.count_nonzero(wide.mean) <= 0.25 * 40  # of two errors, 5% are expected
+
+
 def test_a_guide_says_the_same_of_points_it_was_asked_about_before():
     rng = np.random.default_rng(0)
     laws = tuple(NormalLaw.fit(rng.normal(size=(200, 3)) + k, np.full(200, 1 / 200), 200.0) for k in (0.0, 2.0))

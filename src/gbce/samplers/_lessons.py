@@ -62,27 +62,34 @@ class Lessons:
         mixture = replace(self.posterior.mixture, eta=share * self.posterior.mixture.eta)
         return normalise(log_target(mixture, self.points) - self.log_density)
 
+    @property
+    def enough(self) -> float:
+        """Effective points that a law is fitted to, at least."""
+        return _FEWEST_POINTS + _POINTS_PER_COORDINATE * self.posterior.prior.dimension
+
     def fit(self, guide: Guide) -> Guide:
         """Fit each law to the part of the weighted points that it explains: one step of expectation and maximisation.
 
-        Laws that explain next to nothing are dropped, but for the best one of each site.
+        Laws that explain next to nothing are dropped, but for the best one of each site. Where fewer points count than
+        a law is fitted to, the best so many count the same: one or two heavy ones only tell where to go.
         """
         if not np.isfinite(log_target(self.posterior.mixture, self.points)).any():
             return guide  # there is nothing to learn from
         weights = self.weights()
         counted = weights > 0
         z, weights = self.points.z[counted], weights[counted]
+        if effective_sample_size(weights) < self.enough:
+            weights = _clip(weights, int(self.enough))
         log_parts = guide.log_parts(z) + np.log(guide.share)
         whole = np.logaddexp(log_sum_exp(log_parts, axis=1), np.log1p(-guide.share))
         part = log_parts - whole[:, None]
         np.exp(part, out=part)
         part *= weights[:, None]
         mass = part.sum(axis=0)
-        enough = _FEWEST_POINTS + _POINTS_PER_COORDINATE * z.shape[1]
         laws = []
         for law, own, total in zip(guide.laws, part.T, mass, strict=True):
             size = total**2 / max(float(np.square(own).sum()), TINY)
-            laws.append(NormalLaw.fit(z, own / total, size).widen(WIDER) if size >= enough else law)
+            laws.append(NormalLaw.fit(z, own / total, size).widen(WIDER) if size >= self.enough else law)
         shares = mass / max(mass.sum(), TINY)
         kept = np.flatnonzero((shares >= _NO_MASS) | _best_of_sites(guide, shares))
         weights = np.maximum(shares[kept], _LEAST_WEIGHT)
@@ -105,6 +112,17 @@ class Lessons:
             return guide
         weights = np.concatenate([(1 - _ON_THE_WAY) * guide.weights, np.full(len(laws), _ON_THE_WAY / len(laws))])
         return Guide(guide.laws + tuple(laws), guide.share, weights)
+
+
+def _clip(weights: Array, n: int) -> Array:
+    """Return weights ``(N,)`` of which the ``n`` largest are the same, so that about as many points count.
+
+    Laws then come nearer round by round, where a fit to the few that count would not move, or collapse (Koblents and
+    Míguez, A population Monte Carlo scheme with transformed weights, 2015).
+    """
+    largest = np.sort(weights)[-n:]
+    clipped = np.minimum(weights, largest[0])
+    return np.asarray(clipped / clipped.sum())
 
 
 def _best_of_sites(guide: Guide, shares: Array) -> Array:

@@ -29,6 +29,7 @@ __all__ = [
     "Look",
     "agreement",
     "join_looks",
+    "least_rows_for_looks",
     "rows_for_look",
     "take_look",
 ]
@@ -36,11 +37,14 @@ __all__ = [
 # Chosen by hand; they decide what a look costs. What is wrong with its laws shows in its weights.
 _PILOT, _PILOT_PER_COORDINATE = 500, 25  # draws of a round of learning: the sum of both
 _LARGEST_PILOT = 3_000  # in more than a hundred coordinates there is less to be learned than would be needed anyway
-_MOST_ROUNDS = 6  # of learning
-_GOOD = 0.25  # efficiency, effective draws for each draw, at which learning is over
+_MOST_ROUNDS, _MOST_LEARNING = 14, 18_000  # of learning, and draws of all of them; 30 coordinates may need all rounds
+# Efficiency, effective draws for each draw, at which learning is over: in any case, or where the draws that are wanted
+# take no more than so many rounds of learning.
+_GOOD, _ROUNDS_WORTH = 0.25, 2
 _IMPROVES = 1.2  # times the efficiency before: learning that gains less is over after two rounds that fail
 MOST_FOR_EFFECTIVE = 30  # draws for one effective draw: where more would be needed, points are moved instead
 _ROUNDS_LEFT = 4  # rounds of learning that a budget must still allow for another one to begin
+_USUAL_ROUNDS, _AT_BEST = 2, 0.5  # rounds of learning that most looks take, and the efficiency that few exceed
 KEPT = 0.5  # of the effective draws that were wanted: with fewer, a look draws a second time
 # When looks agree: at most this share of what one found is not covered by the other, and the log evidences differ by no
 # more than so many standard errors, or by no more than this.
@@ -74,7 +78,17 @@ class Look:
 
 def rows_for_look(n_effective: float) -> int:
     """Return how many rows a budget must still allow for a look to get all that it may ask."""
-    return _MOST_ROUNDS * _LARGEST_PILOT + 2 * round(MOST_FOR_EFFECTIVE * n_effective)
+    return _MOST_LEARNING + 2 * round(MOST_FOR_EFFECTIVE * n_effective)
+
+
+def least_rows_for_looks(m: int, n_effective: float) -> int:
+    """Return how many rows two looks in ``m`` coordinates take for so many effective draws, if all goes well."""
+    return 2 * _USUAL_ROUNDS * _pilot(m) + round(n_effective / _AT_BEST)
+
+
+def _pilot(m: int) -> int:
+    """Return the draws of a round of learning in ``m`` coordinates."""
+    return min(_PILOT + _PILOT_PER_COORDINATE * m, _LARGEST_PILOT)
 
 
 def take_look(
@@ -86,17 +100,19 @@ def take_look(
     draw in thirty, nothing is drawn. Where ``most`` is less than would be needed, as many are drawn as it allows.
     """
     guide = guide_around(sites, posterior)
-    pilot = min(_PILOT + _PILOT_PER_COORDINATE * plain.z.shape[1], _LARGEST_PILOT)
+    pilot = _pilot(plain.z.shape[1])
     lessons = Lessons(posterior, plain)
     best, failures, efficiency = guide, 0, 0.0
-    for _ in range(_MOST_ROUNDS):
+    good = min(_GOOD, n_effective / (_ROUNDS_WORTH * pilot))
+    for _ in range(min(_MOST_ROUNDS, _MOST_LEARNING // pilot)):
         drawn = _draw(posterior, rng, guide, pilot)
         now = _efficiency(posterior, guide, drawn, pilot)
         lessons.add(guide, drawn)
-        failures = 0 if now > _IMPROVES * efficiency else failures + 1
+        tells = now * pilot >= lessons.enough  # with fewer draws that count, it is the efficiency of a few heavy ones
+        failures = failures + 1 if tells and now <= _IMPROVES * efficiency else 0
         if now > efficiency:
             best, efficiency = guide, now
-        if efficiency >= _GOOD or failures > 1 or posterior.affords(_ROUNDS_LEFT * pilot) < _ROUNDS_LEFT * pilot:
+        if efficiency >= good or failures > 1 or posterior.affords(_ROUNDS_LEFT * pilot) < _ROUNDS_LEFT * pilot:
             break
         guide = lessons.fit(guide)
     if efficiency == 0.0:  # no draw had a finite loss

@@ -69,7 +69,8 @@ class NormalLaw:
         """Fit to weighted points ``(N, m)`` that are worth ``n`` independent ones.
 
         Eigenvalues within the spread that sampling alone gives ``n`` points of variance one are taken as one; those
-        beyond it are corrected for that spread (the spiked model of Baik, Ben Arous and Péché, 2005).
+        beyond it are corrected for that spread (the spiked model of Baik, Ben Arous and Péché, 2005). The mean is that
+        of the points wherever it differs from zero by more than its error, which is small where the points lie close.
         """
         mean = weights @ z
         offset = z - mean
@@ -80,7 +81,8 @@ class NormalLaw:
         moment = seen + 1 - ratio
         root = np.sqrt(np.maximum(np.square(moment) - 4 * seen, 0.0))
         variance = 0.5 * (moment + np.where(seen > 1, root, -root))
-        mean = np.where(np.abs(mean) > _MEAN_ERRORS / np.sqrt(n), mean, 0.0)
+        error = np.sqrt(np.minimum(weights @ np.square(offset), 1.0) / n)
+        mean = np.where(np.abs(mean) > _MEAN_ERRORS * error, mean, 0.0)
         return cls(mean, vector[:, beyond], np.maximum(variance, _LEAST_VARIANCE))
 
     def widen(self, by: float) -> "NormalLaw":

@@ -25,6 +25,7 @@ from gbce.samplers._look import (
     Look,
     agreement,
     join_looks,
+    least_rows_for_looks,
     rows_for_look,
     take_look,
 )
@@ -39,6 +40,8 @@ __all__ = ["SearchFirst"]
 _FEWEST_CANDIDATES = 4  # to go on with: two for each of two searches
 # Rows that a search and two looks need to be of use: the sum of both. With fewer, candidates are tempered.
 _FEWEST_ROWS, _FEWEST_ROWS_PER_COORDINATE = 4_000, 100
+_SPARE = 1.05  # times the candidates that the first ones promise to be enough: how many count is not known exactly
+_LOOKS_FOR_TAIL = 2  # more looks, where all agree but a few draws carry most of the weight: one or two often help
 _CLIMBERS = 20_000  # points that a tempered run starts with, where no budget is set
 _SHARES_OF_ETA = (1.0, 0.1, 0.01, 0.001)  # of the eta at which a climb with a goal ended, that laws are made for
 # In so few coordinates it is looked how much mass lies around points that the draws do not explain, so many of them.
@@ -80,28 +83,28 @@ class SearchFirst:
     starts: Starts | None = field(init=False, default=None)
     found: list[Sites] = field(init=False, default_factory=list)
     looks: list[Look] = field(init=False, default_factory=list)
-    guides: list[Guide] = field(init=False, default_factory=list)
 
     def draw(self) -> Draws:
         """Draw at the eta that was given."""
-        posterior, searches = self.posterior, self._can_search
+        posterior, searches, n = self.posterior, self._can_search, len(self.first)
         plain = None
         if not searches or np.isfinite(log_target(posterior.mixture, self.first)).any():  # a search may find the first
             plain = Draws.weigh(self.first, posterior.mixture, posterior.prior, info=SMCInfo(complete=self.complete))
             if len(self.first) < _FEWEST_CANDIDATES:
                 return plain
-            plain = plain if self._carries(plain) else None
+            plain = plain if self._carries(plain) else self._draw_more(plain) if searches else None
         if not searches:
             return self._temper() if plain is None else plain
         try:
             posterior.budget.begin("searching")
             self.starts = Starts(posterior, self.rng, self.first)
-            self.found += self.starts.search_twice()
             cover = None if plain is None else _cover_of_prior(posterior, self.first)
-            if plain is not None and cover is not None and len(self._missed_by(cover)) == 0:
-                return self._add_seen(
-                    replace(plain, info=SMCInfo(complete=self.complete, sites=len(self._sites))), cover
-                )
+            # beside more candidates that can miss nothing, a search only shows rules where to begin
+            once = cover is not None and len(self.first) > n and not _can_be_outweighed(posterior, cover)
+            self.found += [self.starts.search(laws=False)] if once else self.starts.search_twice()
+            if plain is not None and cover is not None and (once or len(self._missed_by(cover)) == 0):
+                info = SMCInfo(complete=self.complete, sites=len(self._sites))
+                return self._add_seen(replace(plain, info=info), cover)
             posterior.budget.begin("sampling")
             drawn = self._look_until_agreed()
         except BudgetSpentError:
@@ -129,7 +132,7 @@ class SearchFirst:
 
     def _look_until_agreed(self) -> Draws | None:
         """Take looks until the last one agrees with those before it; nothing where laws do not fit, or not in time."""
-        agreed, agreements, disagreements, spent = None, 0, 0, False
+        agreed, agreements, disagreements, spent, more_for_tail = None, 0, 0, False, _LOOKS_FOR_TAIL
         first_two = self._look_twice()
         for number in range(self.max_looks):
             try:
@@ -139,8 +142,6 @@ class SearchFirst:
             if isinstance(look, BudgetSpentError):  # the looks that there are stand, if there is one
                 spent = True
                 break
-            if look is not None:
-                self.guides.append(look.guide)
             if look is None or look.n == 0:  # no laws fit
                 disagreements += 1
                 if disagreements > 1 and len(self.looks) < 2:
@@ -149,11 +150,13 @@ class SearchFirst:
             self.looks.append(look)
             if len(self.looks) == 1:
                 continue
-            agreed = agreement(self.posterior.mixture, self.looks)
-            holds = agreed.holds and len(self._missed_by(join_looks(self.looks))) == 0
+            agreed, cover = agreement(self.posterior.mixture, self.looks), join_looks(self.looks)
+            holds = agreed.holds and len(self._missed_by(cover)) == 0
             agreements, disagreements = (agreements + 1, disagreements) if holds else (0, disagreements + 1)
             if agreements > disagreements:  # a search that missed something once must be confirmed more often
-                break
+                if more_for_tail == 0 or _has_light_tail(cover, self.posterior.mixture):
+                    break
+                more_for_tail -= 1
         if len(self.looks) < (1 if spent else 2):
             return None
         cover = join_looks(self.looks)
@@ -205,6 +208,18 @@ class SearchFirst:
         exact = self.posterior.prior.exact
         return exact or pareto_k(np.log(np.maximum(plain.pool_weights, TINY))) <= MAX_PARETO_K
 
+    def _draw_more(self, plain: Draws) -> Draws | None:
+        """Draw more candidates of the prior where that is cheaper than looks; nothing if they do not carry it then."""
+        posterior, n = self.posterior, len(self.first)
+        most = n + least_rows_for_looks(posterior.prior.dimension, self.n_effective)
+        while not self._carries(plain):
+            more = int(np.ceil(_SPARE * self.n_effective * len(self.first) / plain.ess)) - len(self.first)
+            if more <= 0 or len(self.first) + more > most or posterior.budget.limited:
+                return None
+            self.first = Points.join([self.first, candidates(posterior, self.rng, more)])
+            plain = Draws.weigh(self.first, posterior.mixture, posterior.prior, info=plain.info)
+        return plain
+
     # --- what is known ------------------------------------------------------------------------------------------------
 
     @property
@@ -250,8 +265,9 @@ class SearchFirst:
     def _temper(self) -> Draws:
         """Climb to eta from the prior, and from around sites if there are any."""
         bridge, first = Bridge(self.posterior.mixture), None
-        if self.guides:
-            bridge, first = self._start_from(join_guides(self.guides, self._share), self.posterior.mixture.eta)
+        if self.looks:  # laws that did not fit are a worse start than the prior
+            guide = join_guides([look.guide for look in self.looks], self._share)
+            bridge, first = self._start_from(guide, self.posterior.mixture.eta)
         if first is None:
             bridge, first = Bridge(self.posterior.mixture), self._climbers()
         run = self.islands.temper(self.posterior, self.rng, bridge, first, self._unreached(first))
@@ -325,7 +341,7 @@ class SearchFirst:
         doubt = _count_missed(len(self._missed_by(run.coverage, mixture)))
         guides = [guide_around(sites, self.posterior) for sites in self.found if len(sites.height)] if not doubt else []
         if guides and self.posterior.affords(_AROUND) == _AROUND:
-            guide = join_guides([*guides, *self.guides], self._share)
+            guide = join_guides([*guides, *(look.guide for look in self.looks)], self._share)
             around = Points.evaluate(self.posterior, guide.draw(self.rng, _AROUND))
             if shows_missed_mass(guide, around, run.draws, mixture, self.posterior.prior.mass):
                 doubt = "there is mass near places that a search found, and the draws do not come there"
@@ -343,6 +359,23 @@ def _prior_change(prior: LocatedPrior, rng: np.random.Generator) -> Array:
     """Mean size of each feature's change ``(d,)`` under the prior: it takes no model, and looks have few of these."""
     placed = prior.place(rng.standard_normal((_PRIOR_DRAWS, prior.dimension)))
     return normalise(-placed.log_correction) @ prior.change(placed.x)
+
+
+def _has_light_tail(cover: Coverage, mixture: Mixture) -> bool:
+    """Whether errors of figures can be told from the weights of the draws; where not, more draws are needed."""
+    return pareto_k(cover.log_base_weights + log_target(mixture, cover.pool)) <= MAX_PARETO_K
+
+
+def _can_be_outweighed(posterior: GibbsPosterior, cover: Coverage) -> bool:
+    """Whether any point, known or not, could lie where candidates of the prior do not come though there is mass.
+
+    Where the map is the prior, and no loss is below zero, a point without any loss is the heaviest there can be.
+    """
+    if not (posterior.prior.exact and posterior.target.loss_from_zero):
+        return True
+    best = cover.pool.take(np.zeros(1, dtype=int))
+    best = replace(best, loss=np.zeros_like(best.loss))
+    return bool(cover.outweighed(best, posterior.mixture)[0])
 
 
 def _cover_of_prior(posterior: GibbsPosterior, first: Points) -> Coverage:

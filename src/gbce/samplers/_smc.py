@@ -32,10 +32,12 @@ class SMC:
 
     Candidates of the prior come first. Two independent searches, from training rows that reach the target, from the
     best candidates and from the row, look for places that these miss. Where the candidates carry the posterior and
-    nothing was missed, they are the answer, with the weights of Algorithm 1. Otherwise each search puts normal laws
-    around what it found, learns how wide they have to be, and draws afresh, weighed by the whole mixture. Draws of two
-    such looks are the answer if each covers what the other found; if not, another look is taken. Where no laws fit,
-    the same start is tempered: eta is approached in rungs, at which points are resampled and moved.
+    nothing was missed, they are the answer, with the weights of Algorithm 1. More of them are drawn where that is
+    cheaper than what follows; beside so many that nothing can be missed there is one search. Otherwise each search puts
+    normal laws around what it found, learns how wide they have to be, and draws afresh, weighed by the whole mixture.
+    Draws of two such looks are the answer if each covers what the other found; if not, or if a few draws carry most of
+    the weight, another look is taken. Where no laws fit, the candidates are tempered: eta is approached in rungs, at
+    which points are resampled and moved.
 
     Parameters
     ----------

@@ -72,14 +72,13 @@ class Starts:
         searches = [self._search_from(some, plain) for some, plain in zip(starts, self.plain, strict=True)]
         return run_together(posterior, searches, rows)
 
-    def search(self, extra: Points | None = None) -> Sites:
+    def search(self, extra: Points | None = None, *, laws: bool = True) -> Sites:
         """Search from starts that no earlier search had, and from ``extra`` points if there are any."""
         if self._end_of_walk is None:
             self._end_of_walk = walk_out(self.posterior, self._row, self.memory)
         starts = self._begin()(self.posterior)
-        return self._search_from(starts if extra is None else Points.join([starts, extra]), self.plain[-1])(
-            self.posterior
-        )
+        starts = starts if extra is None else Points.join([starts, extra])
+        return self._search_from(starts, self.plain[-1], laws=laws)(self.posterior)
 
     def _begin(self) -> Callable[[GibbsPosterior], Points]:
         """Return what finds starts that no earlier search had: one model call."""
@@ -96,12 +95,12 @@ class Starts:
 
         return begin
 
-    def _search_from(self, starts: Points, plain: Points) -> Callable[[GibbsPosterior], Sites]:
+    def _search_from(self, starts: Points, plain: Points, *, laws: bool = True) -> Callable[[GibbsPosterior], Sites]:
         """Return a search from these starts and from where the walk ended."""
         assert self._end_of_walk is not None
         rng, donors = fork(self.rng), np.concatenate(self._groups) if self._groups else None
         starts = Points.join([starts, self._end_of_walk])
-        return lambda posterior: find_sites(posterior, rng, starts, self.memory, donors, plain)
+        return lambda posterior: find_sites(posterior, rng, starts, self.memory, donors, plain, laws=laws)
 
     def _group_known(self) -> list[Array]:
         """Latent points ``(n, m)`` of known rows that are better than the row, grouped by their loss, nearest first."""

@@ -73,6 +73,8 @@ def find_sites(
     memory: Memory,
     donors: Array | None = None,
     others: Points | None = None,
+    *,
+    laws: bool = True,
 ) -> Sites:
     """Draw evaluated points back towards the row, all of them together, and return where they end.
 
@@ -90,6 +92,8 @@ def find_sites(
         Latent points of known rows, whose values single coordinates of the ends may be given.
     others : Points, optional
         Evaluated points; where models are smooth, those that lie lower than the ends explain are starts as well.
+    laws : bool
+        Whether somebody puts laws around the sites; if not, slopes and bends there are not looked at, and zero.
     """
     height = height_of(posterior, starts)
     usable = np.isfinite(height)
@@ -116,8 +120,10 @@ def find_sites(
     except BudgetSpentError:  # what there is by then are sites as well, only less low
         pass
     now, height = keep_apart(now, height, _MARGIN, _MOST_SITES)
-    ask.rows_left = max(ask.rows_left, 3 * now.z.size)  # for a last look around, whatever was spent before
     flat = np.zeros(now.z.shape)
+    if not laws:
+        return Sites(now, height, flat, flat)
+    ask.rows_left = max(ask.rows_left, 3 * now.z.size)  # for a last look around, whatever was spent before
     try:
         return Sites(now, height, *find_slopes_and_bends(ask, now))
     except BudgetSpentError:

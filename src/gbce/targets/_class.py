@@ -51,6 +51,7 @@ class Class(Target):
     """
 
     reads_classes: ClassVar[bool] = True
+    loss_from_zero: ClassVar[bool] = True
 
     label: Any
     probability: float | tuple[float, float] = field(default=_OWN_DECISION, kw_only=True)

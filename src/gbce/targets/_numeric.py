@@ -5,7 +5,7 @@ They differ only in what they call the *deviation* from the wish; loss and ``rea
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
@@ -28,6 +28,8 @@ def _as_wished(value: float) -> str:
 @dataclass(frozen=True, kw_only=True)
 class Numeric(Target):
     """What all targets on one number per row have: the scale and shape of the loss, and a tolerance."""
+
+    loss_from_zero: ClassVar[bool] = True
 
     scale: float | None = None
     tolerance: float | None = None
