@@ -89,7 +89,7 @@ def _search(posterior: GibbsPosterior, rng: np.random.Generator, pool: Points) -
     starts = None
     try:
         starts = Starts(posterior, rng, pool)
-        sites = len(starts.search().height)
+        sites = len(starts.search(laws=False).height)
     except BudgetSpentError:
         return None if starts is None else starts.memory.kept, None
     return starts.memory.kept, sites
