@@ -187,3 +187,44 @@ def test_where_nothing_near_holds_rows_of_the_data_show_what_does(seed):
     answer = explainer.explain(np.zeros(3), gbce.AtLeast(0.5, scale=0.1), seed=seed).answer
     assert answer.kind == "reliable"
     assert (answer.decision.x > 5).all()
+
+
+def test_an_immutable_column_hides_no_row_of_the_data():
+    rng = np.random.default_rng(0)
+    data = np.vstack([rng.normal(scale=0.6, size=(390, 3)), rng.normal(6, 0.3, size=(10, 3))])
+    frame = pd.DataFrame(data, columns=["a", "b", "c"]).assign(age=rng.integers(20, 70, 400))
+    space = gbce.Space.infer(frame, immutable=["age"])
+    explainer = gbce.Explainer(lambda rows: comb_and_block(rows[["a", "b", "c"]]), frame, space=space)
+    row = {"a": 0.0, "b": 0.0, "c": 0.0, "age": 40}
+    answer = explainer.explain(row, gbce.AtLeast(0.5, scale=0.1), seed=0, posterior=False).answer
+    assert answer.kind == "reliable"
+    assert answer.row["age"].tolist() == [40]
+
+
+def test_refits_are_asked_about_further_points_as_well():
+    rng = np.random.default_rng(0)
+    data = np.vstack([rng.normal(scale=0.6, size=(390, 3)), rng.normal(6, 0.3, size=(10, 3))])
+    options = {"sampler": gbce.SearchOnly(50, 20), "refits": [comb_and_block] * 10}
+    answer = (
+        gbce.Explainer(comb_and_block, data, **options)
+        .explain(np.zeros(3), gbce.AtLeast(0.5, scale=0.1), seed=0)
+        .answer
+    )
+    assert "under execution noise and refitted models" in answer.reason
+    assert answer.survival.share > 0.9
+
+
+@pytest.mark.parametrize("rows", [2_000, 3_000, 5_000, 8_000])
+def test_a_budget_that_ends_a_search_leaves_the_nearest(rows):
+    """Where nothing holds, the searches that follow must not cost the answer that there is."""
+    cut = np.random.default_rng(1).random(100_000) < 0.88
+
+    def model(x):
+        return (x[:, 1] > 0.5) & cut[np.floor(800 * x[:, 0]).astype(int) % len(cut)]
+
+    data = np.random.default_rng(0).normal(scale=0.6, size=(400, 3))
+    explainer = gbce.Explainer(lambda x: model(x).astype(float), data)
+    explanation = explainer.explain(np.zeros(3), gbce.AtLeast(0.5, scale=0.1), seed=0, max_model_rows=rows)
+    nearest = next(decision for decision in explanation.decisions if decision.label == "Nearest")
+    if explanation.answer.kind == "reaches":
+        assert explanation.answer.cost == pytest.approx(np.abs(nearest.x / explainer.space.scale).sum())

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -100,8 +100,10 @@ def test_files(tmp_path):
     loaded = gbce.load(explanation.save(tmp_path / "answer.gbce"))
     assert loaded.summary() == explanation.summary()
     assert not loaded.draws.info.draws_posterior
-    with pytest.raises(ValueError, match=r"explainer\.given"):
-        loaded.given(at_least={"income": 2.3})
+    with pytest.raises(ValueError, match=r"only an answer was asked for.*explainer\.given"):
+        loaded.given(at_least={"income": 0.0})
+    with pytest.raises(ValueError, match="only an answer was asked for"):
+        loaded.alternatives(2)
 
 
 @pytest.mark.parametrize("rows", [700, 1_200, 2_500, 6_000])
@@ -136,3 +138,38 @@ def test_options_of_the_sampler():
     )
     assert len(found.draws) == 50
     assert found.mixture.eta > 0
+
+
+def test_without_rules_there_is_still_the_answer():
+    explanation = gbce.Explainer(total, DATA).explain(ROW, WISH, rules=[], seed=0, posterior=False)
+    assert explanation.answer.reached
+    assert explanation.decisions == ()
+
+
+def test_what_is_set_later_holds_without_a_posterior_too():
+    explainer = gbce.Explainer(total, DATA)
+    explainer.explain(ROW, WISH, seed=0, posterior=False)
+    explainer.policy = gbce.Nearest()
+    assert explainer.explain(ROW, WISH, seed=0, posterior=False).answer.policy == "Nearest"
+
+
+def test_the_options_of_ones_own_search_stay():
+    explainer = gbce.Explainer(total, DATA, sampler=gbce.SearchOnly(200, 50))
+    assert len(explainer.explain(ROW, WISH, seed=0, posterior=False).draws) == 50
+
+
+def test_folds_for_the_error_of_the_model_are_fitted_once():
+    class Counting(LinearRegression):
+        fits = 0
+
+        def fit(self, *data):
+            Counting.fits += 1
+            return super().fit(*data)
+
+    explainer = gbce.Explainer(Counting().fit(DIABETES, PROGRESS), DIABETES, eta=gbce.ModelError(PROGRESS))
+    for _ in range(2):
+        explainer.explain(DIABETES.iloc[0], gbce.AtMost(120), seed=0, posterior=False)
+    after_two = Counting.fits
+    explainer.explain(DIABETES.iloc[0], gbce.AtMost(120), rules=["Mean"], seed=0)
+    assert Counting.fits == after_two
+    assert after_two > 1

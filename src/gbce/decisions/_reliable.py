@@ -1,6 +1,6 @@
 """The point to hand over: the cheapest that reaches the target and keeps reaching it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -9,9 +9,10 @@ import numpy as np
 from gbce._numerics import SHARE_ROUNDING
 from gbce._validation import require_counts, require_finite
 from gbce.base import Array, Choice, Rule
+from gbce.budget import BudgetSpentError
 from gbce.decisions._beyond import thin_out
 from gbce.decisions._looks import accepts
-from gbce.decisions._nearest import Nearest, reaching_rows
+from gbce.decisions._nearest import Nearest
 from gbce.decisions._promise import Promise, PromiseSearch
 from gbce.decisions._reaching import Reaching
 from gbce.decisions._risk import UnderNoise, count_affordable
@@ -43,8 +44,9 @@ class Reliable(Rule):
     Candidates are what :class:`gbce.Nearest` finds, points further in the same directions, every evaluated point that
     reaches the target, and what other rules chose, with real numbers rounded to values that a person would say. They
     are gone through from the cheapest on, as :class:`gbce.ChanceConstrained` does it: what is promised holds under
-    fresh noise, with the confidence given. From the first that holds, changes are drawn back as far as the promise
-    allows, and small ones are left out.
+    fresh noise, with the confidence given. Where none of them holds, points follow that go on from the nearest ones by
+    steps, and then rows of the data that reach the target. From the first point that holds, changes are drawn back as
+    far as the promise allows, and small ones are left out.
 
     Parameters
     ----------
@@ -113,28 +115,54 @@ class Reliable(Rule):
         noisy = UnderNoise(scene, posterior, self.noise, first_only=True)
         if not accepts(noisy, nearest.x[:1])[0]:
             return _first(nearest, "no evaluated point reaches the target; this is the best seen")
-        most = count_affordable(posterior, self.max_candidates, 2 * self.n_perturb)
-        near = np.vstack([nearest.x, self._find_under_refits(scene, posterior, nearest.x)])
+        missed = f"no point was found that keeps reaching the target with probability {self.probability:g}"
+        try:
+            found = self._find_holding(scene, noisy, nearest.x)
+        except BudgetSpentError:
+            found, missed = None, "the budget did not allow a search"
+        return _first(nearest, f"{missed}; this is the nearest that reaches it") if found is None else found
+
+    def _find_holding(self, scene: Scene, noisy: UnderNoise, nearest: Array) -> Choice | None:
+        """Return the cheapest point found that holds; ``nearest`` ``(n, d)`` are cheap points that reach."""
+        most = count_affordable(noisy.posterior, self.max_candidates, 2 * self.n_perturb)
+        near = np.vstack([nearest, self._find_under_refits(scene, noisy.posterior, nearest)])
         candidates = self._list_candidates(scene, near, most)
-        kept, tried = "reaches the target and keeps reaching it with probability", 0
+        kept, tried = "the cheapest point found that reaches the target and keeps reaching it with probability", 0
+
+        def further() -> Iterator[Array]:
+            for points in (_push_on(scene, near), _known_rows(scene)):
+                yield self._thin(self._sort(scene, _round_away(scene.space, scene.x0, points)), most)
+
         if scene.refits is not None:
-            x, shown, tried = self._seek(noisy, candidates, lambda x: self._holds(scene, noisy, x), tried)
+            x, shown, tried = self._seek(noisy, candidates, lambda x: self._holds(scene, noisy, x), tried, further())
             if x is not None:
-                under = f"{shown:.4g} under execution noise and refitted models"
-                return Choice(x[None, :], note=f"the cheapest point found that {kept} {under}")
-        x, shown, tried = self._seek(noisy, candidates, lambda x: accepts(noisy, x), tried)
-        for find in (lambda: _push_on(scene, near), lambda: _known_rows(scene)):
-            if x is None:
-                more = self._sort(scene, _round_away(scene.space, scene.x0, find()))[:most]
-                x, shown, tried = self._seek(noisy, more, lambda x: accepts(noisy, x), tried)
+                return Choice(x[None, :], note=f"{kept} {shown:.4g} under execution noise and refitted models")
+        x, shown, tried = self._seek(noisy, candidates, lambda x: accepts(noisy, x), tried, further())
         if x is None:
-            missed = f"keeps reaching the target with probability {self.probability:g}"
-            return _first(nearest, f"no point was found that {missed}; this is the nearest that reaches it")
-        under = f"{shown:.4g} under execution noise"
+            return None
         but = "" if scene.refits is None else "; none was found that enough of the refitted models accept as well"
-        return Choice(x[None, :], note=f"the cheapest point found that {kept} {under}{but}")
+        return Choice(x[None, :], note=f"{kept} {shown:.4g} under execution noise{but}")
 
     def _seek(
+        self,
+        noisy: UnderNoise,
+        candidates: Array,
+        holds_elsewhere: Callable[[Array], Array],
+        tried: int,
+        further: Iterable[Array],
+    ) -> tuple[Array | None, float, int]:
+        """Seek among candidates, and among ``further`` ones as long as none holds and the budget lasts."""
+        x, shown, tried = self._seek_among(noisy, candidates, holds_elsewhere, tried)
+        try:
+            for more in further if x is None else ():
+                x, shown, tried = self._seek_among(noisy, more, holds_elsewhere, tried)
+                if x is not None:
+                    break
+        except BudgetSpentError:  # nothing was found so far, and there may be a weaker promise to look for
+            return None, 0.0, tried
+        return x, shown, tried
+
+    def _seek_among(
         self, noisy: UnderNoise, candidates: Array, holds_elsewhere: Callable[[Array], Array], tried: int
     ) -> tuple[Array | None, float, int]:
         """Return the cheapest point ``(d,)`` that holds, if one is found, and the probability that its trial shows.
@@ -151,6 +179,8 @@ class Reliable(Rule):
             holds_elsewhere=holds_elsewhere,
             tried=tried,
         )
+        if not search.trials.possible:  # earlier searches have used them up
+            return None, 0.0, tried
         held = search.find_holding()
         nearer = None if held is None else search.draw_nearer(search.x[held], _ROUNDS_NEARER)
         if held is None:
@@ -198,9 +228,13 @@ class Reliable(Rule):
         made = [nearest, _round_away(space, x0, np.vstack([found, _go_further(space, x0, nearest)]))]
         x = self._sort(scene, np.vstack(made))[:most]
         evaluated = self._sort(scene, _round_away(space, x0, known.x[known.reached[:, 0]]))
-        cheap = min(int(_CHEAPEST * (most - len(x))), len(evaluated))
-        dear = thin_out(np.arange(cheap, len(evaluated)), most - len(x) - cheap)
-        return self._sort(scene, np.vstack([x, evaluated[:cheap], evaluated[dear]]))
+        return self._sort(scene, np.vstack([x, self._thin(evaluated, most - len(x))]))
+
+    @staticmethod
+    def _thin(x: Array, most: int) -> Array:
+        """Return at most so many of points ``(n, d)``: the cheapest, which come first, and some of all the others."""
+        cheap = min(int(_CHEAPEST * most), len(x))
+        return np.vstack([x[:cheap], x[thin_out(np.arange(cheap, len(x)), most - cheap)]])
 
     def _sort(self, scene: Scene, x: Array) -> Array:
         """Return those of points ``(n, d)`` that can be had, each once, the cheapest first."""
@@ -244,18 +278,21 @@ def _push_on(scene: Scene, x: Array) -> Array:
     """
     space, x0 = scene.space, scene.x0
     with np.errstate(invalid="ignore"):
-        way = np.where(space.unordered, 0.0, np.sign(np.nan_to_num(x - x0)))
-    each = (way[:, None, :] * np.eye(len(x0))).reshape(-1, len(x0))
-    ways = np.vstack([way, each])
-    moves = ways.any(axis=1)
-    start = np.vstack([x, np.repeat(x, len(x0), axis=0)])[moves]
-    further = start + (_PUSHES[:, None, None] * (ways[moves] * space.scale))
-    return space.project(further.reshape(-1, len(x0)), x0)
+        step = np.where(space.unordered, 0.0, np.sign(np.nan_to_num(x - x0)) * space.scale)
+    which, column = step.nonzero()
+    singly = np.zeros((len(which), len(x0)))
+    singly[np.arange(len(which)), column] = step[which, column]
+    start, steps = np.vstack([x, x[which]]), np.vstack([step, singly])
+    return space.project((start + _PUSHES[:, None, None] * steps).reshape(-1, len(x0)), x0)
 
 
 def _known_rows(scene: Scene) -> Array:
-    """Return rows of the data ``(m, d)`` that reach the target, as near to them as the row can come."""
-    return np.vstack(reaching_rows(scene, Reaching(scene.query.target), len(scene.space)))
+    """Return rows of the data that reach the target, as near to each ``(m, d)`` as the row can come."""
+    posterior = scene.posterior
+    if posterior is None or posterior.landmarks is None or posterior.landmark_said is None:
+        return np.zeros((0, len(scene.space)))
+    reached = Reaching(scene.query.target).judge(posterior.landmark_said).reached
+    return scene.space.project(posterior.landmarks[reached], scene.x0)
 
 
 def _first(choice: Choice, note: str) -> Choice:

@@ -174,7 +174,7 @@ class Explainer:
         self.other_models = KnownModels(self.space, self.data)
         self.refits = None if refits is None else OtherModels.of(refits, self.space, self.data, "refits")
         self.policy = None if policy is None else require_rules(policy, self.space)[0]
-        self._model_error: dict[str, Any] | None = None
+        self._model_error: dict[str, Any] = {}  # added to, and shared with what explains without a posterior
         can = combine == "any" and self.eta_rule is None and len(models) > 1 and not isinstance(sampler, ExactTrees)
         if joint and not can:
             raise ValueError('joint=True needs several models, combine="any", a number as eta, and a sampler of points')
@@ -233,7 +233,7 @@ class Explainer:
             If the budget does not even allow a first look.
         """
         if not self._wants(posterior):
-            return self._without_posterior.explain(
+            return self._without_posterior().explain(
                 row, target, rules=rules, seed=seed, max_model_rows=max_model_rows, time_budget=time_budget,
                 progress=progress,
             )  # fmt: skip
@@ -320,7 +320,7 @@ class Explainer:
         from gbce.batch import explain_many  # an outer room: it uses this one
 
         return explain_many(
-            self if self._wants(posterior) else self._without_posterior,
+            self if self._wants(posterior) else self._without_posterior(),
             rows,
             target,
             rules=rules,
@@ -598,7 +598,8 @@ class Explainer:
         posterior, query = self._evaluate_row(self._posterior(x0, predictors, target, budget), x0, rules, seed)
         for rule in rules:
             rule.check_target(query.target)
-        rng, share = stream(seed, SAMPLING), _SAMPLING_SHARE if rules else 1.0
+        decides = bool(rules) or isinstance(self.sampler, SearchOnly)  # which is there for an answer
+        rng, share = stream(seed, SAMPLING), _SAMPLING_SHARE if decides else 1.0
         spending = sampling_budget(budget.share(share), self.sampler, len(predictors), self.jointly)
         allowed = replace(posterior, budget=spending)
         budget.begin("sampling")
@@ -618,7 +619,7 @@ class Explainer:
             budget.begin("searching")
             draws = seek_reach(query, posterior, draws, self.data)
         budget.begin("deciding")
-        policy = self.policy if rules else None
+        policy = self.policy if decides else None
         again = None if self.refits is None else replace_models(posterior, refits, self.refits.weights)
         decided, draws = decide(query, draws, posterior, again, policy, self._neighbours)
         choices, rule_notes, handed, decisions = decided
@@ -691,13 +692,15 @@ class Explainer:
         """Whether draws of the posterior are wanted; anything but yes and no is refused."""
         if not isinstance(posterior, (bool, np.bool_)):
             raise TypeError(f"posterior must be True or False, not {posterior!r:.80}")
+        if isinstance(self.sampler, SearchOnly):  # it is without one already
+            return True
         if not posterior and self.eta_rule is not None and not isinstance(self.eta_rule, ModelError):
             raise ValueError(f"posterior=False needs a number as eta: {self.eta_rule.label} finds one by draws")
         return bool(posterior)
 
-    @cached_property
     def _without_posterior(self) -> "Explainer":
-        """The same explainer with a search in place of the sampler."""
+        """Return the same explainer, as it is now, with a search in place of the sampler."""
+        assert self._data_hash  # made once, for all copies
         again = copy(self)
         again.__dict__.pop("settings", None)  # which name the sampler
         again.sampler, again.sums_if_few = SearchOnly(), False
@@ -709,7 +712,7 @@ class Explainer:
         """Return the posterior of a row, at the eta that was given or with the goal that it is to meet."""
         mixture, rule = self.mixture, self.eta_rule
         if isinstance(rule, ModelError):
-            self._model_error = rule.measure(self._models[0], self.space.decode(self.data), target, self._model_error)
+            self._model_error |= rule.measure(self._models[0], self.space.decode(self.data), target, self._model_error)
             mixture, rule = replace(mixture, eta=rule.eta(target, self._model_error)), None
         prior = self.prior.at(self.space, x0)
         return GibbsPosterior(prior, predictors, target, mixture, rule, budget=budget, readers=self._readers)
@@ -753,15 +756,19 @@ class Explainer:
             refits=None if self.refits is None else f"{len(self.refits.models)} models",
             eta_rule=None if self.eta_rule is None else self.eta_rule.label,
             jointly=True if self.jointly else None,
-            data=f"{len(self.data)} rows, SHA-256 {sha256(np.ascontiguousarray(self.data).data).hexdigest()}",
+            data=f"{len(self.data)} rows, SHA-256 {self._data_hash}",
         )
+
+    @cached_property
+    def _data_hash(self) -> str:
+        return sha256(np.ascontiguousarray(self.data).data).hexdigest()
 
     def _calibration(self, draws: Draws) -> Calibration | None:
         """Return how eta was found; nothing if it was given."""
         if self.eta_rule is None:
             return None
         if isinstance(self.eta_rule, ModelError):
-            return Calibration(self.eta_rule.label, errors=self._model_error or {})
+            return Calibration(self.eta_rule.label, errors=dict(self._model_error))
         return Calibration(self.eta_rule.label, met=bool(draws.info.goal_met))
 
 

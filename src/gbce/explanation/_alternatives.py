@@ -93,6 +93,10 @@ def alternatives(explanation: "Explanation", k: int) -> Alternatives:
         raise ValueError(f"alternatives: k must be a whole number of at least 1, not {k!r}")
     draws = explanation.draws
     draws.require_pool("alternatives(k)")
+    if not draws.info.draws_posterior:
+        raise ValueError(
+            f"alternatives are parts of a posterior, and only an answer was asked for: {draws.info.advice}"
+        )
     if draws.ess < ENOUGH_ESS:
         raise ValueError(
             f"the draws cannot carry alternatives: there are {draws.ess:.0f} effective ones, and {ENOUGH_ESS:.0f} are "

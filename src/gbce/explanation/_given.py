@@ -75,6 +75,11 @@ def condition(explanation: "Explanation", event: Event) -> "Explanation":
     before = explanation.query
     asked, effort = event.read(before), event.read_effort(before)
     explanation.draws.require_pool("given(...)")
+    if not explanation.draws.info.draws_posterior:
+        raise ValueError(
+            "there are no draws of the posterior to read that off, because only an answer was asked for. To ask the "
+            f"models again, type {event.call}"
+        )
     inside = meets(asked, explanation, explanation.draws.pool.x)
     if not explanation.draws.pool_weights[inside].any():
         raise ValueError(f"{_why_none(asked, before)} To ask the models again, type {event.call}")

@@ -185,8 +185,10 @@ def _frontier_steps(known: Known, table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _alternatives(explanation: Explanation, known: Known) -> dict[str, Any]:
     """Return distinct strategies, or why there are none to tell."""
-    if explanation.draws.record is not None or explanation.draws.ess < ENOUGH_ESS:
-        why = "there are too few effective draws" if explanation.draws.record is None else "the points were not kept"
+    draws = explanation.draws
+    if draws.record is not None or draws.ess < ENOUGH_ESS or not draws.info.draws_posterior:
+        why = "there are too few effective draws" if draws.record is None else "the points were not kept"
+        why = why if draws.info.draws_posterior else "only an answer was asked for"
         return {"listed": [], "other": None, "why": f"Distinct ways cannot be told apart here: {why}."}
     found = explanation.alternatives(_MOST_ALTERNATIVES)
     own = len(known.space.frame(known.x[:1]).columns)

@@ -40,7 +40,7 @@ class SearchOnlyInfo(SamplerInfo):
     @property
     def advice(self) -> str:
         """What to do for a posterior."""
-        return "explain without posterior=False to have the posterior"
+        return "leave out posterior=False, or use gbce.SMC(), to have the posterior"
 
 
 @dataclass(frozen=True)
