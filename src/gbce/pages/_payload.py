@@ -48,6 +48,8 @@ def explorer_payload(explanation: Explanation, frontier: pd.DataFrame | None = N
         Strict JSON; arrays as :func:`gbce.pages.pack_array` has them.
     """
     known = gather_points(explanation)
+    for decision in explanation.decisions:  # those beside a rule's answer, too: Python suggests them where they fit
+        known.add_decision(decision)
     named = {
         "answer": _answer(explanation, known),
         "decisions": _decisions(explanation, known),
