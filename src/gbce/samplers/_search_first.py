@@ -160,10 +160,9 @@ class SearchFirst:
         if len(self.looks) < (1 if spent else 2):
             return None
         cover = join_looks(self.looks)
-        missed = len(self._missed_by(cover))
-        if missed and agreed is not None and agreed.holds and not self.posterior.budget.limited:
-            return None  # looks agree, but laws do not come where known points lie: points have to be moved there
-        doubt = _count_missed(missed) or self._disagreement(agreed, agreements > disagreements)
+        doubt = _count_missed(len(self._missed_by(cover))) or self._disagreement(agreed, agreements > disagreements)
+        if doubt and not (spent or self.posterior.budget.limited):
+            return None  # points have to be moved: laws do not come where known ones lie, or islands may agree better
         short = sum(look.efficiency * look.n for look in self.looks) < KEPT * self.n_effective
         info = SMCInfo(complete=not (short or spent), sites=len(self._sites), looks=len(self.looks), doubt=doubt)
         base, (mixture, prior) = cover.log_base_weights, (self.posterior.mixture, self.posterior.prior)
