@@ -700,8 +700,8 @@ class Explainer:
 
     def _without_posterior(self) -> "Explainer":
         """Return the same explainer, as it is now, with a search in place of the sampler."""
-        assert self._data_hash  # made once, for all copies
         again = copy(self)
+        again.__dict__ |= {"_data_hash": self._data_hash}  # made once, for all copies
         again.__dict__.pop("settings", None)  # which name the sampler
         again.sampler, again.sums_if_few = SearchOnly(), False
         return again
