@@ -83,7 +83,7 @@ class Draws:
     seen : Points, optional
         Further evaluated points that no rule may fall behind: the best that a search has met.
     coverage : Covering, optional
-        Where the pool's points were to be expected; not kept in files.
+        Where the pool's points were to be expected, for the one who judges the draws; an explanation has none.
     space : Space, optional
         The user's columns, for :meth:`frame`; the draws of an explanation have it.
     record : PoolRecord, optional

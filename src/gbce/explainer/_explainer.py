@@ -629,7 +629,8 @@ class Explainer:
             decisions = tuple(others)
             best = last if last.reached[0] else best_seen(draws.known, (last, *decisions))
             answer = judge_answer(query, posterior, again, draws, rule, choice.note, best)
-        draws = doubt_draws(query, posterior, draws, decisions)
+        # what a sampler knows of its own coverage is code, and has been heard: a result is plain data
+        draws = replace(doubt_draws(query, posterior, draws, decisions), coverage=None)
         judged = decisions
         if answer is not None and not any(decision.reached[0] for decision in decisions):
             judged = (*decisions, replace(answer.decision, label="the answer"))

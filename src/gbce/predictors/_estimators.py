@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def as_predictor(model: Any, space: Space, *, name: str | None = None, batch_row
         batch_rows = max(_MIN_BATCH, min(MAX_BATCH, _MAX_CELLS // space.n_columns))
     if isinstance(model, type):
         raise TypeError(f"model is the class {model.__name__}; pass a fitted instance of it")
-    return replace(_wrap(model, space, name), batch_rows=batch_rows)
+    return replace(_wrap(model, space, name), batch_rows=batch_rows, remake=partial(_wrap, model, space, name))
 
 
 def _wrap(model: Any, space: Space, name: str | None) -> Predictor:

@@ -1,7 +1,7 @@
 """One model as a function of float rows: asked in batches, every answer checked, every call counted."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,10 @@ class Predictor:
         Largest number of rows in one call.
     meter : Meter
         What was asked so far.
+    remake : callable, optional
+        Makes the predictor anew from the model itself. A copy, here or in another process, is made by it: what was
+        learned of the model in use (tables of its steps, short ways to ask it) rests on the identity of its parts,
+        which no copy keeps, so that it is learned again there.
     """
 
     name: str
@@ -63,6 +67,13 @@ class Predictor:
     identity: str = ""
     batch_rows: int = MAX_BATCH
     meter: Meter = field(default_factory=Meter)
+    remake: Callable[[], "Predictor"] | None = field(default=None, repr=False, compare=False)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self.remake is None:
+            return super().__reduce_ex__(protocol)
+        known = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("ask", "decide")}
+        return _remade, (known,)
 
     def with_fresh_meter(self) -> "Predictor":
         """Return the same predictor with a count of its own, starting at zero."""
@@ -154,6 +165,11 @@ class Predictor:
         if bad.any():
             wish = "p(label 1)" if p.ndim == 1 else "one probability per class"
             raise PredictionError(f"{self.name}: {p[bad][0]} is not a probability; a Class target needs {wish}")
+
+
+def _remade(known: dict[str, Any]) -> Predictor:
+    """Return a predictor made anew, with what is known of the one that it is a copy of."""
+    return replace(known["remake"](), **known)
 
 
 def _has_text(array: Array) -> bool:
