@@ -1,7 +1,13 @@
 """Many rows: in groups that share model calls, groups in parallel, finished rows kept."""
 
+import os
+import pickle
+import threading
+import time
+import uuid
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import joblib
@@ -25,6 +31,7 @@ OnError = Literal["record", "raise"]
 
 _ROWS_PER_GROUP = 16  # rows that share model calls: what a kill loses, as the documents say; chosen by hand
 _MAX_GROUP_CELLS = 40_000_000  # numbers in the candidates of a group: 320 MB
+_LOOK_EVERY = 0.5  # seconds, by hand: for so long a process outlives the one that it works for
 _USUAL_CANDIDATES = 20_000  # of a sampler that does not say how many it has
 
 
@@ -146,8 +153,61 @@ def _explain_groups(
         return
     # a group's time is what is left when it is handed out: not ahead of time, and one by one
     handing: dict[str, Any] = {} if allowance.whole.deadline is None else {"pre_dispatch": "n_jobs", "batch_size": 1}
+    handing |= {"initializer": _watch_sender, "initargs": (os.getpid(),)}
     pool = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", **handing)
-    yield from pool(joblib.delayed(_explain_group)(explainer, *group) for group in arguments())
+    sent = _Sent.of(explainer)
+    yield from pool(joblib.delayed(_explain_elsewhere)(sent, *group) for group in arguments())
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """An explainer for other processes, each of which unpacks it once and keeps what it learns of the models.
+
+    Parameters
+    ----------
+    run : str
+        Tells one run from another.
+    packed : array of bytes
+        The pickled explainer: joblib hands large arrays over once, and not with every group.
+    """
+
+    run: str
+    packed: Array
+
+    @classmethod
+    def of(cls, explainer: Explainer) -> "_Sent":
+        packed = pickle.dumps(joblib.wrap_non_picklable_objects(explainer, keep_wrapper=False))
+        return cls(uuid.uuid4().hex, np.frombuffer(packed, dtype=np.uint8))
+
+    def unpack(self) -> Explainer:
+        found = _unpacked.get(self.run)
+        if found is None:
+            found = pickle.loads(self.packed.tobytes())
+            _unpacked.clear()
+            _unpacked[self.run] = found
+        return found
+
+
+_unpacked: dict[str, Explainer] = {}  # in a process that works for another: the explainer of its run
+
+
+def _watch_sender(sender: int) -> None:
+    """See to it that this process, which works for another, does not outlive it."""
+    threading.Thread(target=_end_with, args=(sender,), daemon=True).start()
+
+
+def _end_with(sender: int) -> None:
+    """End this process soon after the one that it works for, whatever that died of: nobody wants its rows any more.
+
+    Finished rows are in the store, whole; a file that is being written is cleared by the next run.
+    """
+    while os.getppid() == sender:
+        time.sleep(_LOOK_EVERY)
+    os._exit(1)
+
+
+def _explain_elsewhere(sent: _Sent, *group: Any) -> Done:
+    return _explain_group(sent.unpack(), *group)
 
 
 def _explain_group(
