@@ -1,5 +1,6 @@
 """A folder of finished rows: a run that is killed goes on where it stopped."""
 
+import contextlib
 import hashlib
 import json
 import re
@@ -16,13 +17,13 @@ from gbce.batch._content import Probe, content, outputs_content, same_content
 from gbce.budget import Budget
 from gbce.explainer import Explainer
 from gbce.explanation import Explanation
-from gbce.files import clear_leftovers, is_partial, load, save, whole_file
+from gbce.files import clear_leftovers, is_partial, load_part, save, whole_file
 from gbce.predictors import Panel, Predictor, pick_rows
 
 __all__ = ["Store", "describe_run", "rows_to_describe"]
 
 _RUN = "run.json"
-_FORMAT = 3  # of its note; 3 since files of rows have format 6
+_FORMAT = 4  # of its note; 4 since files of rows say which question they answer
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,15 @@ class Store:
         Where they are.
     seed : int
         Of the run.
+    question : str
+        Digest of all that was asked, seed included, as the run was begun: every row's file has it.
     pool : bool
         Whether to keep every evaluated point of a row, or the draws alone.
     """
 
     folder: Path
     seed: int
+    question: str
     pool: bool = False
 
     @classmethod
@@ -50,16 +54,18 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         clear_leftovers(folder, lambda name: re.fullmatch(r"run\.json|row-\d+\.gbce", name) is not None)
         note = folder / _RUN
+        strangers = [entry.name for entry in folder.iterdir() if not is_partial(entry.name)]
         if not note.exists():
-            if not all(is_partial(entry.name) for entry in folder.iterdir()):
+            if strangers:
                 raise ValueError(f"the store {folder} is not empty and holds no run; use an empty folder")
-            store = cls(folder, seed_number(seed), pool)
-            with whole_file(note) as file:
-                file.write(json.dumps({**run, "seed": store.seed}, indent=1).encode())
-            return store
+            begun = {**run, "seed": seed_number(seed)}
+            begun["question"] = hashlib.sha256(json.dumps(begun, sort_keys=True).encode()).hexdigest()
+            # whoever else begins here at the same time is told, and reads the note of the one who was first
+            with contextlib.suppress(FileExistsError), whole_file(note, new=True) as file:
+                file.write(json.dumps(begun, indent=1).encode())
         try:
-            before = json.loads(note.read_text())
-            store = cls(folder, int(before["seed"]), pool)
+            before = json.loads(note.read_text()) if note.is_file() else {}
+            store = cls(folder, int(before["seed"]), str(before.get("question")), pool)
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{note} is damaged; use another folder, or delete this one") from None
         if before.get("format") != run["format"]:
@@ -87,17 +93,18 @@ class Store:
 
     def load(self, position: int, row: Array, seed: int) -> Explanation:
         """Read a finished row, which must be the one ``(d,)`` at ``position``, explained with its seed."""
-        explanation = load(self.path(position))
+        explanation, question = load_part(self.path(position))
         if explanation.seed != seed or not np.array_equal(explanation.x0, row, equal_nan=True):
-            raise ValueError(
-                f"{self.path(position)} holds another row, or another seed, than row {position} of this run has. "
-                "Delete it to have the row explained again."
-            )
-        return explanation
+            wrong = f"holds another row, or another seed, than row {position} of this run has"
+        elif question != self.question:
+            wrong = "answers another question than this run asks: it was written into another store"
+        else:
+            return explanation
+        raise ValueError(f"{self.path(position)} {wrong}. Delete it to have the row explained again.")
 
     def save(self, position: int, explanation: Explanation) -> None:
         """Write a finished row, whole or not at all."""
-        save(explanation, self.path(position), pool=self.pool)
+        save(explanation, self.path(position), pool=self.pool, run=self.question)
 
 
 def rows_to_describe(explainer: Explainer) -> int:

@@ -2,7 +2,7 @@
 
 from gbce.files._archive import FileError
 from gbce.files._durable import clear_leftovers, is_partial, whole_file
-from gbce.files._files import load, save
+from gbce.files._files import load, load_part, save
 from gbce.files._json import to_json
 
-__all__ = ["FileError", "clear_leftovers", "is_partial", "load", "save", "to_json", "whole_file"]
+__all__ = ["FileError", "clear_leftovers", "is_partial", "load", "load_part", "save", "to_json", "whole_file"]

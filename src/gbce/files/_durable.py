@@ -19,10 +19,15 @@ _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{32}\.part")
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def whole_file(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
     """Open a file that takes the place of ``path`` when all of it is on the disk, and never otherwise.
 
     It is written under another name, beside it; that file is locked for as long as its writer lives.
+
+    Raises
+    ------
+    FileExistsError
+        If it is to be ``new``, and ``path`` is there in the end: of several writers one has it, whole.
     """
     clear_leftovers(path.parent, path.name.__eq__)
     partial, file = _open_partial(path)
@@ -33,7 +38,10 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())  # the name must not be on the disk before what it names
             if fcntl is None:
                 file.close()
-            partial.replace(path)
+            if new:
+                _take_name(partial, path)
+            else:
+                partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
@@ -73,6 +81,18 @@ def _open_partial(path: Path) -> tuple[Path, BinaryIO]:
         if partial.exists():
             return partial, file
         file.close()
+
+
+def _take_name(partial: Path, path: Path) -> None:
+    """Give a file a name that nobody has, or raise: unlike a look beforehand, a link tells in one step."""
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a disk without hard links: the file is small, and may be cut short by a kill there
+        with path.open("xb") as file:
+            file.write(partial.read_bytes())
+    partial.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -20,7 +20,7 @@ from gbce.posterior import Combine, Entropic, Mixture
 from gbce.search import Proof
 from gbce.space import Condition, Space, read_effort, space_fields, space_of
 
-__all__ = ["FileError", "load", "save"]
+__all__ = ["FileError", "load", "load_part", "save"]
 
 FORMAT = 7  # of the files that are written
 _READ = (6, FORMAT)  # formats that are read: the one before has no answer; a file with another number is refused
@@ -49,8 +49,10 @@ _RECORD_NUMBERS = ("n_evaluated", "ess", "worst_ess", "worst_of", "pareto_k", "e
 _RECORD_ARRAYS = ("change", "change_se", "prior_moves", "prior_shares")
 
 
-def save(explanation: Explanation, path: str | Path, *, pool: bool = True) -> Path:
+def save(explanation: Explanation, path: str | Path, *, pool: bool = True, run: str | None = None) -> Path:
     """Write an explanation to ``path``, whole or not at all; without its pool if so wished.
+
+    ``run`` tells which run of many rows it is a part of, for :func:`load_part`.
 
     It is on the disk when this returns. Functions are not kept: a :class:`gbce.Loss` comes back without its function,
     a noise given as a function comes back as one that says it is gone, and a rule or target that holds one comes back
@@ -60,7 +62,7 @@ def save(explanation: Explanation, path: str | Path, *, pool: bool = True) -> Pa
         raise TypeError(f"save: pool must be True or False, not {pool!r}")
     path, explanation = Path(path), explanation if pool else _without_pool(explanation)
     with whole_file(path) as file:
-        write_archive(file, _manifest(explanation), _arrays(explanation), _as_plain)
+        write_archive(file, _manifest(explanation) | {"run": run}, _arrays(explanation), _as_plain)
     return path
 
 
@@ -103,7 +105,15 @@ def load(path: str | Path, *, max_bytes: int | None = None) -> Explanation:
     """
     if max_bytes is not None and not (is_number(max_bytes) and max_bytes > 0):
         raise ValueError(f"load: max_bytes must be a positive number or None, not {max_bytes!r}")
-    with Path(path).open("rb") as file:
+    return load_part(path, max_bytes)[0]
+
+
+def load_part(path: str | Path, max_bytes: int | None = None) -> tuple[Explanation, str | None]:
+    """Read an explanation as :func:`load` does, and which run it was written as a part of."""
+    path = Path(path)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise FileError(f"{path} is not an explanation written by gbce: it is no file, and reading it might never end")
+    with path.open("rb") as file:
         # zipfile, numpy and json fail on rubbish in a dozen ways of their own; here they all mean the same
         try:
             archive = Archive(file, max_bytes)
@@ -124,7 +134,7 @@ def load(path: str | Path, *, max_bytes: int | None = None) -> Explanation:
             require_sound(explanation)
         except Exception as error:
             raise FileError(f"{path} is damaged: {type(error).__name__} {error}") from error
-    return explanation
+    return explanation, archive.manifest.get("run")
 
 
 def _without_pool(explanation: Explanation) -> Explanation:
