@@ -74,11 +74,12 @@ class EtaPath:
 def eta_path(case: Case, *, n_jobs: int) -> EtaPath:
     """Run the Gibbs posterior at each eta from five base points, picked at random among the training rows."""
     rows = case.data.X[np.random.default_rng(SEED).choice(len(case.data.X), N_BASE_POINTS, replace=False)]
+    seeds = np.random.SeedSequence(SEED).spawn(len(rows))  # each row's own: figures are means over rows
     whole, loss = [], []
     for eta in ETAS:
         explainer = case.explainer(1, eta=eta)
         table = explainer.explain_many(
-            rows, case.target, rules=case.setting.rules, seed=SEED, n_jobs=n_jobs, progress=False
+            rows, case.target, rules=case.setting.rules, seed=seeds, n_jobs=n_jobs, progress=False
         )
         figures = table.distribution[["success_probability", "stability"]]
         whole.append(figures.assign(eta=eta).set_index("eta", append=True))

@@ -61,9 +61,10 @@ def run(case: RealCase, *, every: int = 1, n_jobs: int = 1, progress: bool = Fal
     """Explain each base point (or every few) by each method."""
     rows = case.base_points.iloc[::every].to_numpy()
     target = case.setting.target(case.y_star)
+    seeds = np.random.SeedSequence(SEED).spawn(len(rows))  # each row's own: figures are means over rows
     tables = [
         case.explainer(k).explain_many(
-            rows, target, rules=case.setting.rules, seed=SEED, n_jobs=n_jobs, progress=progress
+            rows, target, rules=case.setting.rules, seed=seeds, n_jobs=n_jobs, progress=progress
         )
         for k in (1, 3)
     ]

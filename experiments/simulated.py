@@ -77,7 +77,8 @@ def refit(case: Case, k: int) -> Case:
 def run(case: Case, *, n_seeds: int, n_jobs: int, seed: int = SEED, progress: bool = False) -> Runs:
     """Explain the base point ``n_seeds`` times by each method."""
     rows = np.tile(case.x0, (n_seeds, 1))
-    options: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "progress": progress}
+    seeds = np.random.SeedSequence(seed).spawn(n_seeds)
+    options: dict[str, Any] = {"seed": seeds, "n_jobs": n_jobs, "progress": progress}
     rules = case.setting.rules
     return Runs(
         gibbs=case.explainer(1).explain_many(rows, case.target, rules=[*rules, gbce.DirectOpt()], **options),

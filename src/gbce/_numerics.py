@@ -47,6 +47,7 @@ __all__ = [
     "resample_systematically",
     "row_keys",
     "seed_number",
+    "seed_numbers",
     "share_and_error",
     "stream",
     "weighted_quantile",
@@ -254,9 +255,29 @@ def seed_number(seed: Any) -> int:
     raise ValueError(f"seed must be a whole number of at least 0, a Generator, a SeedSequence or None, not {seed!r}")
 
 
-def stream(seed: int, purpose: int) -> np.random.Generator:
-    """Return the generator for one purpose; what one purpose consumes does not shift another."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose,)))
+def seed_numbers(seed: Any, n: int) -> list[int]:
+    """Turn a seed for each of ``n`` rows, or one for all of them, into ``n`` numbers; ``None`` gives each its own.
+
+    Examples
+    --------
+    >>> seed_numbers(7, 3), seed_numbers([1, 2, 3], 3)
+    ([7, 7, 7], [1, 2, 3])
+    """
+    if seed is None:
+        seed = np.random.SeedSequence().spawn(n)
+    if not isinstance(seed, (list, tuple, np.ndarray)):
+        return [seed_number(seed)] * n
+    if len(seed) != n:
+        raise ValueError(f"seed has {len(seed)} seeds for {n} rows: give one for all of them, or one for each")
+    return [seed_number(one) for one in seed]
+
+
+def stream(seed: int, purpose: int, key: tuple[int, ...] = ()) -> np.random.Generator:
+    """Return the generator for one purpose; what one purpose consumes does not shift another.
+
+    With a ``key``, such as that of a row, the same seed gives numbers that are independent of those without it.
+    """
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose, *key)))
 
 
 def fork(rng: np.random.Generator) -> np.random.Generator:

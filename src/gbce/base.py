@@ -6,6 +6,7 @@ protocol here; each then works wherever the built-in ones do. docs/architecture.
 
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -173,7 +174,7 @@ class Query:
     rules : tuple of Rule
         Which decisions to take.
     seed : int
-        The number that reproduces draws and decisions.
+        The number that reproduces draws and decisions, together with the row's own :attr:`key`.
     row : Points
         The row itself as one evaluated point. One that breaks the conditions of a follow-up question has an infinite
         cost and does not count as reached, so that no rule chooses it.
@@ -213,6 +214,18 @@ class Query:
     def x0(self) -> Array:
         """The row, encoded: ``(d,)``."""
         return self.row.x[0]
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """What the row adds to the seed of its random numbers: words made of its values, by the names of columns.
+
+        So rows of a table have numbers of their own, and one row always has the same: alone, among others, at any
+        place. Rows without named columns add nothing, and their numbers are those of the seed.
+        """
+        if self.space.columns is None:
+            return ()
+        told = sorted(zip(self.space.names, (self.x0 + 0.0).tolist(), strict=True))  # zero has no sign
+        return tuple(np.frombuffer(sha256(repr(told).encode()).digest()[:16], dtype="<u4").tolist())
 
 
 class ModelNeededError(RuntimeError):

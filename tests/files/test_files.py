@@ -131,7 +131,7 @@ def test_levels_that_no_file_keeps_are_refused_before_anything_is_asked(level):
 
 def test_a_file_is_on_the_disk_before_its_name_is(good, tmp_path, monkeypatch):
     done = []
-    fsync, replace = os.fsync, os.replace
+    fsync, replace, link = os.fsync, os.replace, os.link
 
     def synced(number):
         done.append("folder" if stat.S_ISDIR(os.fstat(number).st_mode) else "file")
@@ -141,6 +141,11 @@ def test_a_file_is_on_the_disk_before_its_name_is(good, tmp_path, monkeypatch):
         done.append("name")
         replace(one, other, **options)
 
+    def linked(one, other, **options):
+        done.append("name")
+        link(one, other, **options)
+
+    monkeypatch.setattr(os, "link", linked)
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", renamed)
     monkeypatch.setattr("pathlib.Path.replace", lambda self, other: renamed(self, other))

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from gbce._numerics import seed_number
+from gbce._numerics import seed_numbers
 from gbce._validation import is_count, show
 from gbce.base import Array, Rule, Target
 from gbce.batch._allowance import Allowance
@@ -73,10 +73,9 @@ def explain_many(
         refits = [] if explainer.refits is None else [one.with_fresh_meter() for one in explainer.refits.predictors]
         run = describe_run(explainer, asked, refits, x, target, listed, max_model_rows, allowance.whole)
         run["time_budget"] = time_budget
-        kept = Store.open(store, run, seed, keep_pool)
+        kept = Store.open(store, run, None if seed is None else seed_numbers(seed, len(x)), len(x), keep_pool)
         calls, rows_asked = _count_asked([*asked, *refits])
-    number = seed_number(seed) if kept is None else kept.seed
-    seeds = [seed_number(child) for child in np.random.SeedSequence(number).spawn(len(x))]
+    seeds = seed_numbers(seed, len(x)) if kept is None else kept.seeds
     records: dict[int, Record] = {}
     n_without = 0
     bar = tqdm(total=len(x), desc="explaining", unit="row", disable=not is_shown(progress))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gbce._numerics import seed_number
+from gbce._numerics import seed_numbers
 from gbce.base import Array, Rule, Target
 from gbce.batch._content import Probe, content, outputs_content, same_content
 from gbce.budget import Budget
@@ -34,8 +34,8 @@ class Store:
     ----------
     folder : Path
         Where they are.
-    seed : int
-        Of the run.
+    seeds : list of int
+        Of the rows.
     question : str
         Digest of all that was asked, seed included, as the run was begun: every row's file has it.
     pool : bool
@@ -43,13 +43,15 @@ class Store:
     """
 
     folder: Path
-    seed: int
+    seeds: list[int]
     question: str
     pool: bool = False
 
     @classmethod
-    def open(cls, folder: str | Path, run: dict[str, Any], seed: Any, pool: bool = False) -> "Store":
-        """Begin a store, or go on with one that holds the same run, with the seed it began with."""
+    def open(
+        cls, folder: str | Path, run: dict[str, Any], seeds: list[int] | None, n: int, pool: bool = False
+    ) -> "Store":
+        """Begin a store, or go on with one that holds the same run, with the seeds of ``n`` rows it began with."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         clear_leftovers(folder, lambda name: re.fullmatch(r"run\.json|row-\d+\.gbce", name) is not None)
@@ -58,23 +60,22 @@ class Store:
         if not note.exists():
             if strangers:
                 raise ValueError(f"the store {folder} is not empty and holds no run; use an empty folder")
-            begun = {**run, "seed": seed_number(seed)}
+            given = seed_numbers(None, n) if seeds is None else seeds
+            begun = {**run, "seed": given[0] if len(set(given)) == 1 else given}
             begun["question"] = hashlib.sha256(json.dumps(begun, sort_keys=True).encode()).hexdigest()
             # whoever else begins here at the same time is told, and reads the note of the one who was first
             with contextlib.suppress(FileExistsError), whole_file(note, new=True) as file:
                 file.write(json.dumps(begun, indent=1).encode())
-        try:
-            before = json.loads(note.read_text()) if note.is_file() else {}
-            store = cls(folder, int(before["seed"]), str(before.get("question")), pool)
-        except (ValueError, KeyError, TypeError):
-            raise ValueError(f"{note} is damaged; use another folder, or delete this one") from None
+        before = _read_note(note)
         if before.get("format") != run["format"]:
             raise ValueError(
                 f"the store {folder} was begun by another version of gbce, which told runs apart otherwise. Use "
                 "another folder."
             )
+        kept = before["seed"]
+        store = cls(folder, kept if isinstance(kept, list) else [kept] * n, before["question"], pool)
         differs = [name for name, value in run.items() if not same_content(before.get(name), value)]
-        if seed is not None and seed_number(seed) != store.seed:
+        if seeds is not None and seeds != store.seeds:
             differs.append("seed")
         if differs:
             raise ValueError(
@@ -105,6 +106,18 @@ class Store:
     def save(self, position: int, explanation: Explanation) -> None:
         """Write a finished row, whole or not at all."""
         save(explanation, self.path(position), pool=self.pool, run=self.question)
+
+
+def _read_note(note: Path) -> dict[str, Any]:
+    """Read the note of a run, or refuse one that is damaged, or no file."""
+    try:
+        before = json.loads(note.read_text()) if note.is_file() else None
+        seeds = before["seed"] if isinstance(before["seed"], list) else [before["seed"]]  # type: ignore[index]
+        if all(isinstance(one, int) for one in seeds) and isinstance(before, dict):
+            return before
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise ValueError(f"{note} is damaged; use another folder, or delete this one")
 
 
 def rows_to_describe(explainer: Explainer) -> int:

@@ -190,7 +190,7 @@ def _ask_under_noise(query: Query, first: GibbsPosterior, decision: Decision) ->
     n = min(first.affords(_COPIES), _COPIES)
     if n < _FEWEST_COPIES:
         return None
-    shifts = offsets(query.evaluation.noise, query.space, stream(query.seed, ANSWERING), n)
+    shifts = offsets(query.evaluation.noise, query.space, stream(query.seed, ANSWERING, query.key), n)
     try:
         return evaluate_under_noise(first, query.space, decision.x[None, :], shifts, first_only=True)
     except BudgetSpentError:  # time ran out earlier than expected
@@ -202,7 +202,7 @@ def _ask_refits(query: Query, refits: GibbsPosterior, draws: Draws, decision: De
     copies = min(refits.affords(_REFIT_COPIES), _REFIT_COPIES)
     if copies < 1:
         return None
-    scene = Scene(query, draws, stream(query.seed, ANSWERING), refits=refits)
+    scene = Scene(query, draws, stream(query.seed, ANSWERING, query.key), refits=refits)
     try:
         shares = refit_shares(scene, None, decision.x[None, :], copies)[0]
     except BudgetSpentError:

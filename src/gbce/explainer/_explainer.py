@@ -31,7 +31,7 @@ from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
 from gbce.explainer._answering import best_seen, judge_answer, proof_of, safe_box_of
-from gbce.explainer._assumed import AssumedPrior, assume_prior
+from gbce.explainer._assumed import AssumedPrior, assume_prior, counts_by_position, order_by_model
 from gbce.explainer._deciding import decide
 from gbce.explainer._given import explain_given
 from gbce.explainer._notes import (
@@ -81,7 +81,8 @@ class Explainer:
         :class:`gbce.Remote`, or a function of rows. With several, put the best one first: figures are reported for
         it, with the others' beside them.
     data : DataFrame or array of shape (n, d)
-        Rows the model was fitted on, without the outcome: for units, for plausibility, for the spread of outputs.
+        Rows the model was fitted on, without the outcome: for units, for plausibility, for the spread of outputs. In
+        which order they have their columns does not matter where the model knows its own: features are in its order.
     space : Space, optional
         What may change, how far and in which unit; read off the data when left out, see :meth:`gbce.Space.infer`.
     prior : Gaussian, Laplace, Sparse, NearData or DistancePrior, optional
@@ -147,7 +148,9 @@ class Explainer:
         models = as_models(model, "model")
         if space is not None:
             _require_attribute(space, "adopt", "space", "gbce.Space.infer(data)")
-        self.space = Space.infer(data) if space is None else space.adopt(data)
+        listed = Space.infer(data) if space is None else space.adopt(data)
+        self.space = order_by_model(listed, models, (prior, evaluation, policy))
+        self._reordered = self.space is not listed
         self.data = self.space.encode(data, what="data")
         self._assumed = assume_prior(self.space, data) if prior is None else AssumedPrior(prior)
         self.prior: Prior = self._assumed.prior
@@ -204,7 +207,7 @@ class Explainer:
             Which decisions to take; Nearest, ChanceConstrained, CVaR and MAP when left out, without a posterior
             Nearest alone.
         seed : int, Generator or SeedSequence, optional
-            The same seed gives the same bits.
+            The same row and seed give the same bits, here and in :meth:`explain_many`.
         max_model_rows : int, optional
             Most rows that may be shown to models, over all of them. When they are used up, the posterior at the eta
             that was reached comes back, and says so. When left out, sampling ends at thirty times the rows of a usual
@@ -273,8 +276,11 @@ class Explainer:
             The rows; the index of a frame names them in the result.
         target, rules
             As in :meth:`explain`.
-        seed : int, Generator or SeedSequence, optional
-            The same seed gives the same bits, whatever ``n_jobs`` is.
+        seed : int, Generator or SeedSequence, or a list of one for each row, optional
+            A row gets what :meth:`explain` gives it with the same seed, to the last bit, whatever ``n_jobs`` is, where
+            it stands and what stands beside it. Rows with named columns have random numbers of their own, made of the
+            seed and their values, so that errors average out over a table; rows of an array share those of the seed,
+            unless each has one of its own.
         n_jobs : int, optional
             Processes to use, as in joblib; one when left out. A model that uses all cores by itself gains little.
         progress : bool or "auto"
@@ -543,7 +549,14 @@ class Explainer:
     def listed_rules(self, rules: Any) -> tuple[Rule, ...]:
         """Return rules as a tuple, the default ones for ``None``, or say what is wrong with them."""
         usual = _RULES_WITHOUT_POSTERIOR if isinstance(self.sampler, SearchOnly) else _DEFAULT_RULES
-        return require_rules(usual if rules is None else rules, self.space)
+        listed = require_rules(usual if rules is None else rules, self.space)
+        for rule in listed if self._reordered else ():
+            if counts_by_position(rule):
+                raise ValueError(
+                    f"{rule.label} has options by position, but the data have other positions than the model's columns, "
+                    f"{list(self.space.names)}: give them by name, or give the Explainer data in that order"
+                )
+        return listed
 
     def listed_target(self, target: Any) -> Target:
         """Return a target as it is, and a class label as the wish for it; or say what is wrong with it."""
@@ -599,7 +612,7 @@ class Explainer:
         for rule in rules:
             rule.check_target(query.target)
         decides = bool(rules) or isinstance(self.sampler, SearchOnly)  # which is there for an answer
-        rng, share = stream(seed, SAMPLING), _SAMPLING_SHARE if decides else 1.0
+        rng, share = stream(seed, SAMPLING, query.key), _SAMPLING_SHARE if decides else 1.0
         spending = sampling_budget(budget.share(share), self.sampler, len(predictors), self.jointly)
         allowed = replace(posterior, budget=spending)
         budget.begin("sampling")

@@ -47,7 +47,7 @@ def judge_status(
 
 def doubt_draws(query: Query, posterior: GibbsPosterior, draws: Draws, decisions: Sequence[Decision]) -> Draws:
     """Return the draws, with a doubt if a decision, or what was seen, has a density that they do not explain."""
-    cover, rng = draws.coverage, stream(query.seed, DOUBTING)
+    cover, rng = draws.coverage, stream(query.seed, DOUBTING, query.key)
     if cover is None or draws.info.doubt is not None:
         return draws
     who = _find_unexplained(query, posterior, cover, decisions, rng) if decisions else ""

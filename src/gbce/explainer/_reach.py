@@ -55,7 +55,7 @@ def seek_reach(query: Query, posterior: GibbsPosterior, draws: Draws, data: Arra
 def _climb(query: Query, posterior: GibbsPosterior, draws: Draws) -> Draws:
     """Return the draws, with the end of a way to lower loss, whatever it costs, among what was seen."""
     steep = replace(posterior.mixture, eta=_STEEP * posterior.mixture.eta)
-    scene = Scene(replace(query, mixture=steep), draws, stream(query.seed, DECIDING))
+    scene = Scene(replace(query, mixture=steep), draws, stream(query.seed, DECIDING, query.key))
     return _add_seen(draws, polish_mode(scene, replace(posterior, mixture=steep)))
 
 

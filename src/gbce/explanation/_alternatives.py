@@ -211,7 +211,7 @@ def _memberships(explanation: "Explanation", x: Array) -> Array:
     if len(numbers) > _MOST_NUMBERS:
         moved = set(most_moved(explanation.importance.iloc[numbers], _MOST_NUMBERS))
         numbers = [j for j in numbers if space.names[j] in moved]
-    rng = stream(explanation.seed, DECIDING)
+    rng = stream(explanation.seed, DECIDING, explanation.query.key)
     at = _spread_out(space, x, explanation.x0, numbers, rng)
     where, weight = draws.distinct
     found: list[Array] = []

@@ -46,7 +46,7 @@ def _chains(explanation: Explanation) -> Array:
     draws = explanation.draws
     if draws.groups is None:
         return draws.index[None, :]
-    rng = stream(explanation.seed, REWEIGHTING)
+    rng = stream(explanation.seed, REWEIGHTING, explanation.query.key)
     runs = [np.flatnonzero((draws.groups == j) & (draws.pool_weights > 0)) for j in range(int(draws.groups.max()) + 1)]
     runs = [own for own in runs if len(own)]
     each = max(len(draws) // len(runs), _SHORTEST_CHAIN, len(runs))  # ArviZ takes more chains than draws for a mistake

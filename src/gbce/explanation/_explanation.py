@@ -416,7 +416,7 @@ class Explanation:
                 f"effective draws would be left of {len(weighted.pool)}. Explain the row with these settings and more "
                 "candidates."
             )
-        picked = weighted.resample(stream(self.seed, REWEIGHTING), len(self.draws))
+        picked = weighted.resample(stream(self.seed, REWEIGHTING, self.query.key), len(self.draws))
         draws = replace(picked, weighed_anew=True)
         query = replace(self.query, mixture=mixture)
         decisions, undecided = apply_known_rules(query, draws)

@@ -68,7 +68,7 @@ def _robustness_within_budget(
 ) -> tuple[Array, Array]:
     """Return robustness and its error under as many copies as the budget allows, or NaN."""
     evaluation, unknown = query.evaluation, np.full(len(x), np.nan)
-    shifts = offsets(evaluation.noise, query.space, stream(query.seed, JUDGING), evaluation.n_perturb)
+    shifts = offsets(evaluation.noise, query.space, stream(query.seed, JUDGING, query.key), evaluation.n_perturb)
     shifts = shifts[: posterior.affords(len(shifts) * len(x)) // len(x)]
     if len(shifts) < min(_FEWEST_PERTURBED, evaluation.n_perturb):
         return unknown, unknown

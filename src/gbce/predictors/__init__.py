@@ -7,6 +7,7 @@ and large batches are split so that memory stays bounded.
 
 from gbce.predictors._agreement import MORE_TERMS, agrees, n_terms, same_output
 from gbce.predictors._classifier import Classifier, classifier
+from gbce.predictors._columns import fitted_columns
 from gbce.predictors._estimators import as_predictor
 from gbce.predictors._identity import pick_rows, same_answers
 from gbce.predictors._inside import Inside, look_inside
@@ -36,6 +37,7 @@ __all__ = [
     "check_data",
     "classifier",
     "classifies",
+    "fitted_columns",
     "folds_of",
     "look_inside",
     "n_terms",

@@ -10,7 +10,7 @@ import pandas as pd
 from gbce.base import Array
 from gbce.space import Space
 
-__all__ = ["as_numbers", "column_names", "in_order", "made_by", "table_decoder"]
+__all__ = ["as_numbers", "column_names", "fitted_columns", "in_order", "made_by", "table_decoder"]
 
 Rows = Callable[[Array], Any]
 
@@ -20,6 +20,23 @@ def made_by(model: Any, package: str, *names: str) -> bool:
     return any(
         cls.__module__.split(".")[0] == package and (not names or cls.__name__ in names) for cls in type(model).__mro__
     )
+
+
+def fitted_columns(model: Any) -> list[str]:
+    """Return the names of the columns that a model was fitted on, in its order; none where it does not know them.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> fitted_columns(LinearRegression().fit(pd.DataFrame({"b": [0.0, 1.0], "a": [1.0, 3.0]}), [0.0, 1.0]))
+    ['b', 'a']
+    """
+    for name in ("feature_names_in_", "feature_names_", "feature_names"):
+        found = getattr(model, name, None)
+        if isinstance(found, (list, tuple, np.ndarray)):
+            return [str(label) for label in found]
+    named = getattr(model, "feature_name", None)  # a booster of LightGBM
+    return [str(label) for label in named()] if made_by(model, "lightgbm", "Booster") and named is not None else []
 
 
 def in_order(wanted: Sequence[Any], space: Space, name: str, *, frame: bool = True, own: bool = True) -> Rows:

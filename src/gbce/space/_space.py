@@ -240,6 +240,27 @@ class Space:
         adopted.encode(data, what="data")
         return adopted
 
+    def ordered_by(self, labels: Sequence[str]) -> "Space":
+        """Return this space with its features in the order of a model's columns; as it is if these are others.
+
+        Tables keep the order of the user's columns.
+
+        Examples
+        --------
+        >>> space = Space.infer(pd.DataFrame({"a": [1.5, 2.0], "b": [0.1, 0.3]}))
+        >>> space.ordered_by(["b", "a"]).names, space.ordered_by(["b", "a"]).columns
+        (('b', 'a'), ('a', 'b'))
+        """
+        place = {label: i for i, label in enumerate(labels)}
+        own = [[str(label) for label in codec.labels] for codec in self.codecs]
+        if self.columns is None or sorted(place) != sorted(label for some in own for label in some):
+            return self
+        order = sorted(range(len(own)), key=lambda j: min(place[label] for label in own[j]))
+        if order == list(range(len(order))):
+            return self
+        features, codecs = (tuple(some[j] for j in order) for some in (self.features, self.codecs))
+        return replace(self, features=features, codecs=codecs)
+
     # --- plain facts ----------------------------------------------------------------------------------------
 
     @cached_property

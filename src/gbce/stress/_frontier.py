@@ -214,7 +214,7 @@ class FrontierSearch:
         find points that may be on the front, one to choose among these, one to report the chosen ones by.
         """
         space = self.explanation.space
-        rng = stream(self.explanation.seed, JUDGING)
+        rng = stream(self.explanation.seed, JUDGING, self.explanation.query.key)
         x = self._list_candidates(rng)
         if self.noise is None:
             return self._tabulate(*self._search(x, np.zeros((1, len(space)))))
