@@ -166,8 +166,9 @@ class RowCodec:
 
     @cached_property
     def _all_floats(self) -> bool:
-        """Whether all columns are floats that are show as they are."""
-        return all(isinstance(codec, Codec) and codec.precise and codec.dtype == "float64" for codec in self.codecs)
+        """Whether all columns are floats that are shown as they are, in the order of the features."""
+        plain = all(isinstance(codec, Codec) and codec.precise and codec.dtype == "float64" for codec in self.codecs)
+        return plain and [label for codec in self.codecs for label in codec.labels] == list(self.columns or ())
 
     @cached_property
     def _index(self) -> pd.Index:
