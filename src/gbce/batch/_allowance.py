@@ -1,16 +1,18 @@
 """What explaining many rows may spend: for each row, and in all."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from gbce.budget import Budget, BudgetSpentError, budget_of, require_rows, require_seconds
+from gbce.budget import Budget, BudgetSpentError, budget_of, deadline_in, require_rows, require_seconds
 
 __all__ = ["Allowance"]
 
 _MODELS_SHARE = 0.9  # of the whole time, chosen by hand: the rest is for computing figures when models have answered
 
 
-@dataclass(frozen=True)
+@dataclass
 class Allowance:
     """Limits for each row and for all of them.
 
@@ -19,7 +21,7 @@ class Allowance:
     rows : int, optional
         Model rows for each row.
     seconds : float, optional
-        For each row.
+        For each row; less when setting up took some of it.
     whole : Budget
         For all rows; its clock is running.
     """
@@ -50,6 +52,18 @@ class Allowance:
                 "that setting up takes: raise it, or explain fewer rows"
             )
         return each if self.rows is None else min(self.rows, each)
+
+    @contextmanager
+    def setting_up(self, n: int) -> Iterator[Budget]:
+        """Yield what setting up may spend where ``n`` rows are to be explained: its time is taken out of theirs."""
+        if self.seconds is None:
+            yield self.whole
+            return
+        own = deadline_in(n * self.seconds)
+        rows = None if self.whole.max_rows is None else self.whole.max_rows - self.whole.rows
+        deadline = own if self.whole.deadline is None else min(own, self.whole.deadline)
+        yield Budget(rows, deadline, paces=self.whole.paces)
+        self.seconds = max(Budget(deadline=own).time_left / n, 0.0)
 
     def seconds_for_group(self, n: int, left: int, workers: int) -> float | None:
         """Return the seconds for ``n`` rows that are explained together, of ``left`` that ``workers`` have to do."""

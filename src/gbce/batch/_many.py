@@ -92,9 +92,10 @@ def explain_many(
         todo = [[i for i in group if i not in records] for group in groups]
         if len(records) < len(x):
             # set up once, here: what is read off the data is not read again by every process
-            ready, target = explainer.prepare(target, allowance.whole)
-            explainer.ask_about_data(ready, allowance.whole)
-            explainer.read_models(ready, allowance.whole)
+            with allowance.setting_up(len(x) - len(records)) as budget:
+                ready, target = explainer.prepare(target, budget)
+                explainer.ask_about_data(ready, budget)
+                explainer.read_models(ready, budget)
             n_calls, n_rows = _count_asked(ready)
             calls, rows_asked = calls + n_calls, rows_asked + n_rows
         members = list(zip(range(len(x)), labels, x, seeds, strict=True))

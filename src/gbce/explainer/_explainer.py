@@ -292,7 +292,7 @@ class Explainer:
             they return for a few dozen rows of the data, a :class:`gbce.Remote` by its address and version.
         max_model_rows, time_budget : optional
             Most rows that may be shown to models, and seconds, for each row that is explained, as in :meth:`explain`.
-            Rows that are explained together put their seconds together.
+            Rows that are explained together put their seconds together; what setting up takes comes out of them.
         total_model_rows, total_time : optional
             The same for all rows in all, setting up included. Every row gets the same share of the model rows; of the
             time, what earlier groups of rows left is shared out to the later ones.
