@@ -1,10 +1,13 @@
 """Many rows: the answers of single rows, fewer model calls, the same bits in parallel, and nothing lost."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LinearRegression
 
 import gbce
 
@@ -315,3 +318,74 @@ def test_rows_that_failed_are_counted_and_change_nothing():
         table = many(ROWS.assign(bmi=100.0), model=picky)
     assert repr(table) == "<ExplanationTable: 5 rows, 5 failed, 0 rules; print(table.summary()) shows it>"
     assert table.changes().columns.tolist() == ["row", "rule", "feature", "from", "to", "change"]
+
+
+# --- the same row and seed, the same answer --------------------------------------------------------------------------
+
+
+def agree(table, label, explanation):
+    """Whether a row of a table has the very answer that it has alone."""
+    alone = explanation.counterfactuals.to_numpy(dtype=object)
+    assert np.array_equal(table.counterfactuals.loc[label].to_numpy(dtype=object), alone)
+    assert table.answers.loc[label, "sentence"] == explanation.answer.sentence
+    assert table.diagnostics.loc[label, "log_evidence"] == explanation.diagnostics["log_evidence"]
+
+
+@pytest.mark.parametrize("as_array", [False, True], ids=["frame", "array"])
+def test_a_row_has_the_same_answer_alone_and_in_any_company(as_array):
+    data, rows = (X.to_numpy(), ROWS.to_numpy()) if as_array else (X, ROWS)
+    model = LinearRegression().fit(data, Y)
+    many_of = gbce.Explainer(model, data, sampler=QUICK)
+    alone = many_of.explain(rows[2] if as_array else rows.iloc[2], TARGET, rules=RULES, seed=11)
+    options = {"rules": RULES, "seed": 11, "progress": False}
+    label = 2 if as_array else rows.index[2]
+    agree(many_of.explain_many(rows, TARGET, **options), label, alone)
+    last = many_of.explain_many(rows[2:] if as_array else rows.iloc[2:], TARGET, **options)
+    agree(last, 0 if as_array else label, alone)
+
+
+def test_rows_of_a_table_have_random_numbers_of_their_own():
+    explainer = gbce.Explainer(LinearRegression().fit(X, Y), X, sampler=QUICK)
+    two = [explainer.explain(ROWS.iloc[i], TARGET, rules=[], seed=0) for i in (0, 1)]
+    assert two[0].query.key != two[1].query.key and two[0].seed == two[1].seed == 0
+    again = explainer.explain(ROWS.iloc[0][::-1], TARGET, rules=[], seed=0)
+    assert np.array_equal(again.draws.x, two[0].draws.x)
+
+
+def test_each_row_may_have_a_seed_of_its_own(tmp_path):
+    explainer = gbce.Explainer(LinearRegression().fit(X, Y), X, sampler=QUICK)
+    rows, seeds = pd.concat([ROWS.iloc[:1]] * 3).set_axis([0, 1, 2]), [4, 5, 4]
+    options = {"rules": RULES, "progress": False}
+    table = explainer.explain_many(rows, TARGET, seed=seeds, store=tmp_path / "s", **options)
+    assert table.diagnostics["seed"].tolist() == seeds
+    evidence = table.diagnostics["log_evidence"]
+    assert evidence[0] == evidence[2] != evidence[1]
+    agree(table, 1, explainer.explain(rows.iloc[1], TARGET, rules=RULES, seed=5))
+    same(explainer.explain_many(rows, TARGET, store=tmp_path / "s", **options), table)
+    with pytest.raises(ValueError, match="holds another run: seed"):
+        explainer.explain_many(rows, TARGET, seed=4, store=tmp_path / "s", **options)
+    with pytest.raises(ValueError, match="2 seeds for 3 rows"):
+        explainer.explain_many(rows, TARGET, seed=[1, 2], **options)
+
+
+class Unpacked:
+    """A model that writes down in which process it was unpacked."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        with open(self.path, "a") as file:
+            file.write(f"{os.getpid()}\n")
+
+    def __call__(self, rows):
+        return np.asarray(rows)[:, 2] * 1000 + 150
+
+
+def test_a_process_unpacks_the_models_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("gbce.batch._many._ROWS_PER_GROUP", 1)
+    explainer = gbce.Explainer(Unpacked(tmp_path / "who"), X, sampler=QUICK)
+    explainer.explain_many(X.iloc[:8], TARGET, rules=[], seed=0, n_jobs=2, progress=False)
+    processes = (tmp_path / "who").read_text().split()
+    assert len(processes) == len(set(processes)) <= 2

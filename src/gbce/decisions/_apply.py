@@ -63,7 +63,9 @@ def apply_rule(
 ) -> Choice:
     """Let one rule choose; the models are asked only if the posterior is at hand."""
     rule.check_target(query.target)
-    choice = rule.choose(Scene(query, draws, stream(query.seed, DECIDING, query.key), posterior, refits, tuple(earlier)))
+    choice = rule.choose(
+        Scene(query, draws, stream(query.seed, DECIDING, query.key), posterior, refits, tuple(earlier))
+    )
     if not isinstance(choice, Choice):
         raise TypeError(f"{rule.label}: choose must return a Choice, not {choice!r:.80}")
     if choice.x.shape[1] != len(query.space):

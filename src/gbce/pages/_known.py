@@ -102,7 +102,9 @@ def gather_points(explanation: Explanation) -> Known:
     some = max(MOST_CELLS // max(len(explanation.free), 1), FEWEST_POINTS)
     where, log_prior = _weighed(draws)
     if len(where) > some:
-        where, log_prior = _thin(draws, where, log_prior, some, stream(explanation.seed, REWEIGHTING, explanation.query.key))
+        where, log_prior = _thin(
+            draws, where, log_prior, some, stream(explanation.seed, REWEIGHTING, explanation.query.key)
+        )
     parts = [draws.pool.take(where), _cheap_others(explanation, where)]
     every = Points.join(parts + ([] if draws.seen is None else [_fitting(draws.seen)]))
     return Known(

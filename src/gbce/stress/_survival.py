@@ -101,7 +101,11 @@ def _evaluate_survival(explanation: Explanation, others: OtherModels, budget: Bu
         decided = reached(Panel(predictors, budget, use_predict=True).ask(x))
     # in a random order, so that those the budget allows are like the others
     where, drawn = draws.distinct[0], np.zeros((0, len(predictors)), dtype=bool)
-    order = stream(explanation.seed, JUDGING, explanation.query.key).permutation(len(where)) if budget.limited else np.arange(len(where))
+    order = (
+        stream(explanation.seed, JUDGING, explanation.query.key).permutation(len(where))
+        if budget.limited
+        else np.arange(len(where))
+    )
     try:
         drawn = reached(Panel(predictors, budget).ask_some(draws.pool.x[where[order]]))
     except BudgetSpentError:
