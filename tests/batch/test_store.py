@@ -1,7 +1,10 @@
 """A store answers for the run that it was begun with, known by content: models and functions by what they return."""
 
 import json
+import os
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -153,3 +156,48 @@ def test_a_store_of_an_earlier_version_says_so(tmp_path):
     note.write_text(json.dumps(before))
     with pytest.raises(ValueError, match="begun by another version of gbce"):
         run(tmp_path / "s")
+
+
+def test_a_row_file_of_another_store_is_refused(tmp_path):
+    run(tmp_path / "s")
+    run(tmp_path / "other", model=LinearRegression().fit(X, -Y))  # the same rows, the same seed
+    shutil.copy(tmp_path / "other" / "row-000001.gbce", tmp_path / "s")
+    with pytest.raises(ValueError, match=r"row-000001.gbce answers another question .* Delete it"):
+        run(tmp_path / "s")
+    run(tmp_path / "twin")  # the same question: its files are as good
+    shutil.copy(tmp_path / "twin" / "row-000001.gbce", tmp_path / "s")
+    assert len(run(tmp_path / "s")) == 3
+
+
+def test_one_of_several_runs_that_begin_at_once_has_the_folder(tmp_path):
+    explainers = [gbce.Explainer(LinearRegression().fit(X, (k + 1) * Y), X, sampler=QUICK) for k in range(6)]
+    ready = threading.Barrier(len(explainers))
+
+    def begin(explainer):
+        ready.wait()
+        try:
+            return explainer.explain_many(X[:2], TARGET, rules=RULES, seed=0, progress=False, store=tmp_path / "s")
+        except ValueError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(len(explainers)) as pool:
+        came = list(pool.map(begin, explainers))
+    tables = [k for k, one in enumerate(came) if not isinstance(one, str)]
+    assert len(tables) == 1
+    assert all("holds another run: models" in one for one in came if isinstance(one, str))
+    alone = explainers[tables[0]].explain_many(X[:2], TARGET, rules=RULES, seed=0, progress=False)
+    pd.testing.assert_frame_equal(came[tables[0]].pointwise, alone.pointwise)
+    assert not list((tmp_path / "s").glob(".*part"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_pipe_in_a_store_is_no_file(tmp_path):
+    run(tmp_path / "s")
+    for name, says in (("row-000001.gbce", "it is no file"), ("run.json", "is damaged")):
+        (tmp_path / "s" / name).unlink()
+        os.mkfifo(tmp_path / "s" / name)
+        with pytest.raises(ValueError, match=says):
+            run(tmp_path / "s")
+        (tmp_path / "s" / name).unlink()
+        if name.startswith("row"):
+            run(tmp_path / "s")
