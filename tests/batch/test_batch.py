@@ -347,7 +347,8 @@ def test_a_row_has_the_same_answer_alone_and_in_any_company(as_array):
 def test_rows_of_a_table_have_random_numbers_of_their_own():
     explainer = gbce.Explainer(LinearRegression().fit(X, Y), X, sampler=QUICK)
     two = [explainer.explain(ROWS.iloc[i], TARGET, rules=[], seed=0) for i in (0, 1)]
-    assert two[0].query.key != two[1].query.key and two[0].seed == two[1].seed == 0
+    assert two[0].query.key != two[1].query.key
+    assert two[0].seed == two[1].seed == 0
     again = explainer.explain(ROWS.iloc[0][::-1], TARGET, rules=[], seed=0)
     assert np.array_equal(again.draws.x, two[0].draws.x)
 

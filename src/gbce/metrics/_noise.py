@@ -31,7 +31,7 @@ def offsets(noise: Noise, space: Space, rng: np.random.Generator, n: int) -> Arr
         drawn = np.asarray(noise(rng, n), dtype=float)
         if drawn.shape != (n, len(space)) or not np.isfinite(drawn).all():
             raise ValueError(f"noise(rng, {n}) must return finite offsets of shape ({n}, {len(space)})")
-        return np.where(_movable(space), drawn, 0.0)
+        return np.where(_movable(space), drawn[:, space.data_order], 0.0)
     drawn = rng.standard_normal((n, len(space)))
     drawn *= _deviations(noise, space) * space.scale
     drawn[:, ~_movable(space)] = 0.0
@@ -85,15 +85,16 @@ def _movable(space: Space) -> Array:
 
 
 def _deviations(noise: Any, space: Space) -> Array:
+    order: Any = space.data_order  # of a list
     if isinstance(noise, Mapping):
         unknown = sorted(set(noise) - set(space.names))
         if unknown:
             raise ValueError(f"noise names {unknown}, but the features are {list(space.names)}")
-        noise = [noise.get(name, 0.0) for name in space.names]
+        noise, order = [noise.get(name, 0.0) for name in space.names], slice(None)
     try:
         sd = np.asarray(noise, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"noise must be a number, one per feature, a mapping or a function, not {noise!r}") from None
     if sd.shape not in ((), (len(space),)) or not np.isfinite(sd).all() or (sd < 0).any():
         raise ValueError(f"noise must be zero or more, one number or {len(space)}, not {noise!r}")
-    return sd
+    return sd if sd.ndim == 0 else sd[order]

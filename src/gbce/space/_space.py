@@ -261,6 +261,15 @@ class Space:
         features, codecs = (tuple(some[j] for j in order) for some in (self.features, self.codecs))
         return replace(self, features=features, codecs=codecs)
 
+    @cached_property
+    def data_order(self) -> Array:
+        """The place of each feature ``(d,)`` in the order of the user's columns: what is listed by these is in it."""
+        if self.columns is None:
+            return np.arange(len(self.features))
+        place = {label: i for i, label in enumerate(self.columns)}
+        first = [min(place[label] for label in codec.labels) for codec in self.codecs]
+        return np.argsort(np.argsort(first))
+
     # --- plain facts ----------------------------------------------------------------------------------------
 
     @cached_property
