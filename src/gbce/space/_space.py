@@ -258,7 +258,7 @@ class Space:
         order = sorted(range(len(own)), key=lambda j: min(place[label] for label in own[j]))
         if order == list(range(len(order))):
             return self
-        features, codecs = (tuple(some[j] for j in order) for some in (self.features, self.codecs))
+        features, codecs = tuple(self.features[j] for j in order), tuple(self.codecs[j] for j in order)
         return replace(self, features=features, codecs=codecs)
 
     @cached_property
