@@ -400,8 +400,9 @@ def test_walk_over_a_mixed_table(forests, mixed, reliability):
         p = np.column_stack([fit.predict_proba(found)[:, 1] for fit in refits])
         np.testing.assert_allclose(table.index, next_model_probability(p, np.full(10, 0.1), (0.5, np.inf)))
     drawn = explainer.frontier(explanation, models=refits, reliability=reliability, distance="l1", refine=False)
-    cheapest = [one["distance"][one.index >= 0.8].iloc[0] for one in (table, drawn)]
-    assert cheapest[0] < cheapest[1]
+    cheapest = np.array([table["distance"][table.index >= level].min() for level in drawn.index])
+    assert (cheapest <= drawn["distance"] + 1e-12).all()
+    assert (cheapest < drawn["distance"]).any()  # at which level is chance: draws may be as near at some
 
 
 def test_steps_stay_in_the_space(mixed):
