@@ -402,7 +402,8 @@ def test_walk_over_a_mixed_table(forests, mixed, reliability):
     drawn = explainer.frontier(explanation, models=refits, reliability=reliability, distance="l1", refine=False)
     cheapest = np.array([table["distance"][table.index >= level].min() for level in drawn.index])
     assert (cheapest <= drawn["distance"] + 1e-12).all()
-    assert (cheapest < drawn["distance"]).any()  # at which level is chance: draws may be as near at some
+    if reliability == "share":  # of the other, draws may be as near at every level
+        assert (cheapest < drawn["distance"]).any()
 
 
 def test_steps_stay_in_the_space(mixed):
