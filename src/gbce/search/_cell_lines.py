@@ -87,7 +87,8 @@ class CellLines:
         outside = ~self._holds(i, slot)
         self._count += outside  # unsigned: what is added comes first
         self._count -= self._outside[i]
-        self._which += i * (outside.view(np.int8) - self._outside[i].view(np.int8))
+        turned = outside.view(np.int8) - self._outside[i].view(np.int8)
+        self._which += np.int32(i) * turned  # a byte holds no position beyond 127
         self._outside[i] = outside
 
     def go(self, slots: Array) -> None:
@@ -117,7 +118,7 @@ class CellLines:
         place = mine * m + row
         low = np.concatenate([self._low[here].ravel(), self._low.ravel()[place]])
         high = np.concatenate([self._high[here].ravel(), self._high.ravel()[place]])
-        sums = np.empty((self._n_slots, q))
+        sums = np.empty((q, self._n_slots)).T  # one sum after the other
         for k in range(q):
             weight = np.concatenate([np.repeat(self._value[here, k], m), self._value[mine, k]])
             rise = np.bincount(low, weight, self._n_slots + 1) - np.bincount(high, weight, self._n_slots + 1)
