@@ -19,6 +19,7 @@ from gbce.trees import CellTrees
 __all__ = ["find_pairs"]
 
 _MOST_CELLS = 1_000_000  # of all grids together, with the leaves that are counted on them: some milliseconds
+_MOST_LEAVES = 100_000  # that two changes can enter: with more, the grids are larger than that anyway
 _PAIR = 2  # features that move
 
 
@@ -52,7 +53,10 @@ def find_pairs(
     shown : int
         How many points of one pair are shown at most.
     """
-    pairs = _Pairs(trees, offers, wish, entries.within(below, _PAIR))
+    kept = entries.within(below, _PAIR)
+    if len(kept.leaf) > _MOST_LEAVES:
+        return
+    pairs = _Pairs(trees, offers, wish, kept)
     left = _MOST_CELLS
     for i, j in pairs.promising(below):
         slots, looked_at = pairs.scan(i, j, below, shown, left)
