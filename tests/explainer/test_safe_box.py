@@ -165,26 +165,28 @@ def test_every_point_of_a_box_keeps_the_rules_between_columns(name, which):
             low, high = max(wider.low[0], by_rules[0]), min(wider.high[0], by_rules[1])
             assert [ranges.low[0], ranges.high[0]] == pytest.approx([low, high], abs=2e-3 * (high - low))
         cut += not np.array_equal(ranges.high - ranges.low, wider.high - wider.low)
-    assert cut >= 5
+    assert cut >= 3
 
 
 def test_the_answer_keeps_the_rule_that_was_given():
-    rule = ["debt <= 0.3 * income"]
+    rule = ["debt <= 0.2 * income"]
     explainer = gbce.Explainer(
-        SMALL["boosting"], FRAME, space=gbce.Space.infer(FRAME, constraints=rule), sampler=gbce.Importance(500)
+        SMALL["boosting"],
+        FRAME,
+        space=gbce.Space.infer(FRAME, bounds="data", constraints=rule),
+        sampler=gbce.Importance(500),
     )
     seen = 0
-    for i in np.flatnonzero((SMALL["boosting"].predict(FRAME) < 25) & (FRAME["debt"] <= 0.3 * FRAME["income"]))[:4]:
-        answer = explainer.explain(FRAME.iloc[[i]], gbce.AtLeast(27), rules=[gbce.Nearest()], seed=0).answer
+    for i in np.flatnonzero((SMALL["boosting"].predict(FRAME) < 38) & (FRAME["debt"] <= 0.2 * FRAME["income"]))[:8]:
+        answer = explainer.explain(FRAME.iloc[[i]], gbce.AtLeast(42), rules=[gbce.Nearest()], seed=0).answer
         if answer.safe is None:
             continue
         low, high = answer.decision.x.copy(), answer.decision.x.copy()
         at = [explainer.space.position[name] for name in answer.safe.features]
         low[at], high[at] = answer.safe.low, answer.safe.high
         worst = np.where(np.arange(4) == 1, high, low)  # most debt, least income
-        if np.isfinite(worst).all():
-            assert explainer.space.admissible(worst[None, :], answer.query.x0)[0]
-            seen += 1
+        assert explainer.space.admissible(worst[None, :], answer.query.x0)[0]
+        seen += 1
     assert seen >= 2
 
 

@@ -55,8 +55,8 @@ def find_boxes(
 ) -> tuple[Array, Array] | None:
     """Return the first and the last cells ``(k, c)`` of the largest safe boxes of one or two features around a point.
 
-    None where the point's own cells are not safe. Every safe box lies in one of them, near the point where there are too
-    many cells.
+    None where the point's own cells are not safe. Every safe box lies in one of them; only those near the point do
+    where there are too many cells.
 
     Parameters
     ----------
