@@ -365,8 +365,8 @@ def _negate(node: ast.expr) -> ast.expr | None:
             return None if None in parts else ast.BoolOp(join, [part for part in parts if part is not None])
         case ast.Compare():
             pairs = zip(node.ops, [node.left, *node.comparators], node.comparators, strict=False)
-            parts = [ast.Compare(left, [_OPPOSITE[type(op)]()], [right]) for op, left, right in pairs]
-            return parts[0] if len(parts) == 1 else ast.BoolOp(ast.Or(), parts)
+            turned: list[ast.expr] = [ast.Compare(left, [_OPPOSITE[type(op)]()], [right]) for op, left, right in pairs]
+            return turned[0] if len(turned) == 1 else ast.BoolOp(ast.Or(), turned)
     return None
 
 
