@@ -38,7 +38,7 @@ from benchmarks._wheels import MissingWheelError, adult, california, german_cred
 from gbce.base import Array
 from gbce.predictors import as_predictor, look_inside
 from gbce.search import CellWish, find_nearest_cells, offer_cells, wish_for
-from gbce.search._cell_loops import ADD_STEPS, MOVE, SCAN_PAIR
+from gbce.search._cell_loops import ADD_STEPS, MOVE
 from gbce.search._proofs._box_loops import BOUND, CUT, HOLD, NARROW, PRICE, PROMISE
 from gbce.trees import CellTrees, read_cells
 
@@ -334,7 +334,7 @@ def main() -> None:
     parser.add_argument("--what", nargs="+", choices=WHAT, default=WHAT, help="which of the two tables")
     parser.add_argument("--docs", action="store_true", help="write the tables into docs/benchmarks.md")
     options = parser.parse_args()
-    for loop in (ADD_STEPS, MOVE, SCAN_PAIR, PRICE, HOLD, CUT, NARROW, BOUND, PROMISE):
+    for loop in (ADD_STEPS, MOVE, PRICE, HOLD, CUT, NARROW, BOUND, PROMISE):
         loop.hurry()  # as in the middle of a table, if there is a compiler
     body: list[list[str]] = []
     proofs: list[list[str]] = []

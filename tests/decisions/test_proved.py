@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
 from sklearn.linear_model import LinearRegression
+from sklearn.tree import DecisionTreeRegressor
 
 import gbce
 from gbce.metrics import costs
@@ -116,3 +117,16 @@ def test_votes_that_tie_are_left_to_the_model(table):
 def test_prove_is_yes_or_no():
     with pytest.raises(ValueError, match="prove must be True or False"):
         gbce.Nearest(prove="yes")
+
+
+def test_the_optimum_before_rounding_is_reported():
+    x = np.arange(40.0)[:, None] / 7
+    model = DecisionTreeRegressor(random_state=0).fit(x, x[:, 0])
+    explainer = gbce.Explainer(model, x, space=gbce.Space.real(1), sampler=gbce.Importance(200))
+    found = explainer.explain(x[0], gbce.AtLeast(4.0), rules=[gbce.Nearest(prove=True)], seed=0)
+    proof = found.decisions[0].proof
+    cut = x[27:29].mean()  # the first leaf of at least 4 begins after it
+    assert proof.lower == pytest.approx(cut, rel=1e-6)
+    assert proof.optimum == pytest.approx(cut, rel=1e-6)
+    assert proof.cost > proof.optimum * (1 + 1e-5)  # of few digits
+    assert proof.sentence.startswith(f"The cheapest point that reaches the target costs {proof.optimum:.6g} (proved")

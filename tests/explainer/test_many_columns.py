@@ -3,11 +3,22 @@
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 
 import gbce
+from gbce.predictors import look_inside
 from gbce.samplers import _climb
-from gbce.search import _curvature
+from gbce.search import (
+    _curvature,
+    find_nearest_cells,
+    find_safe_ranges,
+    offer_cells,
+    price_units,
+    wish_for,
+)
+from gbce.trees import read_cells
 
 RNG = np.random.default_rng(0)
 
@@ -105,3 +116,68 @@ def test_memory_grows_no_faster_than_the_columns(max_looks):
     # in units of the points themselves, of which a run may have more or fewer
     few, many = (peak / points for peak, points in (peak_megabytes(lambda d=d: explained(d)) for d in (100, 400)))
     assert many < 2 * few  # what grows with the square of the columns would be four times as much
+
+
+def wide_trees(make, d):
+    """Return an ensemble that asks about most of many columns, its table, a row that is far below, and a target."""
+    rng = np.random.default_rng(d)
+    x = rng.normal(size=(80, d))
+    y = x[:, -4:] @ [3.0, 2.0, 1.0, 1.0] + x.sum(axis=1) / 10
+    if make == "forest":
+        model = RandomForestRegressor(40, max_features=0.05, random_state=0)
+    elif make == "histogram":
+        model = HistGradientBoostingRegressor(max_iter=60, min_samples_leaf=5, max_features=0.05, random_state=0)
+    elif make == "lightgbm":
+        model = pytest.importorskip("lightgbm").LGBMRegressor(
+            n_estimators=60, min_child_samples=5, colsample_bytree=0.1, verbose=-1, n_jobs=1, random_state=0
+        )
+    else:
+        model = pytest.importorskip("xgboost").XGBRegressor(
+            n_estimators=60, max_depth=4, colsample_bynode=0.05, n_jobs=1, random_state=0
+        )
+    model.fit(x, y)
+    said = np.asarray(model.predict(x), dtype=float)
+    return model, x, x[np.argmin(said)], gbce.AtLeast(float(np.quantile(said, 0.6)))
+
+
+@pytest.mark.parametrize("make", ["forest", "histogram", "lightgbm", "xgboost"])
+@pytest.mark.parametrize("d", [128, 300])
+def test_trees_of_many_columns_are_read(make, d):
+    model, x, row, target = wide_trees(make, d)
+    explainer = gbce.Explainer(model, x)
+    asked = read_cells(look_inside(model, explainer.space), explainer.space, x).used
+    assert len(asked) > (128 if d == 300 else 0.8 * d)
+    found = explainer.explain(row, target, rules=[gbce.Nearest(), gbce.MAP()], posterior=False, seed=0)
+    assert found.answer.reached
+    assert model.predict(found.decisions[0].x[None, :])[0] >= target.y
+    box = explainer.safe_box(found, features=[str(name) for name in explainer.space.names[-2:]])
+    assert box is None or box.contains(found.answer.decision.x[None, :])[0]
+
+
+@pytest.mark.parametrize("make", ["forest", "histogram"])
+def test_a_thousand_columns_of_trees_are_searched(make):
+    model, x, row, target = wide_trees(make, 1_000)
+    space = gbce.Space.real(1_000)
+    trees = read_cells(look_inside(model, space), space, x)
+    assert len(trees.used) > 255
+    wish = wish_for(trees, target.resolve(1.0))
+    found = find_nearest_cells(trees, offer_cells(trees, space, row, price_units(space, row)), wish, x)
+    assert model.predict(found.x[:1])[0] >= target.y - 1e-9
+    assert (found.changes > 0).all()
+    safe = find_safe_ranges(
+        trees, space, row, x[np.argmax(model.predict(x))], target.resolve(1.0), np.array([998, 999])
+    )
+    assert safe is not None
+
+
+@pytest.mark.parametrize("make", ["forest", "histogram"])
+def test_the_posterior_of_trees_with_many_columns_is_summed_where_few_can_move(make):
+    model, x, row, _ = wide_trees(make, 300)
+    names = [f"x{j}" for j in range(300)]
+    space = gbce.Space.infer(pd.DataFrame(x, columns=names), immutable=names[:-4])
+    explainer = gbce.Explainer(model, x, space=space, sampler=gbce.ExactTrees())
+    target = gbce.AtLeast(float(model.predict(row[None, :])[0]) + 0.1, scale=1)
+    found = explainer.explain(row, target, rules=[gbce.Nearest()], seed=0)
+    pool = found.draws.pool
+    np.testing.assert_allclose(np.ravel(pool.outputs), model.predict(pool.x), rtol=1e-9)
+    assert not space.changed(pool.x, row)[:, :-4].any()

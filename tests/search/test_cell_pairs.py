@@ -1,6 +1,7 @@
 """Two changes at once on cells: nothing with two changes is cheaper than what is found, whatever changes cost."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -8,16 +9,19 @@ import pytest
 from lightgbm import LGBMRegressor
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import gbce
-from gbce.search import _cell_nearest, _cell_pairs, find_nearest_cells, offer_cells, wish_for
+from gbce.search import _cell_nearest, _cell_pairs, find_nearest_cells, offer_cells, price_units, wish_for
 from gbce.search._cell_lines import enter_leaves
-from gbce.search._cell_loops import scan_pair
 from gbce.search._cell_pairs import find_pairs
-from gbce.search._compiling import Loop
 from support.cells import boosted, read, slots_that_can_be_had
 
 UNITS = np.array([0.37, 2.9, 1.0, 0.11, 13.0])  # nothing that one column costs is like another
@@ -95,12 +99,7 @@ def test_nothing_with_two_changes_is_cheaper(kind, fixed, power):
 
 
 @pytest.mark.parametrize("kind", ["forest", "classes", "together"])
-@pytest.mark.parametrize("looped", [False, True])
-def test_no_pair_is_ruled_out_that_is_the_cheapest(kind, looped, monkeypatch):
-    if looped:
-        loop = Loop(scan_pair, patience=0)
-        loop._compiled = scan_pair
-        monkeypatch.setattr(_cell_pairs, "SCAN_PAIR", loop)
+def test_no_pair_is_ruled_out_that_is_the_cheapest(kind):
     told_apart = 0
     for trees, wish, offers, _ in itertools.chain(*(questions(seed, kind) for seed in range(2))):
         seen = []
@@ -234,6 +233,24 @@ def test_a_limit_of_work_leaves_what_was_found_before(monkeypatch):
     with_all = shown.index(None)
     assert with_all > len(shown) - 2 - with_all  # fewer pairs are scanned
     assert np.all(np.array(cost[0]) <= np.array(cost[1]) * (1 + 1e-9))
+
+
+def test_a_grid_of_too_many_cells_is_not_laid_out():
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(700, 2))
+    y = 2 * np.sin(data[:, 0]) + 0.8 * data[:, 1] ** 2 - 1.2 * data[:, 0] * data[:, 1]
+    model = ExtraTreesRegressor(30, random_state=0).fit(data, y)
+    space = gbce.Space.real(2)
+    trees = read(model, space, data)
+    assert np.prod(trees.n_cells.astype(float)) > 100 * _cell_pairs._MOST_CELLS  # several GB of prices
+    wish = wish_for(trees, gbce.AtLeast(float(np.quantile(y, 0.9)), scale=1.0).resolve(1.0))
+    offers = offer_cells(trees, space, np.array([0.2, 0.1]), price_units(space, np.array([0.2, 0.1])))
+    tracemalloc.start()
+    found = find_nearest_cells(trees, offers, wish, data[y > np.quantile(y, 0.9)])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert wish.missing(trees.scores(trees.cells(found.x)) @ wish.weights.T).max() == 0
+    assert peak < 200e6
 
 
 def test_going_without_a_change_pays_where_changing_costs(monkeypatch):

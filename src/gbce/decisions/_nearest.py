@@ -51,8 +51,9 @@ class Nearest(Rule):
         tells about (:class:`gbce.Multi`, :class:`gbce.Loss`).
     prove : bool
         Whether to prove, where the first model is a tree ensemble that can be read, how much cheaper any other point
-        can be: the decision's ``proof`` says it, and a cheaper point that turns up on the way is taken. It takes a
-        second at most, and holds for the whole space: rules between columns only leave fewer points.
+        can be: the decision's ``proof`` says it, and a cheaper point that turns up on the way is taken. Its work is
+        limited: that is well below a second for ten columns, and 4 and 8 CPU seconds were measured for thirty. It holds
+        for the whole space: rules between columns only leave fewer points.
 
     Notes
     -----

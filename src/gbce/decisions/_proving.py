@@ -62,10 +62,12 @@ def prove_nearest(
     if found is None:
         return x, None
     cost = _cost(scene, rule.distance, x)
-    if found.x is not None and _cost(scene, rule.distance, found.x) < (1.0 - readable) * cost:
-        x, cost = found.x, _cost(scene, rule.distance, found.x)
+    optimum = None if found.x is None else _cost(scene, rule.distance, found.x)
+    if found.x is not None and optimum is not None and optimum < (1.0 - readable) * cost:
+        x, cost = found.x, optimum
     proof = Proof(
-        "trees", "", boxes=found.boxes, lower=min(found.lower, cost), cost=cost, least_changes=found.least_changes
+        "trees", "", boxes=found.boxes, lower=min(found.lower, cost), cost=cost, least_changes=found.least_changes,
+        optimum=optimum,
     )  # fmt: skip
     limits = [] if rule.max_changes is None else [f"at most {rule.max_changes} changed features"]
     limits += [] if rule.margin == 0 else [f"a margin of {rule.margin:g}"]

@@ -15,7 +15,6 @@ from gbce.explanation import Answer, Mean, SafeBox, Share, changed_columns, chea
 from gbce.metrics import NoiseLaw, costs, evaluate_under_noise, noise_law, offsets, sum_under_noise
 from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.search import Proof, find_safe_ranges, say_answer
-from gbce.space import Condition
 from gbce.trees import CellTrees
 
 __all__ = ["apply_policy", "best_seen", "judge_answer", "proof_of", "safe_box_of"]
@@ -114,18 +113,11 @@ def safe_box_of(
     if len(which) == 0:
         return None
     trees = _read_first(posterior) if trees is None else trees
-    found = None if trees is None else find_safe_ranges(trees, space, query.x0, x, query.target, which)
+    rules = (*query.conditions, *space.constraints)  # what a follow-up question holds on to, too
+    found = None if trees is None else find_safe_ranges(trees, space, query.x0, x, query.target, which, rules)
     if found is None:
         return None
-    low, high = found.low.copy(), found.high.copy()
-    names = [space.names[j] for j in found.features]
-    given = [one for one in (*query.conditions, *space.constraints) if isinstance(one, Condition)]
-    for one in given:  # what a follow-up question holds on to
-        for i in [i for i, name in enumerate(names) if name == one.name]:
-            low[i] = low[i] if one.low is None else max(low[i], one.low)
-            high[i] = high[i] if one.high is None else min(high[i], one.high)
-    wide = np.flatnonzero(high > low)
-    return SafeBox(space, tuple(names[i] for i in wide), low[wide], high[wide]) if len(wide) else None
+    return SafeBox(space, tuple(space.names[j] for j in found.features), found.low, found.high)
 
 
 def proof_of(answer: Answer, decisions: Sequence[Decision], unattainable: Proof | None) -> str:

@@ -229,7 +229,7 @@ def _require_proof(explanation: Explanation) -> None:
 
 
 def _require_sane_proof(proof: Proof) -> None:
-    numbers = (proof.bound, proof.lower, proof.cost)
+    numbers = (proof.bound, proof.lower, proof.cost, proof.optimum)
     bounded = all(one is None or (is_number(one) and one == one) for one in numbers)
     counted = is_count(proof.boxes) and isinstance(proof.least_changes, int) and proof.least_changes >= 0
     if proof.kind not in ("trees", "linear") or not isinstance(proof.sentence, str) or not (bounded and counted):

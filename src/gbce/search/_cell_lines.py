@@ -34,6 +34,7 @@ class CellLines:
         self._starts, self._n_slots = offers.starts, int(offers.starts[-1])
         self._value = np.take(trees.value, kept, axis=0) @ weights.T
         self._base = weights @ trees.base
+        self._mirrored = len(weights) == 2 and np.array_equal(weights[0], -weights[1])  # as for a range of outputs
         of_set = {int(j): s for s, j in enumerate(trees.set_features)}
         listed = np.array([int(j) in of_set for j in offers.moving], dtype=bool)
         self._row = np.cumsum(~listed) - 1  # of an ordered feature among those
@@ -87,7 +88,8 @@ class CellLines:
         outside = ~self._holds(i, slot)
         self._count += outside  # unsigned: what is added comes first
         self._count -= self._outside[i]
-        self._which += i * (outside.view(np.int8) - self._outside[i].view(np.int8))
+        turned = outside.view(np.int8) - self._outside[i].view(np.int8)
+        self._which += np.int32(i) * turned  # a byte holds no position beyond 127
         self._outside[i] = outside
 
     def go(self, slots: Array) -> None:
@@ -117,8 +119,11 @@ class CellLines:
         place = mine * m + row
         low = np.concatenate([self._low[here].ravel(), self._low.ravel()[place]])
         high = np.concatenate([self._high[here].ravel(), self._high.ravel()[place]])
-        sums = np.empty((self._n_slots, q))
+        sums = np.empty((q, self._n_slots)).T  # one sum after the other
         for k in range(q):
+            if k == 1 and self._mirrored:
+                np.negative(sums[:, 0], out=sums[:, 1])
+                continue
             weight = np.concatenate([np.repeat(self._value[here, k], m), self._value[mine, k]])
             rise = np.bincount(low, weight, self._n_slots + 1) - np.bincount(high, weight, self._n_slots + 1)
             np.cumsum(rise[:-1], out=sums[:, k])

@@ -1,11 +1,11 @@
-"""The inner loops of lines and pairs of cells, as numba compiles them; they add in the order in which numpy does."""
+"""The inner loops of lines of cells, as numba compiles them; they add in the order in which numpy does."""
 
 import numpy as np
 
 from gbce.base import Array
 from gbce.search._compiling import Loop
 
-__all__ = ["ADD_STEPS", "MOVE", "SCAN_PAIR", "add_steps", "move", "scan_pair"]
+__all__ = ["ADD_STEPS", "MOVE", "add_steps", "move"]
 
 
 def add_steps(
@@ -72,105 +72,4 @@ def move(count: Array, which: Array, outside: Array, low: Array, high: Array, i:
         outside[leaf] = is_out
 
 
-def scan_pair(
-    inside: Array,
-    one_i: Array,
-    one_j: Array,
-    two: Array,
-    first_i: Array,
-    end_i: Array,
-    first_j: Array,
-    end_j: Array,
-    value: Array,
-    base: Array,
-    least: Array,
-    price_i: Array,
-    price_j: Array,
-    here_i: int,
-    here_j: int,
-    room_i: float,
-    room_j: float,
-    below: float,
-) -> tuple[int, int, int]:
-    """Return the cells of two features that reach for the least price, -1 if none does, and how many were counted.
-
-    Parameters
-    ----------
-    inside, one_i, one_j, two : int arrays
-        Leaves that hold the row, that it enters with one of the features, and with both.
-    first_i, end_i, first_j, end_j : int arrays of shape (n,)
-        The first cell that each leaf holds, and the one after the last.
-    value : array of shape (n, q)
-        What a leaf adds.
-    base, least : arrays of shape (q,)
-        What leaves are added to, and what sums must come to.
-    price_i, price_j : arrays
-        Of the cells of each feature.
-    here_i, here_j : int
-        The row's own cells.
-    room_i, room_j : float
-        What a move of each feature has to cost less than.
-    below : float
-        What both moves have to cost less than.
-    """
-    q = value.shape[1]
-    n_stops = np.zeros(2, dtype=np.int64)
-    ranks = np.zeros((2, max(len(price_i), len(price_j)) + 1), dtype=np.int64)
-    stops = np.empty((2, max(len(price_i), len(price_j))), dtype=np.int64)
-    for side in range(2):
-        price, here, room = (price_i, here_i, room_i) if side == 0 else (price_j, here_j, room_j)
-        first, end = (first_i, end_i) if side == 0 else (first_j, end_j)
-        is_stop = np.zeros(len(price), dtype=np.bool_)
-        for leaves in (one_i if side == 0 else one_j, two):
-            for leaf in leaves:
-                if first[leaf] > here:
-                    cell = first[leaf]
-                    while cell < len(price) and price[cell] == np.inf:
-                        cell += 1
-                    if cell < len(price):
-                        is_stop[cell] = True
-                elif end[leaf] - 1 < here:
-                    cell = end[leaf] - 1
-                    while cell >= 0 and price[cell] == np.inf:
-                        cell -= 1
-                    if cell >= 0:
-                        is_stop[cell] = True
-        n = 0
-        for cell in range(len(price)):
-            ranks[side, cell] = n
-            if is_stop[cell] and price[cell] < room and cell != here:
-                stops[side, n] = cell
-                n += 1
-        ranks[side, len(price) :] = n
-        n_stops[side] = n
-    n_i, n_j = n_stops
-    if n_i == 0 or n_j == 0:
-        return -1, -1, 0
-    rise = np.zeros((q, n_i + 1, n_j + 1))
-    for corner in range(4):
-        sign = 1.0 if corner in (0, 3) else -1.0
-        row, column = end_i if corner >= 2 else first_i, end_j if corner % 2 else first_j
-        for leaves in (inside, one_i, one_j, two):
-            for leaf in leaves:
-                for k in range(q):
-                    rise[k, ranks[0, row[leaf]], ranks[1, column[leaf]]] += sign * value[leaf, k]
-    for k in range(q):
-        for a in range(1, n_i):
-            for b in range(n_j):
-                rise[k, a, b] += rise[k, a - 1, b]
-    cheapest, best_i, best_j = below, -1, -1
-    sums = np.zeros(q)
-    for a in range(n_i):
-        sums[:] = 0.0
-        for b in range(n_j):
-            reaches = True
-            for k in range(q):
-                sums[k] += rise[k, a, b]
-                reaches &= sums[k] + base[k] >= least[k]
-            price = price_i[stops[0, a]] + price_j[stops[1, b]]
-            if reaches and price < cheapest:
-                cheapest, best_i, best_j = price, stops[0, a], stops[1, b]
-    return best_i, best_j, int(n_i * n_j)
-
-
-ADD_STEPS, MOVE, SCAN_PAIR = Loop(add_steps), Loop(move), Loop(scan_pair)
+ADD_STEPS, MOVE = Loop(add_steps), Loop(move)

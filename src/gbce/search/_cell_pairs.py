@@ -2,7 +2,8 @@
 
 A leaf that lies outside in at most two features says what moves of these two come to. The best leaf of each tree among
 those that two features can enter bounds what they can gain, which rules most pairs out; the cells of the others are
-counted on a grid. What one move alone does not hint at, because trees ask about both features, is found this way.
+counted on a grid, the most promising pairs first. What one move alone does not hint at, because trees ask about both
+features, is found this way, unless there are so many cells that looking at them would take longer than all the rest.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,14 +12,14 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.search._cell_lines import Entries, pick_ends
-from gbce.search._cell_loops import SCAN_PAIR
 from gbce.search._cell_offers import CellOffers
 from gbce.search._cell_wish import CellWish
 from gbce.trees import CellTrees
 
 __all__ = ["find_pairs"]
 
-_MOST_CELLS = 1_000_000  # of all grids together: some milliseconds; the most promising pairs come first
+_MOST_CELLS = 1_000_000  # of all grids together, with the leaves that are counted on them: some milliseconds
+_MOST_LEAVES = 100_000  # that two changes can enter: with more, the grids are larger than that anyway
 _PAIR = 2  # features that move
 
 
@@ -52,15 +53,18 @@ def find_pairs(
     shown : int
         How many points of one pair are shown at most.
     """
-    pairs = _Pairs(trees, offers, wish, entries.within(below, _PAIR))
-    cells = 0
+    kept = entries.within(below, _PAIR)
+    if len(kept.leaf) > _MOST_LEAVES:
+        return
+    pairs = _Pairs(trees, offers, wish, kept)
+    left = _MOST_CELLS
     for i, j in pairs.promising(below):
-        slots, looked_at = pairs.scan(i, j, below, shown)
+        slots, looked_at = pairs.scan(i, j, below, shown, left)
         accepted = accept(slots) if len(slots) else None
         if accepted is not None:
             below = min(below, accepted)
-        cells += looked_at
-        if cells > _MOST_CELLS:
+        left -= looked_at
+        if left <= 0:
             return
 
 
@@ -102,7 +106,10 @@ class _Pairs:
     def promising(self, below: float) -> Iterator[tuple[int, int]]:
         """Yield the pairs for less than a price whose best leaves would reach, those with most to spare first."""
         left, right = np.triu_indices(self.m, 1)
-        able = self.cheapest[left] + self.cheapest[right] < below
+        price = self.cheapest[left] + self.cheapest[right]
+        able = np.flatnonzero(price < below)
+        if len(able) * self.n_trees > _MOST_CELLS:  # of a wide table the cheapest
+            able = np.sort(able[np.argsort(price[able], kind="stable")[: _MOST_CELLS // self.n_trees]])
         left, right = left[able], right[able]
         if len(left) == 0:
             return
@@ -132,35 +139,26 @@ class _Pairs:
 
     # --- one pair -----------------------------------------------------------------------------------------------
 
-    def scan(self, i: int, j: int, below: float, shown: int) -> tuple[Array, int]:
-        """Return slots ``(k, m)`` of the cheapest points that reach with two moves, and how many cells were counted."""
+    def scan(self, i: int, j: int, below: float, shown: int, most: int) -> tuple[Array, int]:
+        """Return slots ``(k, m)`` of the cheapest points that reach with two moves, and how much was looked at.
+
+        None where the grid has more than ``most`` cells.
+        """
         offers, two = self.offers, self.double.of(i * self.m + j)
         rooms = below - self.cheapest[j], below - self.cheapest[i]
         alone = self.single.of(i), self.single.of(j)
-        plain = shown == 1 and not {i, j} & (self.sets.keys() | self.missing.keys())
-        compiled = SCAN_PAIR.after(len(self.tree)) if plain else None
-        if compiled is not None:
-            ends = [one[:, f] for f in (i, j) for one in (self.first, self.end)]
-            own = [offers.price[offers.starts[f] : offers.starts[f + 1] - 1] for f in (i, j)]
-            here = [int(offers.here[f] - offers.starts[f]) for f in (i, j)]
-            a, b, cells = compiled(
-                self.inside, *alone, two, *ends, self.value, self.base, self.wish.least, *own, *here, *rooms, below
-            )
-            slots = offers.here[None, :].copy()
-            slots[0, i], slots[0, j] = offers.starts[i] + a, offers.starts[j] + b
-            return slots[: int(a >= 0)], int(cells)
         to_i, to_j = (
             self._stops(f, np.concatenate([one, two]), room) for f, one, room in zip((i, j), alone, rooms, strict=True)
         )
-        if len(to_i) == 0 or len(to_j) == 0:
-            return offers.here[None, :][:0], 0
-        price = offers.price[to_i][:, None] + offers.price[to_j]
         leaves = np.concatenate([self.inside, *alone, two])
+        if not 0 < len(to_i) * len(to_j) <= most:
+            return offers.here[None, :][:0], len(leaves)
+        price = offers.price[to_i][:, None] + offers.price[to_j]
         cheap = np.flatnonzero((price < below) & self._reaches(i, j, to_i, to_j, leaves))
         cheap = cheap[np.argsort(price.ravel()[cheap], kind="stable")[:shown]]
         slots = np.tile(offers.here, (len(cheap), 1))
         slots[:, i], slots[:, j] = to_i[cheap // len(to_j)], to_j[cheap % len(to_j)]
-        return slots, price.size
+        return slots, len(leaves) + price.size
 
     def _stops(self, i: int, leaves: Array, room: float) -> Array:
         """Return slots for less than ``room``, in order, where a feature enters leaves: farther in gains nothing."""

@@ -42,7 +42,8 @@ class CellWish:
             return self.reads(sums)
         if len(self.least) == 1:
             return np.maximum(self.least[0] - sums[:, 0], 0.0)
-        return np.maximum(self.least - sums, 0.0).sum(axis=1)
+        by_sum = (np.maximum(least - sums[:, k], 0.0) for k, least in enumerate(self.least.tolist()))
+        return np.asarray(sum(by_sum))  # many times quicker than along short rows
 
     def beyond(self, room: float) -> "CellWish":
         """Return the wish for ``room`` more, or less if it is negative."""

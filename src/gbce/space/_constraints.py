@@ -6,7 +6,7 @@ tables, files and priors know the base class only.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.space._expressions import halfspaces, names_in, ordered_pairs, require_readable
-from gbce.space._terms import Levels, Term, evaluate, term_of
+from gbce.space._terms import Levels, Term, evaluate, inequalities_among, term_of
 from gbce.space._tolerances import ROUNDING
 
 if TYPE_CHECKING:
@@ -59,6 +59,13 @@ class Constraint(ABC):
 
     def names(self) -> tuple[str, ...] | None:
         """Columns that it looks at; ``None`` where that cannot be known."""
+        return None
+
+    def among(self, space: "Space", x: Array, varying: Set[str]) -> list[HalfSpace] | None:
+        """Return linear inequalities of some columns that suffice for it, others as in a row ``(d,)`` that meets it.
+
+        ``None`` where it has none.
+        """
         return None
 
     def term(self, columns: Mapping[str, int | Levels]) -> Term | None:
@@ -107,6 +114,12 @@ class TextConstraint(Constraint):
     def names(self) -> tuple[str, ...] | None:
         """Columns that the text mentions."""
         return names_in(self.text)
+
+    def among(self, space: "Space", x: Array, varying: Set[str]) -> list[HalfSpace] | None:
+        """Return what the text comes to with the other columns filled in."""
+        if any(space.features[space.position[name]].kind not in ("real", "integer") for name in varying):
+            return None
+        return inequalities_among(self.text, lambda name: space.values(name, x[None, :]), varying)
 
     def term(self, columns: Mapping[str, int | Levels]) -> Term | None:
         """Return the text as a term of encoded rows, where it can be one."""
@@ -212,6 +225,10 @@ class Condition(Constraint):
         """Return the ends as linear inequalities."""
         upper = [] if self.high is None else [({self.name: 1.0}, self.high)]
         return upper + ([] if self.low is None else [({self.name: -1.0}, -self.low)])
+
+    def among(self, space: "Space", x: Array, varying: Set[str]) -> list[HalfSpace] | None:
+        """Return the ends of the range."""
+        return self.halfspaces()
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as plain data."""

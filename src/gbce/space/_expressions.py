@@ -18,6 +18,7 @@ __all__ = [
     "Expression",
     "halfspaces",
     "linear",
+    "linear_terms",
     "names_in",
     "ordered_pairs",
     "parse",
@@ -133,8 +134,13 @@ def names_in(text: str) -> tuple[str, ...]:
 def linear(text: str) -> tuple[dict[str, float], float] | None:
     """Coefficients by column and constant of a text that is linear in its columns, or ``None``."""
     parsed = parse(text)
-    terms = _terms(parsed.tree)
-    return None if terms is None else _by_name(terms, parsed.names)
+    return linear_terms(parsed.tree, parsed.names)
+
+
+def linear_terms(node: ast.expr, names: dict[str, str]) -> tuple[dict[str, float], float] | None:
+    """Coefficients by column and constant of a part of a text that is linear in its columns, or ``None``."""
+    terms = _terms(node)
+    return None if terms is None else _by_name(terms, names)
 
 
 def halfspaces(text: str, *, complete: bool = False) -> list[tuple[dict[str, float], float]]:

@@ -2,7 +2,8 @@
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from gbce.base import Array
-from gbce.space._expressions import LISTS, MOST_TEXTS, Expression, parse
+from gbce.space._expressions import LISTS, MOST_TEXTS, Expression, linear_terms, parse
 from gbce.space._operators import ARITHMETIC, COMPARISONS, FUNCTIONS
+from gbce.space._tolerances import ROUNDING
 
-__all__ = ["Levels", "Term", "evaluate", "level_positions", "term_of"]
+__all__ = ["Levels", "Term", "evaluate", "inequalities_among", "level_positions", "term_of"]
 
 Values = Callable[[str], Any]
 Term = Callable[[Any], Any]  # of what columns are read from: a function of their names, or encoded rows
@@ -262,3 +264,126 @@ class _EncodedBuilder(_Builder):
         if said.dtype != bool or said.shape != (len(levels.values) + 1,):
             raise _NeedsValuesError
         return _Looked(levels.j, said)
+
+
+# --- what a condition comes to where only some columns vary ---------------------------------------------------------
+
+_OPPOSITE: dict[type, type[ast.cmpop]] = {
+    ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
+_SIDES: dict[type, tuple[float, ...]] = {
+    ast.LtE: (1.0,), ast.Lt: (1.0,), ast.GtE: (-1.0,), ast.Gt: (-1.0,), ast.Eq: (1.0, -1.0)
+}  # fmt: skip
+
+
+def inequalities_among(text: str, values: Values, varying: Set[str]) -> list[tuple[dict[str, float], float]] | None:
+    """Return inequalities ``sum_j a_j x_j <= b`` of some columns that suffice for a condition, others as they are.
+
+    Parameters
+    ----------
+    text : str
+        A condition.
+    values : callable
+        Takes the name of a column, returns its value in one row that meets the condition ``(1,)``.
+    varying : set of str
+        Columns of numbers that vary; all others are as in the row.
+
+    Returns
+    -------
+    list or None
+        Of several parts joined by ``or``, those of one that the row meets. None where they are not linear.
+
+    Examples
+    --------
+    >>> row = {"job": np.array(["none"], dtype=object), "pay": np.array([10.0]), "debt": np.array([2.0])}
+    >>> inequalities_among("if job == 'none' then debt / pay <= 0.4", row.get, {"debt"})
+    [({'debt': 0.1}, 0.4)]
+    """
+    parsed = parse(text)
+    builder = _Builder(lambda node: _Named(parsed.names[node.id]))
+
+    def say(node: ast.expr) -> Any:
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            said = np.asarray(builder.term(node)(values)).ravel()[0]
+        return said.item() if isinstance(said, np.generic) else said
+
+    keys = {key for key, name in parsed.names.items() if name in varying}
+    return _suffice(_fill_in(parsed.tree, keys, say), parsed.names, say)
+
+
+def _fill_in(node: ast.expr, keys: Set[str], say: Callable[[ast.expr], Any]) -> ast.expr:
+    """Return a tree in which whatever names none of some columns is a constant."""
+    if isinstance(node, LISTS):
+        return node
+    if not any(isinstance(part, ast.Name) and part.id in keys for part in ast.walk(node)):
+        return node if isinstance(node, ast.Constant) else ast.Constant(say(node))
+    filled = copy(node)
+    for name, part in ast.iter_fields(node):
+        if name == "func":
+            continue
+        if isinstance(part, ast.expr):
+            setattr(filled, name, _fill_in(part, keys, say))
+        elif isinstance(part, list):
+            setattr(filled, name, [_fill_in(one, keys, say) if isinstance(one, ast.expr) else one for one in part])
+    return filled
+
+
+def _suffice(
+    node: ast.expr, names: dict[str, str], say: Callable[[ast.expr], Any]
+) -> list[tuple[dict[str, float], float]] | None:
+    """Return inequalities that suffice for a condition in which all but the varying columns are constants."""
+    match node:
+        case ast.Constant(value=value):
+            return [] if value else None
+        case ast.UnaryOp(op=ast.Not()):
+            opposite = _negate(node.operand)
+            return None if opposite is None else _suffice(opposite, names, say)
+        case ast.BoolOp(op=ast.And()):
+            parts = [_suffice(part, names, say) for part in node.values]
+            return None if None in parts else [half for part in parts for half in part or ()]
+        case ast.BoolOp(op=ast.Or()):
+            met = [_suffice(part, names, say) for part in node.values if say(part)]
+            return min((part for part in met if part is not None), key=len, default=None)
+        case ast.Compare():
+            pairs = zip(node.ops, [node.left, *node.comparators], node.comparators, strict=False)
+            parts = [_compare_sides(op, left, right, names) for op, left, right in pairs]
+            return None if None in parts else [half for part in parts for half in part or ()]
+    return None
+
+
+def _negate(node: ast.expr) -> ast.expr | None:
+    """Return the opposite of a condition; None where it has no form of its own."""
+    match node:
+        case ast.Constant(value=value):
+            return ast.Constant(not value)
+        case ast.UnaryOp(op=ast.Not()):
+            return node.operand
+        case ast.BoolOp():
+            parts = [_negate(part) for part in node.values]
+            join = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+            return None if None in parts else ast.BoolOp(join, [part for part in parts if part is not None])
+        case ast.Compare():
+            pairs = zip(node.ops, [node.left, *node.comparators], node.comparators, strict=False)
+            turned: list[ast.expr] = [ast.Compare(left, [_OPPOSITE[type(op)]()], [right]) for op, left, right in pairs]
+            return turned[0] if len(turned) == 1 else ast.BoolOp(ast.Or(), turned)
+    return None
+
+
+def _compare_sides(
+    op: ast.cmpop, left: ast.expr, right: ast.expr, names: dict[str, str]
+) -> list[tuple[dict[str, float], float]] | None:
+    """Return one comparison as inequalities; None where it is not linear."""
+    one, other = linear_terms(left, names), linear_terms(right, names)
+    if one is None or other is None or type(op) not in _SIDES:
+        return None
+    found = []
+    for sign in _SIDES[type(op)]:
+        weights = {key: sign * (one[0].get(key, 0.0) - other[0].get(key, 0.0)) for key in one[0] | other[0]}
+        bound = sign * (other[1] - one[1])
+        if isinstance(op, (ast.Lt, ast.Gt)):  # less than, by more than rounding
+            bound -= ROUNDING * max(1.0, abs(one[1]), abs(other[1]))
+        if not np.isfinite([bound, *weights.values()]).all():
+            return None
+        found.append(({key: weight for key, weight in weights.items() if weight != 0.0}, bound))
+    return found

@@ -88,8 +88,11 @@ class Grid:
         else:
             first, last = trees.first[leaves, j].astype(int), trees.last[leaves, j].astype(int)
             known = first <= last
-            asked = np.concatenate([first[known] - 1, last[known]])
-            found = edges[np.unique(asked[(asked >= 0) & (asked < len(edges))])]
+            told_apart = np.zeros(
+                len(edges) + 1, dtype=bool
+            )  # the last for what lies before the first and after the last
+            told_apart[first[known] - 1] = told_apart[last[known]] = True
+            found = edges[told_apart[:-1]]
         return np.asarray(found[(found >= low) & (found < high)])
 
     def covers(self, j: int, low: float, high: float) -> bool:

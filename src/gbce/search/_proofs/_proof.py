@@ -31,6 +31,9 @@ class Proof:
         What the point costs that the proof is about.
     least_changes : int
         How many columns have to be changed at least to reach the target; 0 where that was not looked at.
+    optimum : float, optional
+        What the cheapest point costs that was found and that the model accepts, before its numbers were rounded to few
+        digits; None where none was found. It is the least possible where it equals ``lower``.
 
     Examples
     --------
@@ -50,6 +53,7 @@ class Proof:
     lower: float | None = None
     cost: float | None = None
     least_changes: int = 0
+    optimum: float | None = None
 
     @property
     def gap(self) -> float:

@@ -1,8 +1,9 @@
-"""Boxes of cells around a point that grow for as long as the worst leaves of all trees still add up to enough.
+"""Boxes of cells around a point in which a tree ensemble certainly says enough.
 
-Two ways to grow, as neither is always wider: by the next cell that adds most to the logarithms of the widths for what
-it takes from the slack, which spreads the room over the features; and by the stretch of cells that adds most to the
-widths themselves, as shares of what each feature may be.
+Of one or two features all cells are summed up, which gives every largest box. Of more, a box grows for as long as the
+worst leaves of all trees still add up to enough. Two ways to grow, as neither is always wider: by the next cell that
+adds most to the logarithms of the widths for what it takes from the slack, which spreads the room over the features;
+and by the stretch of cells that adds most to the widths themselves, as shares of what each feature may be.
 """
 
 from copy import copy
@@ -14,10 +15,14 @@ import numpy as np
 from gbce.base import Array
 from gbce.trees import CellTrees
 
-__all__ = ["AllowedCells", "GrowingBox", "grow_box"]
+__all__ = ["AllowedCells", "GrowingBox", "find_boxes", "grow_box"]
+
+_MOST_CELLS = (
+    500_000  # of two features that are summed up: some hundredths of a second; of more, those around the point
+)
+_MOST_STOPS = 400  # ends of a box on either side of the first feature; with more, some of them are tried
 
 _MOST_STEPS = 5_000  # cells or stretches that are added; by hand: a fraction of a second
-_NO_LEAVES = np.zeros(0, dtype=int)
 _LEAST_LOSS = 1e-9  # relative to the slack: what a step is taken to cost at least, so that free steps come first
 
 
@@ -28,10 +33,133 @@ class AllowedCells(NamedTuple):
     last: int
     places: Array
     least: float  # width that a single cell counts as
+    empty: Array = np.zeros(0, dtype=bool)  # which cells hold no value that the feature can have, if any
+
+    def none_in(self, first: int, last: int) -> Array:
+        """Return which of some cells hold no value ``(n,)``."""
+        return self.empty[first : last + 1] if len(self.empty) else np.zeros(last + 1 - first, dtype=bool)
 
     def width(self, first: int, last: int) -> float:
         """How wide cells are together."""
         return max(float(self.places[last + 1] - self.places[first]), self.least)
+
+
+def find_boxes(
+    trees: CellTrees,
+    some: Array,
+    which: Array,
+    cells: Array,
+    weights: Array,
+    least: Array,
+    allowed: list[AllowedCells],
+) -> tuple[Array, Array] | None:
+    """Return the first and the last cells ``(k, c)`` of the largest safe boxes of one or two features around a point.
+
+    None where the point's own cells are not safe. Every safe box lies in one of them; only those near the point do
+    where there are too many cells.
+
+    Parameters
+    ----------
+    trees : CellTrees
+        The ensemble.
+    some : int array of shape (m,)
+        Leaves that hold the point's cells of all other features.
+    which : int array of shape (c,)
+        Features that vary, one or two.
+    cells : int array of shape (c,)
+        The point's own cells.
+    weights, least : arrays of shape (q, K) and (q,)
+        Sums of scores, and what they must come to.
+    allowed : list of c AllowedCells
+        Cells that the box may have.
+    """
+    ends = np.array([[axis.first, axis.last] for axis in allowed])
+    for i, axis in enumerate(allowed):  # no box reaches beyond what is safe where this feature alone varies
+        alone = np.column_stack([cells, cells])
+        alone[i] = ends[i]
+        good = _sum_up(trees, some, which, weights, least, alone).ravel() | axis.none_in(*ends[i])
+        at = int(cells[i] - ends[i, 0])
+        if not (0 <= at < len(good) and good[at]):
+            return None
+        ends[i] = cells[i] - _run(good[at::-1]), cells[i] + _run(good[at:])
+    if len(which) == 1:
+        return ends[None, :, 0], ends[None, :, 1]
+    ends = _narrow(ends, cells)
+    good = _sum_up(trees, some, which, weights, least, ends)
+    good |= allowed[0].none_in(*ends[0])[:, None] | allowed[1].none_in(*ends[1])
+    low, high = _largest_boxes(good, *(cells - ends[:, 0]).tolist())
+    return low + ends[:, 0], high + ends[:, 0]
+
+
+def _spans_of(trees: CellTrees, which: Array, some: Array) -> tuple[Array, Array, Array]:
+    """Return leaves by position in ``some`` ``(n,)`` with the first and the last cells ``(n, c)`` that they hold.
+
+    A leaf that holds several runs of cells of a feature stands there once for each.
+    """
+    leaf = np.arange(len(some))
+    ends = [trees.first[np.ix_(some, which)].astype(int), trees.last[np.ix_(some, which)].astype(int)]
+    for i, j in enumerate(which.tolist()):
+        own = np.flatnonzero(trees.set_features == j)
+        if len(own):
+            held = trees.allowed[own[0]][:, :-1][trees.set_of[some[leaf], own[0]]]
+            edge = np.diff(held.astype(int), axis=1, prepend=0, append=0)
+            (row, begin), (_, end) = np.nonzero(edge == 1), np.nonzero(edge == -1)
+            leaf, ends = leaf[row], [part[row] for part in ends]
+            ends[0][:, i], ends[1][:, i] = begin, end - 1
+    kept = (ends[0] <= ends[1]).all(axis=1)
+    return leaf[kept], ends[0][kept], ends[1][kept]
+
+
+def _sum_up(trees: CellTrees, some: Array, which: Array, weights: Array, least: Array, ends: Array) -> Array:
+    """Return in which cells ``(a, b)`` between the ends ``(c, 2)`` of one or two features leaves add up to enough."""
+    for j, (begin, end) in zip(which.tolist(), ends.tolist(), strict=True):
+        if j not in trees.set_features:
+            some = some[(trees.first[some, j] <= end) & (trees.last[some, j] >= begin)]
+    leaf, first, last = _spans_of(trees, which, some)
+    worth = (trees.value[some] @ weights.T)[leaf]
+    met = ((first <= ends[:, 1]) & (last >= ends[:, 0])).all(axis=1)
+    low, high = np.maximum(first[met], ends[:, 0]) - ends[:, 0], np.minimum(last[met], ends[:, 1]) + 1 - ends[:, 0]
+    shape = ends[:, 1] + 1 - ends[:, 0]
+    if len(shape) == 1:  # the other has one cell
+        low, high, shape = np.insert(low, 1, 0, axis=1), np.insert(high, 1, 1, axis=1), np.append(shape, 1)
+    n = int(shape[1]) + 1
+    corners = [(low, low, 1.0), (low, high, -1.0), (high, low, -1.0), (high, high, 1.0)]
+    at = np.concatenate([one[:, 0] * n + other[:, 1] for one, other, _ in corners])
+    good = np.ones(shape, dtype=bool)
+    for k, enough in enumerate(least.tolist()):
+        signed = np.concatenate([sign * worth[met, k] for *_, sign in corners])
+        rise = np.bincount(at, signed, (int(shape[0]) + 1) * n).reshape(-1, n)
+        good &= rise.cumsum(axis=0).cumsum(axis=1)[:-1, :-1] >= enough
+    return good
+
+
+def _run(good: Array) -> int:
+    """Return how many cells after the first are good until one is not."""
+    return int(np.argmin(np.append(good[1:], False)))
+
+
+def _narrow(ends: Array, cells: Array) -> Array:
+    """Return ends ``(2, 2)`` nearer to a point's cells where there are too many between them."""
+    share = np.sqrt(_MOST_CELLS / np.prod(ends[:, 1] + 1.0 - ends[:, 0]))
+    return ends if share >= 1 else cells[:, None] + (share * (ends - cells[:, None])).astype(int)
+
+
+def _largest_boxes(good: Array, a: int, b: int) -> tuple[Array, Array]:
+    """Return the first and the last cells ``(k, 2)`` of all largest boxes of good cells ``(n, m)`` around a cell."""
+    right, left = good[:, b:], good[:, b::-1]
+    stop = b + np.argmin(np.column_stack([right, np.zeros(len(good), dtype=bool)]), axis=1) - 1
+    begin = b + 1 - np.argmin(np.column_stack([left, np.zeros(len(good), dtype=bool)]), axis=1)
+    sides = []
+    for rows in (np.arange(a, -1, -1), np.arange(a, len(good))):
+        low, high = np.maximum.accumulate(begin[rows]), np.minimum.accumulate(stop[rows])
+        at = np.flatnonzero(np.append((low[1:] != low[:-1]) | (high[1:] != high[:-1]), True))
+        if len(at) > _MOST_STOPS:
+            at = at[np.linspace(0, len(at) - 1, _MOST_STOPS).astype(int)]
+        sides.append((rows[at], low[at], high[at]))
+    (above, low, high), (below, other_low, other_high) = sides
+    first = np.column_stack([np.repeat(above, len(below)), np.maximum.outer(low, other_low).ravel()])
+    last = np.column_stack([np.tile(below, len(above)), np.minimum.outer(high, other_high).ravel()])
+    return first, last
 
 
 def grow_box(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Array]:
@@ -240,19 +368,22 @@ class _CellsOf:
             self._first, self._last = trees.first[some, j], trees.last[some, j]
 
     @cached_property
-    def _by_end(self) -> dict[bool, dict[int, Array]]:
-        """Leaves that hold some cell, by their first cell and by their last."""
+    def _by_end(self) -> dict[bool, tuple[Array, Array]]:
+        """Leaves that hold some cell, sorted by their first cell and by their last, with that cell."""
         some = np.flatnonzero(self._first <= self._last)
         found = {}
         for above, ends in ((True, self._first[some]), (False, self._last[some])):
             order = np.argsort(ends, kind="stable")
-            cells, begins = np.unique(ends[order], return_index=True)
-            found[above] = dict(zip(cells.tolist(), np.split(some[order], begins[1:]), strict=True))
+            found[above] = some[order], ends[order]
         return found
 
     def next_to(self, cell: int, *, above: bool) -> Array | None:
         """Return the leaves that a box meets first at a cell above or below it; None where cells have no order."""
-        return None if self._allowed is not None else self._by_end[above].get(cell, _NO_LEAVES)
+        if self._allowed is not None:
+            return None
+        leaves, ends = self._by_end[above]
+        begin, end = np.searchsorted(ends, [cell, cell + 1])
+        return np.asarray(leaves[begin:end])
 
     def meets(self, cell: int) -> Array:
         if self._allowed is not None:

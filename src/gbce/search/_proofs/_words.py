@@ -28,6 +28,8 @@ def say_cheapest(proof: Proof, origin: str, distance: str, under: str = "") -> s
     --------
     >>> say_cheapest(Proof("trees", "", boxes=9, lower=1.95, cost=2.0), "from the leaves", "l1")
     'No point that reaches the target is more than 3% cheaper (proved from the leaves, in 9 boxes of cells).'
+    >>> say_cheapest(Proof("trees", "", lower=1.99, cost=2.0, optimum=1.99), "from the leaves", "l1").split(";")[1]
+    ' this one, with rounded numbers, costs at most 0.6% more.'
     """
     how = f"(proved {origin}, in {proof.boxes:,} box{'es' * (proof.boxes != 1)} of cells)"
     lower, cost = proof.lower or 0.0, proof.cost or 0.0
@@ -39,6 +41,12 @@ def say_cheapest(proof: Proof, origin: str, distance: str, under: str = "") -> s
     few = [_FEW[proof.least_changes]] if proof.least_changes in _FEW and not under else []
     if proof.gap <= _EXACT:
         return " ".join([f"No cheaper point{under} reaches the target {how}.", *few])
+    if proof.optimum is not None and lower >= proof.optimum * (1.0 - _EXACT):
+        more = _share(cost / proof.optimum - 1.0)
+        said = (
+            f"The cheapest point{under} that reaches the target costs {proof.optimum:.6g} {how}; this one, with rounded"
+        )
+        return " ".join([f"{said} numbers, costs at most {more} more.", *few])
     if proof.gap < 1:
         return " ".join(
             [f"No point{under} that reaches the target is more than {_share(proof.gap)} cheaper {how}.", *few]
