@@ -18,7 +18,8 @@ from gbce.decisions._direct import DirectOpt
 from gbce.decisions._mode import MAP
 from gbce.decisions._nearest import Nearest, nearest_sites
 from gbce.decisions._paper import paper_rules
-from gbce.decisions._reliable import Reliable, refit_shares
+from gbce.decisions._refits import refit_share, split_refits
+from gbce.decisions._reliable import Reliable
 from gbce.decisions._sets import DiverseSet, RandomDraw
 from gbce.draws import Scene
 
@@ -47,8 +48,9 @@ __all__ = [
     "evaluate_points",
     "nearest_sites",
     "paper_rules",
-    "refit_shares",
+    "refit_share",
     "require_rule",
     "require_rules",
+    "split_refits",
     "stack_points",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 from gbce._numerics import ANSWERING, stream
 from gbce.base import Array, Choice, Query, Rule
 from gbce.budget import BudgetSpentError
-from gbce.decisions import Decision, Nearest, apply_rule, refit_shares
+from gbce.decisions import Decision, Nearest, Reliable, apply_rule, refit_share, split_refits
 from gbce.draws import Draws, Points, Scene
 from gbce.explanation import Answer, Mean, SafeBox, Share, changed_columns, cheapest_known
 from gbce.metrics import NoiseLaw, costs, evaluate_under_noise, noise_law, offsets, sum_under_noise
@@ -54,7 +54,7 @@ def _only_first(choice: Choice) -> Choice:
     """Return the point that is a rule's answer, without those beside it."""
     answer = choice.beside.index(False) if False in choice.beside else 0
     known = None if choice.known is None else choice.known.take(np.array([answer]))
-    return Choice(choice.x[[answer]], known, choice.note, proof=choice.proof)
+    return Choice(choice.x[[answer]], known, choice.note, proof=choice.proof, doubt=choice.doubt)
 
 
 def best_seen(known: Points, decisions: Sequence[Decision]) -> Decision:
@@ -77,10 +77,10 @@ def judge_answer(
     refits: GibbsPosterior | None,
     draws: Draws,
     policy: Rule,
-    reason: str,
+    choice: Choice,
     decision: Decision,
 ) -> Answer:
-    """Return an answer with its reliability under fresh noise, and over refitted models."""
+    """Return an answer with its reliability under fresh noise, and over refitted models that did not choose it."""
     promised: Any = getattr(policy, "probability", None)
     law = noise_law(query.evaluation.noise, query.space, query.x0, decision.x)
     trees = None if law is None else _read_first(posterior)
@@ -89,14 +89,23 @@ def judge_answer(
         query=query,
         decision=replace(decision, label="answer"),
         policy=policy.label,
-        reason=reason or f"what {policy.label} chooses",
+        reason=choice.note or f"what {policy.label} chooses",
         cost=float(costs(query.space, decision.x[None, :], query.x0, "l1")[0]),
         promised=float(promised) if isinstance(promised, (int, float)) else None,
         reliability=reliability,
-        survival=None if refits is None else _ask_refits(query, refits, draws, decision),
+        survival=None if refits is None else _ask_refits(query, _judges(refits, policy), draws, decision),
         safe=safe_box_of(query, posterior, decision.x, trees=trees) if decision.reached[0] else None,
         expected=expected,
+        doubt=choice.doubt,
     )
+
+
+def _judges(refits: GibbsPosterior, policy: Rule) -> GibbsPosterior:
+    """Return the refits that had no part in what a policy chose; all of them, where all had one."""
+    choosing, confirming = split_refits(refits)
+    if not isinstance(policy, Reliable):
+        return refits
+    return choosing if confirming is None else confirming
 
 
 def safe_box_of(
@@ -204,7 +213,7 @@ def _ask_refits(query: Query, refits: GibbsPosterior, draws: Draws, decision: De
         return None
     scene = Scene(query, draws, stream(query.seed, ANSWERING), refits=refits)
     try:
-        shares = refit_shares(scene, None, decision.x[None, :], copies)[0]
+        share = refit_share(scene, None, decision.x[None, :], copies)[0]
     except BudgetSpentError:
         return None
-    return Share.of(float(shares @ refits.mixture.weights), n_models)
+    return Share.of(float(share), n_models)

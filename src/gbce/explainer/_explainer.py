@@ -628,7 +628,7 @@ class Explainer:
             *others, last = decisions
             decisions = tuple(others)
             best = last if last.reached[0] else best_seen(draws.known, (last, *decisions))
-            answer = judge_answer(query, posterior, again, draws, rule, choice.note, best)
+            answer = judge_answer(query, posterior, again, draws, rule, choice, best)
         draws = doubt_draws(query, posterior, draws, decisions)
         judged = decisions
         if answer is not None and not any(decision.reached[0] for decision in decisions):
