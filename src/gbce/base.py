@@ -236,8 +236,6 @@ class Choice:
         marks the point that is the rule's answer; the others stand beside it.
     proof : Proof, optional
         What is proved about the rule's answer.
-    doubt : str
-        A sentence on why what the rule promises is not shown, whatever its figures say; empty if there is no doubt.
     """
 
     x: Array
@@ -245,7 +243,6 @@ class Choice:
     note: str = ""
     names: tuple[str, ...] = ()
     proof: "Proof | None" = None
-    doubt: str = ""
 
     def __post_init__(self) -> None:
         if np.ndim(self.x) != 2:

@@ -16,7 +16,7 @@ from gbce.decisions._looks import accepts
 from gbce.decisions._nearest import Nearest
 from gbce.decisions._promise import Promise, PromiseSearch
 from gbce.decisions._reaching import Reaching
-from gbce.decisions._refits import FEWEST_TO_SPLIT, Confirming, refit_share, split_refits
+from gbce.decisions._refits import SPREADS, confirms, refit_share, refit_shares, split_refits
 from gbce.decisions._risk import UnderNoise, count_affordable
 from gbce.decisions._trials import lower_bound
 from gbce.draws import Scene
@@ -37,18 +37,10 @@ _SEARCHED_REFITS, _ASKED_OF_REFITS = 8, 1_500  # refitted models that a search a
 _SITES = 12  # points of such a search that are kept
 _REFIT_COPIES = 32  # perturbed copies of a candidate that refitted models are asked about
 _FEW_COPIES = 4  # the same of every candidate, where the one is sought that they accept most often
-_SPREADS = (
-    1.0,
-    2.0,
-    4.0,
-)  # times the noise under which they choose a point, each where the one before was not confirmed
 _AT_MOST = 2.0  # times the cost of the nearest point: what a point may cost that is more reliable but keeps no promise
 _CLEARLY = 2.0  # standard errors that it has to be more reliable by
 _ROUNDING = 1e-9  # of a step: a number that is on the grid but for its last bits stays there
 _KEPT = "the cheapest point found that reaches the target and keeps reaching it with probability"
-_TOO_FEW = (
-    f"All of them took part in the choice: fewer than {FEWEST_TO_SPLIT} are too few for half of them to confirm it."
-)
 
 
 @dataclass
@@ -83,9 +75,11 @@ class Reliable(Rule):
     confidence : float
         That the promise is kept under noise, over all trials together.
     refit_confidence : float
-        That it is kept by refitted models like those the explainer was given: the lower confidence bound of the share
-        of them, over noise as well, must be the probability or more. Of models too few to show that, all must accept
-        the point.
+        That it is kept by refitted models like those the explainer was given. From 20 on, half of them take part in
+        choosing, and the others have to confirm the point: the lower confidence bound of the share of them that accept
+        it must be the probability or more; of models too few to show that, all must accept it. Where they do not, a
+        more robust point is sought, twice at most, at a common risk. Of fewer than 20 all choose and none confirm, so
+        that the answer is not called reliable.
     n_perturb, n_confirm : int
         Perturbed copies of each candidate for a first look, and of each promising one.
     max_candidates : int
@@ -93,9 +87,10 @@ class Reliable(Rule):
 
     Notes
     -----
-    If no candidate holds under refitted models, one is chosen that holds under noise; if none does, the nearest point
-    that reaches the target; if none reaches it, the best that was seen. A note says which. A row that reaches the
-    target already is chosen as it is.
+    If no candidate holds under refitted models, one is chosen that holds under noise, at up to twice the cost of the
+    nearest point the one that most of them accept; if none holds, the most reliable point that reaches the target at up
+    to that cost; if none reaches it, the best that was seen. A note says which, and where the budget ended. A row that
+    reaches the target already is chosen as it is.
 
     Examples
     --------
@@ -139,17 +134,15 @@ class Reliable(Rule):
         try:
             nearest = self._find_nearest(scene)
         except BudgetSpentError:
-            known = self._nearest_rule.choose(replace(scene, posterior=None))
-            reached = known.known is not None and known.known.reached[0, 0]
-            what = "nearest evaluated point that reaches the target" if reached else "best seen"
-            return _first(known, f"the budget ended before a search; this is the {what}")
+            nearest = self._nearest_rule.choose(replace(scene, posterior=None))
+            return _first(nearest, f"the budget ended before the search did; this is the {_what_is(nearest)}")
         try:
             if not accepts(noisy, nearest.x[:1])[0]:
                 return _first(nearest, "no evaluated point reaches the target; this is the best seen")
             found = self._find_holding(scene, noisy, nearest.x)
             return self._find_most_reliable(scene, noisy, nearest) if found is None else found
         except BudgetSpentError:
-            return _first(nearest, "the budget did not allow a search; this is the nearest that reaches the target")
+            return _first(nearest, f"the budget ended before the search did; this is the {_what_is(nearest)}")
 
     def _find_holding(self, scene: Scene, noisy: UnderNoise, nearest: Array) -> Choice | None:
         """Return the cheapest point found that holds; ``nearest`` ``(n, d)`` are cheap points that reach."""
@@ -176,54 +169,55 @@ class Reliable(Rule):
         kept = f"{_KEPT} {{:.4g}} under execution noise and refitted models"
         if judges is None:
             x = self._seek(noisy, search, partial(self._holds, scene, noisy))
-            note = f"{kept.format(search.shown)}, all of which took part in the choice"
-            return None if x is None else Choice(x[None, :], note=note, doubt=_TOO_FEW)
-        confirming = Confirming(judges, self.probability, 1.0 - self.refit_confidence)
-        last, doubt = None, ""
+            return None if x is None else Choice(x[None, :], note=kept.format(search.shown))
+        last, but = None, "the others do not confirm it"
         try:
-            for spread in _SPREADS:
-                if confirming.next_needed > 1.0:
-                    break
+            for spread in SPREADS:
                 x = self._seek(noisy, search, partial(self._holds, scene, noisy, spread=spread))
                 if x is None:
                     break
-                last, doubt = x, "The budget ended before they could confirm it."
-                if confirming.confirm(x, self.noise, _REFIT_COPIES):
+                last = x
+                if self._confirm(judges, x):
                     return Choice(x[None, :], note=kept.format(search.shown))
-                doubt = confirming.say_failure()
         except BudgetSpentError:
             if last is None:
                 raise
-        if last is None:
-            return None
+            but = "the budget ended before the others confirmed a point"
         note = (
-            f"the most robust point that some of the refitted models chose, which keeps reaching the target with "
-            f"probability {search.shown:.4g} under execution noise; the others do not confirm it"
+            f"the most robust point that half of the refitted models chose, which keeps reaching the target with "
+            f"probability {search.shown:.4g} under execution noise; {but}"
         )
-        return Choice(last[None, :], note=note, doubt=doubt)
+        return None if last is None else Choice(last[None, :], note=note)
+
+    def _confirm(self, judges: Scene, x: Array) -> bool:
+        """Whether refits that had no part in choosing a point ``(d,)`` accept it."""
+        assert judges.refits is not None
+        shares = refit_shares(judges, self.noise, x[None, :], _REFIT_COPIES)[0]
+        return confirms(shares, judges.refits.mixture.weights, self.probability, self.refit_confidence)
 
     def _find_without_refits(self, scene: Scene, noisy: UnderNoise, search: "_Search", nearest: Array) -> Choice | None:
         """Return a point that holds under noise only: at up to twice the cost of ``nearest``, the one most accepted."""
+        missed = f"no point was found that refitted models accept with probability {self.probability:g}"
         x = search.x[self._cost(scene, search.x) <= _AT_MOST * self._cost(scene, nearest[None, :])]
-        shares = refit_share(scene, self.noise, x, _FEW_COPIES)
-        some = _Search(x[np.argsort(-shares, kind="stable")], tuple, search.tried)
-        found = self._seek(noisy, some, lambda x: accepts(noisy, x), refine=False)
-        search.tried = some.tried
-        if found is not None:
-            note = (
-                f"no point was found that refitted models accept with probability {self.probability:g}; this is the "
-                f"one that they accept most often of those at up to {_AT_MOST:g} times the cost of the nearest, and it "
-                f"keeps reaching the target with probability {some.shown:.4g} under execution noise"
-            )
-            return Choice(found[None, :], note=note)
+        assert scene.refits is not None
+        if scene.refits.affords(len(x) * _FEW_COPIES) == len(x) * _FEW_COPIES:
+            shares = refit_share(scene, self.noise, x, _FEW_COPIES)
+            some = _Search(x[np.argsort(-shares, kind="stable")], tuple, search.tried)
+            found = self._seek(noisy, some, lambda x: accepts(noisy, x), refine=False)
+            search.tried = some.tried
+            if found is not None:
+                note = (
+                    f"{missed}; this is the one that they accept most often of those at up to {_AT_MOST:g} times the "
+                    f"cost of the nearest, and it keeps reaching the target with probability {some.shown:.4g} under "
+                    "execution noise"
+                )
+                return Choice(found[None, :], note=note)
         found = self._seek(noisy, search, lambda x: accepts(noisy, x))
-        but = "none was found that enough of the refitted models accept as well"
-        note = f"{_KEPT} {search.shown:.4g} under execution noise; {but}"
+        note = f"{missed}; this is {_KEPT} {search.shown:.4g} under execution noise"
         return None if found is None else Choice(found[None, :], note=note)
 
     def _find_most_reliable(self, scene: Scene, noisy: UnderNoise, nearest: Choice) -> Choice:
         """Return the point that succeeds most often at up to twice the cost of the nearest, or the nearest itself."""
-        missed = f"no point was found that keeps reaching the target with probability {self.probability:g}"
         most = count_affordable(noisy.posterior, self.max_candidates, 2 * self.n_perturb)
         pushed = _round_away(scene.space, scene.x0, _push_on(scene, nearest.x))
         x = self._sort(scene, np.vstack([self._list_candidates(scene, nearest.x, most), pushed]))
@@ -236,9 +230,18 @@ class Reliable(Rule):
         both = noisy.successes(np.vstack([nearest.x[:1], x[[winner]]]), noisy.draw_offsets(n))
         found, gain = both.mean(axis=1), both[1] - both[0]
         if not accepted or gain.mean() <= _CLEARLY * gain.std() / np.sqrt(n):
-            return _first(nearest, f"{missed} (found: {found[0]:.2f}); this is the nearest that reaches it")
-        which = f"the most reliable found at up to {_AT_MOST:g} times the cost of the nearest"
-        return Choice(x[[winner]], note=f"{missed} (found: {found[1]:.2f}); this is {which}")
+            found, what = (
+                found[0],
+                "this is the nearest that reaches it, and none at up to {} its cost is more reliable",
+            )
+            return _first(nearest, self._say_missed(what, found))
+        what = "this is the most reliable at up to {} the cost of the nearest that reaches it"
+        return Choice(x[[winner]], note=self._say_missed(what, found[1]))
+
+    def _say_missed(self, what: str, found: float) -> str:
+        """Say that the promise is not kept, what was wanted, and what was found."""
+        missed = f"no point was found that keeps reaching the target with probability {self.probability:g}"
+        return f"{missed}; {what.format(f'{_AT_MOST:g} times')} (wanted {self.probability:g}, found {found:.2f})"
 
     def _seek(
         self, noisy: UnderNoise, search: "_Search", holds_elsewhere: Callable[[Array], Array], *, refine: bool = True
@@ -397,6 +400,11 @@ def _known_rows(scene: Scene) -> Array:
         return np.zeros((0, len(scene.space)))
     reached = Reaching(scene.query.target).judge(posterior.landmark_said).reached
     return scene.space.project(posterior.landmarks[reached], scene.x0)
+
+
+def _what_is(nearest: Choice) -> str:
+    """Return what the nearest point is: where none reaches, a note says so."""
+    return "best seen" if nearest.note else "nearest that reaches the target"
 
 
 def _first(choice: Choice, note: str) -> Choice:

@@ -150,7 +150,8 @@ class Answer:
         the budget did not allow to ask. It is exact where the model is a tree ensemble that can be read, noise is
         Gaussian and gets to few of its cells, and no rule binds what it moves; else simulated. ``.exact`` says which.
     survival : Share, optional
-        The same over refitted models, if the explainer was given some: those that had no part in the choice.
+        The same over refitted models, if the explainer was given some: those that had no part in the choice, unless
+        they are too few.
     proof : str
         The sentence of a proof, where there is one: that the target cannot be reached, or, where one of the rules is
         ``Nearest(prove=True)``, what any point that reaches it costs at least.
@@ -160,8 +161,8 @@ class Answer:
     expected : Mean, optional
         The first model's output on average under the same noise, exact or simulated.
     doubt : str
-        A sentence on why the answer is not called reliable, whatever its shares: refitted models were too few to
-        confirm it, or were asked about several points before. Empty if there is no doubt.
+        A sentence on why the answer is not called reliable whatever its shares, such as that refitted models are too
+        few to confirm it. Empty if there is no doubt.
 
     Examples
     --------
@@ -253,6 +254,7 @@ class Answer:
             held.append(f"Under small errors of execution this holds in {count} of 100 cases{exactly}{wanted}.")
         if self.survival is not None:
             models = f"{self.survival.n} refitted model{'s' * (self.survival.n > 1)}"
+            models += "" if self.doubt or self.promised is None else " that had no part in the choice"
             count, wanted = _of_hundred(self.survival, self.promised), self._say_wanted(self.survival)
             held.append(f"Of {models}, under such errors, {count}% agree{wanted}.")
         return [*held, self.doubt] if self.doubt else held
