@@ -290,14 +290,14 @@ def test_where_no_point_keeps_the_promise_the_most_reliable_one_at_twice_the_cos
     assert answer.cost <= 2 * 1.01
     assert answer.reliability.share > best - 0.05
     assert "this is the most reliable at up to 2 times the cost of the nearest" in answer.reason
-    assert "(wanted 0.9, found 0.7" in answer.reason
+    assert "(wanted 0.9, found about 0.7" in answer.reason
     assert "of 100 cases (wanted: 90)." in answer.sentence
 
 
 def test_a_more_reliable_point_at_more_than_twice_the_cost_is_not_handed_over():
     explanation = explain_slots(second=2.5)
     np.testing.assert_array_equal(explanation.answer.decision.x, explanation.decisions[0].x)
-    assert "(wanted 0.9, found 0.0" in explanation.answer.reason
+    assert "(wanted 0.9, found about 0.0" in explanation.answer.reason
 
 
 @pytest.mark.parametrize("budget", [{"max_model_rows": n} for n in (1, 100, 700, 2_000)] + [{"time_budget": 1e-6}])

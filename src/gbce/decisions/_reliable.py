@@ -241,7 +241,7 @@ class Reliable(Rule):
     def _say_missed(self, what: str, found: float) -> str:
         """Say that the promise is not kept, what was wanted, and what was found."""
         missed = f"no point was found that keeps reaching the target with probability {self.probability:g}"
-        return f"{missed}; {what.format(f'{_AT_MOST:g} times')} (wanted {self.probability:g}, found {found:.2f})"
+        return f"{missed}; {what.format(f'{_AT_MOST:g} times')} (wanted {self.probability:g}, found about {found:.2f})"
 
     def _seek(
         self, noisy: UnderNoise, search: "_Search", holds_elsewhere: Callable[[Array], Array], *, refine: bool = True
