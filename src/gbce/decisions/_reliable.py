@@ -230,11 +230,8 @@ class Reliable(Rule):
         both = noisy.successes(np.vstack([nearest.x[:1], x[[winner]]]), noisy.draw_offsets(n))
         found, gain = both.mean(axis=1), both[1] - both[0]
         if not accepted or gain.mean() <= _CLEARLY * gain.std() / np.sqrt(n):
-            found, what = (
-                found[0],
-                "this is the nearest that reaches it, and none at up to {} its cost is more reliable",
-            )
-            return _first(nearest, self._say_missed(what, found))
+            what = "this is the nearest that reaches it, and none at up to {} its cost is more reliable"
+            return _first(nearest, self._say_missed(what, found[0]))
         what = "this is the most reliable at up to {} the cost of the nearest that reaches it"
         return Choice(x[[winner]], note=self._say_missed(what, found[1]))
 
