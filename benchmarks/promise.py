@@ -2,7 +2,7 @@
 
 Every answer says how often it holds under small errors of execution and, where refitted models are given, how many of
 them agree. Both are measured again: under thousands of fresh errors, drawn here in plain numpy by the law that the
-documentation states, and over refits on other bootstraps that no answer has seen.
+documentation states, and over refits on other bootstraps that neither chose nor confirmed an answer.
 """
 
 import argparse
@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import gbce
 from benchmarks._answer_sheet import Sheet, markdown
@@ -32,7 +34,10 @@ GROUPS = [
     ("diabetes", "boosting"),
     ("german credit", "forest"),
     ("german credit", "linear"),
+    ("breast cancer", "network"),
+    ("diabetes, outlook", "network"),
 ]
+QUICK_ROWS = 20  # of each table and model: all groups that need no wheel then take about three minutes of one core
 NOISE = 0.1  # standard deviation in units of each column: what an explainer takes when nothing is said
 N_FRESH = 10_000  # errors of execution; the standard error of a share near 0.9 is 0.003
 N_TREES = 30  # of the models, which are to be fast
@@ -106,9 +111,22 @@ def refitted(case: Case, n: int, seed: int) -> list[Any]:
     return fits
 
 
+def small_table(name: str) -> Table:
+    """Return a table by its name; the outlook of the diabetes table is whether the outcome is above its median."""
+    if name != "diabetes, outlook":
+        return TABLES[name]()
+    table = TABLES["diabetes"]()
+    return Table(table.X, pd.Series(np.where(table.y > table.y.median(), "bad", "good"), table.X.index), "good")
+
+
+def network(table: Table) -> Pipeline:
+    """Return a small network, whose refits disagree most."""
+    return make_pipeline(StandardScaler(), MLPClassifier((8,), max_iter=300, random_state=0))
+
+
 def small_case(table: Table, model: str) -> Case:
     """Fit a small model."""
-    fitted = MODELS[model](table)
+    fitted = network(table) if model == "network" else MODELS[model](table)
     if "n_estimators" in _last(fitted).get_params():
         _last(fitted).set_params(n_estimators=N_TREES)
     fitted = fitted.fit(table.X, table.y)
@@ -127,14 +145,14 @@ def run(name: str, model: str, case: Case, n: int, n_refits: int, sheet: Sheet, 
         return
     given = refitted(case, n_refits, seed=1) if n_refits else None
     unseen = refitted(case, N_UNSEEN, seed=2) if n_refits else []
-    sampler = gbce.SMC(n_candidates=1_000, n_draws=250, max_rounds=1) if quick else None
-    explainer = gbce.Explainer(case.model, case.X, refits=given, sampler=sampler)
+    explainer = gbce.Explainer(case.model, case.X, refits=given)
     for i in range(len(rows)):
         row = rows.iloc[[i]]
         if rows.index[i] in done:
             continue
         threshold = 0.0 if case.classification else case.threshold(row)
-        answer = explainer.explain(row, _wish(case, threshold), rules=[gbce.Nearest()], seed=i).answer
+        wish = _wish(case, threshold)
+        answer = explainer.explain(row, wish, rules=[gbce.Nearest()], seed=i, posterior=not quick).answer
         assert answer is not None  # there is a policy
         rng = np.random.default_rng([7, i])
         again = shaken(explainer.space, answer.row, N_FRESH, rng)
@@ -210,27 +228,33 @@ def report(lines: pd.DataFrame) -> str:
         if n_refits:
             parts += ["Unseen refits under such errors:", "", calibration(some, "refits_"), ""]
     kinds = lines.groupby(["refits", "table", "model"], sort=False)["kind"].value_counts().unstack(fill_value=0)
-    body = [
-        [str(part) for part in (*index, *counts)] for index, counts in zip(kinds.index, kinds.to_numpy(), strict=True)
-    ]
-    return "\n".join([*parts, markdown(["refits", "table", "model", *kinds.columns], body)])
+    unseen = lines["refits_realised"].fillna(1.0)  # where none were given
+    missed = (lines["kind"] == "reliable") & (lines["promised"] - np.minimum(lines["realised"], unseen) > SLACK)
+    few = missed.groupby([lines[name] for name in ("refits", "table", "model")], sort=False).sum()
+    body = [[*map(str, (*index, *kinds.loc[index], few.loc[index]))] for index in kinds.index]
+    short = f"reliable, but below by more than {SLACK:g}"
+    return "\n".join([*parts, markdown(["refits", "table", "model", *kinds.columns, short], body)])
 
 
 def _cases(groups: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str, Callable[[], Case]]]:
     for name, model in groups:
-        yield name, model, lambda name=name, model=model: small_case(TABLES[name](), model)  # type: ignore[misc]
+        yield name, model, lambda name=name, model=model: small_case(small_table(name), model)  # type: ignore[misc]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rows", type=int, default=90, help="rows of each table and model")
-    parser.add_argument("--refits", nargs="+", type=int, default=[0, N_GIVEN], help="how many refits answers are given")
-    parser.add_argument("--quick", action="store_true", help="few draws: the answer is sought, not the posterior")
+    parser.add_argument("--rows", type=int, help=f"of each table and model: 90, or {QUICK_ROWS} if it is to be quick")
+    parser.add_argument(
+        "--refits", nargs="+", type=int, help=f"that answers are given: 0 and {N_GIVEN}; quick, {N_GIVEN}"
+    )
+    parser.add_argument("--quick", action="store_true", help="few rows: the answer is sought, not the posterior")
     parser.add_argument("--csv", type=Path, help="where each line is written as soon as it is there")
     parser.add_argument("--resume", action="store_true", help="go on from the lines in that file")
     parser.add_argument("--only-report", action="store_true", help="the report of the lines in that file")
     add_docs_option(parser)
     options = parser.parse_args(arguments)
+    n_rows = options.rows or (QUICK_ROWS if options.quick else 90)
+    given = options.refits or ([N_GIVEN] if options.quick else [0, N_GIVEN])
     sheet = Sheet(Line, options.csv, resume=options.resume or options.only_report)
     for name, model, make in () if options.only_report else _cases(GROUPS):
         try:
@@ -238,9 +262,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except MissingWheelError as error:
             print(f"{name} was left out: {error}")
             continue
-        for n_refits in options.refits:
-            run(name, model, case, options.rows, n_refits, sheet, quick=options.quick)
-    for n_refits in options.refits:
+        for n_refits in given:
+            run(name, model, case, n_rows, n_refits, sheet, quick=options.quick)
+    for n_refits in given:
         text = report(sheet.frame[sheet.frame["refits"] == n_refits])
         print(text, end="\n\n")
         if options.docs:

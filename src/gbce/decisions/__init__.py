@@ -18,11 +18,13 @@ from gbce.decisions._direct import DirectOpt
 from gbce.decisions._mode import MAP
 from gbce.decisions._nearest import Nearest, nearest_sites
 from gbce.decisions._paper import paper_rules
-from gbce.decisions._reliable import Reliable, refit_shares
+from gbce.decisions._refits import FEWEST_TO_CONFIRM, confirms, refit_shares, split_refits
+from gbce.decisions._reliable import Reliable
 from gbce.decisions._sets import DiverseSet, RandomDraw
 from gbce.draws import Scene
 
 __all__ = [
+    "FEWEST_TO_CONFIRM",
     "MAP",
     "CVaR",
     "ChanceConstrained",
@@ -43,6 +45,7 @@ __all__ = [
     "apply_known_rules",
     "apply_rule",
     "apply_rules",
+    "confirms",
     "evaluate_choices",
     "evaluate_points",
     "nearest_sites",
@@ -50,5 +53,6 @@ __all__ = [
     "refit_shares",
     "require_rule",
     "require_rules",
+    "split_refits",
     "stack_points",
 ]

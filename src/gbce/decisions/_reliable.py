@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -15,15 +16,16 @@ from gbce.decisions._looks import accepts
 from gbce.decisions._nearest import Nearest
 from gbce.decisions._promise import Promise, PromiseSearch
 from gbce.decisions._reaching import Reaching
+from gbce.decisions._refits import SPREADS, confirms, refit_share, refit_shares, split_refits
 from gbce.decisions._risk import UnderNoise, count_affordable
 from gbce.decisions._trials import lower_bound
 from gbce.draws import Scene
-from gbce.metrics import Noise, costs, evaluate_under_noise, offsets, require_noise
+from gbce.metrics import Noise, costs, require_noise
 from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.search import Around, Judged, find_nearest, values_to_try
 from gbce.space import Space
 
-__all__ = ["Reliable", "refit_shares"]
+__all__ = ["Reliable"]
 
 # Chosen by hand.
 _FURTHER = np.array([1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0])  # times as far as a point that just reaches
@@ -34,7 +36,21 @@ _READABLE = 40  # steps of a real number in one unit of its scale, rounded to a 
 _SEARCHED_REFITS, _ASKED_OF_REFITS = 8, 1_500  # refitted models that a search asks, and about how many points
 _SITES = 12  # points of such a search that are kept
 _REFIT_COPIES = 32  # perturbed copies of a candidate that refitted models are asked about
+_FEW_COPIES = 4  # the same of every candidate, where the one is sought that they accept most often
+_AT_MOST = 2.0  # times the cost of the nearest point: what a point may cost that is more reliable but keeps no promise
+_CLEARLY = 2.0  # standard errors that it has to be more reliable by
 _ROUNDING = 1e-9  # of a step: a number that is on the grid but for its last bits stays there
+_KEPT = "the cheapest point found that reaches the target and keeps reaching it with probability"
+
+
+@dataclass
+class _Search:
+    """Candidates ``(k, d)`` in their order and further ones; the trials so far, and what they have to show."""
+
+    x: Array
+    further: Callable[[], Iterable[Array]]
+    tried: int = 0
+    shown: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -59,9 +75,11 @@ class Reliable(Rule):
     confidence : float
         That the promise is kept under noise, over all trials together.
     refit_confidence : float
-        That it is kept by refitted models like those the explainer was given: the lower confidence bound of the share
-        of them, over noise as well, must be the probability or more. Of models too few to show that, all must accept
-        the point.
+        That it is kept by refitted models like those the explainer was given. From 20 on, half of them take part in
+        choosing, and the others have to confirm the point: the lower confidence bound of the share of them that accept
+        it must be the probability or more; of models too few to show that, all must accept it. Where they do not, a
+        more robust point is sought, twice at most, at a common risk. Of fewer than 20 all choose and none confirm, so
+        that the answer is not called reliable.
     n_perturb, n_confirm : int
         Perturbed copies of each candidate for a first look, and of each promising one.
     max_candidates : int
@@ -69,9 +87,10 @@ class Reliable(Rule):
 
     Notes
     -----
-    If no candidate holds under refitted models, one is chosen that holds under noise; if none does, the nearest point
-    that reaches the target; if none reaches it, the best that was seen. A note says which. A row that reaches the
-    target already is chosen as it is.
+    If no candidate holds under refitted models, one is chosen that holds under noise, at up to twice the cost of the
+    nearest point the one that most of them accept; if none holds, the most reliable point that reaches the target at up
+    to that cost; if none reaches it, the best that was seen. A note says which, and where the budget ended. A row that
+    reaches the target already is chosen as it is.
 
     Examples
     --------
@@ -107,94 +126,179 @@ class Reliable(Rule):
         require_noise(self.noise, space)
 
     def choose(self, scene: Scene) -> Choice:
-        """Choose the cheapest candidate that holds, or a point on its way to the row; otherwise the nearest."""
+        """Choose the cheapest candidate that holds, or a point on its way to the row; otherwise the most reliable."""
         posterior = scene.model(self)
         if scene.row.reached[0, 0]:
             return Choice(scene.row.x, scene.row, "the row reaches the target as it is")
-        nearest = self._find_nearest(scene)
         noisy = UnderNoise(scene, posterior, self.noise, first_only=True)
-        if not accepts(noisy, nearest.x[:1])[0]:
-            return _first(nearest, "no evaluated point reaches the target; this is the best seen")
-        missed = f"no point was found that keeps reaching the target with probability {self.probability:g}"
         try:
-            found = self._find_holding(scene, noisy, nearest.x)
+            nearest = self._find_nearest(scene)
         except BudgetSpentError:
-            found, missed = None, "the budget did not allow a search"
-        return _first(nearest, f"{missed}; this is the nearest that reaches it") if found is None else found
+            nearest = self._nearest_rule.choose(replace(scene, posterior=None))
+            return _first(nearest, f"the budget ended before the search did; this is the {_what_is(nearest)}")
+        try:
+            if not accepts(noisy, nearest.x[:1])[0]:
+                return _first(nearest, "no evaluated point reaches the target; this is the best seen")
+            found = self._find_holding(scene, noisy, nearest.x)
+            return self._find_most_reliable(scene, noisy, nearest) if found is None else found
+        except BudgetSpentError:
+            return _first(nearest, f"the budget ended before the search did; this is the {_what_is(nearest)}")
 
     def _find_holding(self, scene: Scene, noisy: UnderNoise, nearest: Array) -> Choice | None:
         """Return the cheapest point found that holds; ``nearest`` ``(n, d)`` are cheap points that reach."""
         most = count_affordable(noisy.posterior, self.max_candidates, 2 * self.n_perturb)
-        near = np.vstack([nearest, self._find_under_refits(scene, noisy.posterior, nearest)])
-        candidates = self._list_candidates(scene, near, most)
-        kept, tried = "the cheapest point found that reaches the target and keeps reaching it with probability", 0
+        choosing, confirming = (None, None) if scene.refits is None else split_refits(scene.refits)
+        chosen_by = replace(scene, refits=choosing)
+        near = np.vstack([nearest, self._find_under_refits(chosen_by, noisy.posterior, nearest)])
+        search = _Search(self._list_candidates(scene, near, most), lambda: self._list_further(scene, near, most))
+        if choosing is None:
+            x = self._seek(noisy, search, lambda x: accepts(noisy, x))
+            return None if x is None else Choice(x[None, :], note=f"{_KEPT} {search.shown:.4g} under execution noise")
+        judges = None if confirming is None else replace(scene, refits=confirming)
+        found = self._find_under_both(chosen_by, judges, noisy, search)
+        return self._find_without_refits(chosen_by, noisy, search, nearest[0]) if found is None else found
 
-        def further() -> Iterator[Array]:
-            for points in (_push_on(scene, near), _known_rows(scene)):
-                yield self._thin(self._sort(scene, _round_away(scene.space, scene.x0, points)), most)
+    def _find_under_both(
+        self, scene: Scene, judges: Scene | None, noisy: UnderNoise, search: "_Search"
+    ) -> Choice | None:
+        """Return the cheapest point that holds under noise and refits; one that is not confirmed says so.
 
-        if scene.refits is not None:
-            x, shown, tried = self._seek(noisy, candidates, lambda x: self._holds(scene, noisy, x), tried, further())
-            if x is not None:
-                return Choice(x[None, :], note=f"{kept} {shown:.4g} under execution noise and refitted models")
-        x, shown, tried = self._seek(noisy, candidates, lambda x: accepts(noisy, x), tried, further())
-        if x is None:
-            return None
-        but = "" if scene.refits is None else "; none was found that enough of the refitted models accept as well"
-        return Choice(x[None, :], note=f"{kept} {shown:.4g} under execution noise{but}")
+        Where refits that had no part in the choice, those of the ``judges``, do not accept a point, those that had one
+        are asked for a more robust one: under wider noise.
+        """
+        kept = f"{_KEPT} {{:.4g}} under execution noise and refitted models"
+        if judges is None:
+            x = self._seek(noisy, search, partial(self._holds, scene, noisy))
+            return None if x is None else Choice(x[None, :], note=kept.format(search.shown))
+        last, but = None, "the others do not confirm it"
+        try:
+            for spread in SPREADS:
+                x = self._seek(noisy, search, partial(self._holds, scene, noisy, spread=spread))
+                if x is None:
+                    break
+                last = x
+                if self._confirm(judges, x):
+                    return Choice(x[None, :], note=kept.format(search.shown))
+        except BudgetSpentError:
+            if last is None:
+                raise
+            but = "the budget ended before the others confirmed a point"
+        note = (
+            f"the most robust point that half of the refitted models chose, which keeps reaching the target with "
+            f"probability {search.shown:.4g} under execution noise; {but}"
+        )
+        return None if last is None else Choice(last[None, :], note=note)
+
+    def _confirm(self, judges: Scene, x: Array) -> bool:
+        """Whether refits that had no part in choosing a point ``(d,)`` accept it."""
+        assert judges.refits is not None
+        shares = refit_shares(judges, self.noise, x[None, :], _REFIT_COPIES)[0]
+        return confirms(shares, judges.refits.mixture.weights, self.probability, self.refit_confidence)
+
+    def _find_without_refits(self, scene: Scene, noisy: UnderNoise, search: "_Search", nearest: Array) -> Choice | None:
+        """Return a point that holds under noise only: at up to twice the cost of ``nearest``, the one most accepted."""
+        missed = f"no point was found that refitted models accept with probability {self.probability:g}"
+        x = search.x[self._cost(scene, search.x) <= _AT_MOST * self._cost(scene, nearest[None, :])]
+        assert scene.refits is not None
+        if scene.refits.affords(len(x) * _FEW_COPIES) == len(x) * _FEW_COPIES:
+            shares = refit_share(scene, self.noise, x, _FEW_COPIES)
+            some = _Search(x[np.argsort(-shares, kind="stable")], tuple, search.tried)
+            found = self._seek(noisy, some, lambda x: accepts(noisy, x), refine=False)
+            search.tried = some.tried
+            if found is not None:
+                note = (
+                    f"{missed}; this is the one that they accept most often of those at up to {_AT_MOST:g} times the "
+                    f"cost of the nearest, and it keeps reaching the target with probability {some.shown:.4g} under "
+                    "execution noise"
+                )
+                return Choice(found[None, :], note=note)
+        found = self._seek(noisy, search, lambda x: accepts(noisy, x))
+        note = f"{missed}; this is {_KEPT} {search.shown:.4g} under execution noise"
+        return None if found is None else Choice(found[None, :], note=note)
+
+    def _find_most_reliable(self, scene: Scene, noisy: UnderNoise, nearest: Choice) -> Choice:
+        """Return the point that succeeds most often at up to twice the cost of the nearest, or the nearest itself."""
+        most = count_affordable(noisy.posterior, self.max_candidates, 2 * self.n_perturb)
+        pushed = _round_away(scene.space, scene.x0, _push_on(scene, nearest.x))
+        x = self._sort(scene, np.vstack([self._list_candidates(scene, nearest.x, most), pushed]))
+        x = self._thin(x[self._cost(scene, x) <= _AT_MOST * self._cost(scene, nearest.x[:1])], most)
+        promise = Promise(self.probability, self.confidence, self.n_perturb, self.n_confirm)
+        search = PromiseSearch(noisy, promise, x, lambda x: self._cost(scene, x))
+        search.glance_at_all()
+        winner, accepted = search.looks.find_fallback(reaching=True)
+        n = count_affordable(noisy.posterior, promise.trial_copies, 2)
+        both = noisy.successes(np.vstack([nearest.x[:1], x[[winner]]]), noisy.draw_offsets(n))
+        found, gain = both.mean(axis=1), both[1] - both[0]
+        if not accepted or gain.mean() <= _CLEARLY * gain.std() / np.sqrt(n):
+            what = "this is the nearest that reaches it, and none at up to {} its cost is more reliable"
+            return _first(nearest, self._say_missed(what, found[0]))
+        what = "this is the most reliable at up to {} the cost of the nearest that reaches it"
+        return Choice(x[[winner]], note=self._say_missed(what, found[1]))
+
+    def _say_missed(self, what: str, found: float) -> str:
+        """Say that the promise is not kept, what was wanted, and what was found."""
+        missed = f"no point was found that keeps reaching the target with probability {self.probability:g}"
+        return f"{missed}; {what.format(f'{_AT_MOST:g} times')} (wanted {self.probability:g}, found about {found:.2f})"
 
     def _seek(
-        self,
-        noisy: UnderNoise,
-        candidates: Array,
-        holds_elsewhere: Callable[[Array], Array],
-        tried: int,
-        further: Iterable[Array],
-    ) -> tuple[Array | None, float, int]:
-        """Seek among candidates, and among ``further`` ones as long as none holds and the budget lasts."""
-        x, shown, tried = self._seek_among(noisy, candidates, holds_elsewhere, tried)
+        self, noisy: UnderNoise, search: "_Search", holds_elsewhere: Callable[[Array], Array], *, refine: bool = True
+    ) -> Array | None:
+        """Seek among candidates, and among further ones as long as none holds and the budget lasts: ``(d,)``."""
+        x = self._seek_among(noisy, search, search.x, holds_elsewhere, refine)
         try:
-            for more in further if x is None else ():
-                x, shown, tried = self._seek_among(noisy, more, holds_elsewhere, tried)
+            for more in search.further() if x is None else ():
+                x = self._seek_among(noisy, search, more, holds_elsewhere, refine)
                 if x is not None:
                     break
         except BudgetSpentError:  # nothing was found so far, and there may be a weaker promise to look for
-            return None, 0.0, tried
-        return x, shown, tried
+            return None
+        return x
 
     def _seek_among(
-        self, noisy: UnderNoise, candidates: Array, holds_elsewhere: Callable[[Array], Array], tried: int
-    ) -> tuple[Array | None, float, int]:
-        """Return the cheapest point ``(d,)`` that holds, if one is found, and the probability that its trial shows.
-
-        So many trials were ``tried`` before; with those of this search they are the last number.
-        """
+        self,
+        noisy: UnderNoise,
+        search: "_Search",
+        candidates: Array,
+        holds_elsewhere: Callable[[Array], Array],
+        refine: bool,
+    ) -> Array | None:
+        """Return the cheapest point ``(d,)`` that holds, if one is found."""
         space, x0 = noisy.scene.space, noisy.scene.x0
-        search = PromiseSearch(
+        among = PromiseSearch(
             noisy,
             Promise(self.probability, self.confidence, self.n_perturb, self.n_confirm),
             candidates,
-            lambda x: costs(space, x, x0, self.distance),
+            lambda x: self._cost(noisy.scene, x),
             tidy=lambda x: _round_away(space, x0, x),
             holds_elsewhere=holds_elsewhere,
-            tried=tried,
+            tried=search.tried,
         )
-        if not search.trials.possible:  # earlier searches have used them up
-            return None, 0.0, tried
-        held = search.find_holding()
-        nearer = None if held is None else search.draw_nearer(search.x[held], _ROUNDS_NEARER)
-        if held is None:
-            return None, 0.0, search.trials.done
-        x = search.give_back(search.x[held] if nearer is None else nearer)
-        return x, min(search.trials.enough, self.probability), search.trials.done
+        if not among.trials.possible:  # earlier searches have used them up
+            return None
+        try:
+            held = among.find_holding()
+            if held is None:
+                return None
+            nearer = among.draw_nearer(among.x[held], _ROUNDS_NEARER) if refine else None
+            x = among.x[held] if nearer is None else nearer
+            return among.give_back(x) if refine else x
+        finally:
+            search.tried, search.shown = among.trials.done, min(among.trials.enough, self.probability)
 
     def _find_nearest(self, scene: Scene) -> Choice:
         """Return what a rule that seeks the nearest chose, or seek it."""
-        wanted = Nearest(distance=self.distance)
         for rule, choice in scene.earlier:
-            if rule == wanted:
+            if rule == self._nearest_rule:
                 return choice
-        return wanted.choose(scene)
+        return self._nearest_rule.choose(scene)
+
+    @property
+    def _nearest_rule(self) -> Nearest:
+        return Nearest(distance=self.distance)
+
+    def _cost(self, scene: Scene, x: Array) -> Array:
+        """Return what points ``(n, d)`` cost: ``(n,)``."""
+        return costs(scene.space, x, scene.x0, self.distance)
 
     def _find_under_refits(self, scene: Scene, posterior: GibbsPosterior, trials: Array) -> Array:
         """Return cheap points ``(k, d)`` that some of the refitted models accept often enough as they are."""
@@ -230,6 +334,11 @@ class Reliable(Rule):
         evaluated = self._sort(scene, _round_away(space, x0, known.x[known.reached[:, 0]]))
         return self._sort(scene, np.vstack([x, self._thin(evaluated, most - len(x))]))
 
+    def _list_further(self, scene: Scene, near: Array, most: int) -> Iterator[Array]:
+        """Yield candidates ``(k, d)`` for where none of those near to the row holds."""
+        for points in (_push_on(scene, near), _known_rows(scene)):
+            yield self._thin(self._sort(scene, _round_away(scene.space, scene.x0, points)), most)
+
     @staticmethod
     def _thin(x: Array, most: int) -> Array:
         """Return at most so many of points ``(n, d)``: the cheapest, which come first, and some of all the others."""
@@ -241,8 +350,11 @@ class Reliable(Rule):
         x = np.unique(x[scene.space.admissible(x, scene.x0)], axis=0)
         return x[np.argsort(costs(scene.space, x, scene.x0, self.distance), kind="stable")]
 
-    def _holds(self, scene: Scene, noisy: UnderNoise, x: Array) -> Array:
-        """Whether the model itself accepts points ``(k, d)``, and refitted ones do so often enough: ``(k,)``."""
+    def _holds(self, scene: Scene, noisy: UnderNoise, x: Array, spread: float = 1.0) -> Array:
+        """Whether the model itself accepts points ``(k, d)``, and refitted ones do so often enough: ``(k,)``.
+
+        For these noise is so many times as wide.
+        """
         good = accepts(noisy, x)
         if scene.refits is None or not good.any():
             return good
@@ -250,17 +362,9 @@ class Reliable(Rule):
         enough = min(self.probability, lower_bound(1.0, n, risk))
         for noise, copies in ((0.0, 1), (self.noise, _REFIT_COPIES)):  # as they are first, which costs little
             if good.any():
-                shares = refit_shares(scene, noise, x[good], copies) @ scene.refits.mixture.weights
+                shares = refit_share(scene, noise, x[good], copies, spread)
                 good[good] = [lower_bound(float(share), n, risk) >= enough - SHARE_ROUNDING for share in shares]
         return good
-
-
-def refit_shares(scene: Scene, noise: Noise | None, x: Array, copies: int) -> Array:
-    """Return how often each of ``R`` refitted models accepts points ``(k, d)`` under noise: ``(k, R)``."""
-    refits = scene.refits
-    assert refits is not None
-    drawn = offsets(scene.noise if noise is None else noise, scene.space, scene.rng, copies)
-    return np.asarray(evaluate_under_noise(refits, scene.space, x, drawn).reached.mean(axis=1))
 
 
 def _go_further(space: Space, x0: Array, x: Array) -> Array:
@@ -293,6 +397,11 @@ def _known_rows(scene: Scene) -> Array:
         return np.zeros((0, len(scene.space)))
     reached = Reaching(scene.query.target).judge(posterior.landmark_said).reached
     return scene.space.project(posterior.landmarks[reached], scene.x0)
+
+
+def _what_is(nearest: Choice) -> str:
+    """Return what the nearest point is: where none reaches, a note says so."""
+    return "best seen" if nearest.note else "nearest that reaches the target"
 
 
 def _first(choice: Choice, note: str) -> Choice:

@@ -9,7 +9,16 @@ import numpy as np
 from gbce._numerics import ANSWERING, stream
 from gbce.base import Array, Choice, Query, Rule
 from gbce.budget import BudgetSpentError
-from gbce.decisions import Decision, Nearest, apply_rule, refit_shares
+from gbce.decisions import (
+    FEWEST_TO_CONFIRM,
+    Decision,
+    Nearest,
+    Reliable,
+    apply_rule,
+    confirms,
+    refit_shares,
+    split_refits,
+)
 from gbce.draws import Draws, Points, Scene
 from gbce.explanation import Answer, Mean, SafeBox, Share, changed_columns, cheapest_known
 from gbce.metrics import NoiseLaw, costs, evaluate_under_noise, noise_law, offsets, sum_under_noise
@@ -79,22 +88,24 @@ def judge_answer(
     reason: str,
     decision: Decision,
 ) -> Answer:
-    """Return an answer with its reliability under fresh noise, and over refitted models."""
-    promised: Any = getattr(policy, "probability", None)
+    """Return an answer with its reliability under fresh noise, and over refitted models that did not choose it."""
+    promised = _promised(policy)
     law = noise_law(query.evaluation.noise, query.space, query.x0, decision.x)
     trees = None if law is None else _read_first(posterior)
     reliability, expected = _judge_under_noise(query, posterior, decision, law, trees)
+    survival, doubt = (None, "") if refits is None else _ask_refits(query, refits, draws, policy, decision)
     return Answer(
         query=query,
         decision=replace(decision, label="answer"),
         policy=policy.label,
         reason=reason or f"what {policy.label} chooses",
         cost=float(costs(query.space, decision.x[None, :], query.x0, "l1")[0]),
-        promised=float(promised) if isinstance(promised, (int, float)) else None,
+        promised=promised,
         reliability=reliability,
-        survival=None if refits is None else _ask_refits(query, refits, draws, decision),
+        survival=survival,
         safe=safe_box_of(query, posterior, decision.x, trees=trees) if decision.reached[0] else None,
         expected=expected,
+        doubt=doubt,
     )
 
 
@@ -189,14 +200,35 @@ def _ask_under_noise(query: Query, first: GibbsPosterior, decision: Decision) ->
         return None
 
 
-def _ask_refits(query: Query, refits: GibbsPosterior, draws: Draws, decision: Decision) -> Share | None:
-    n_models = len(refits.predictors)
-    copies = min(refits.affords(_REFIT_COPIES), _REFIT_COPIES)
-    if copies < 1:
-        return None
-    scene = Scene(query, draws, stream(query.seed, ANSWERING, query.key), refits=refits)
+def _ask_refits(
+    query: Query, refits: GibbsPosterior, draws: Draws, policy: Rule, decision: Decision
+) -> tuple[Share | None, str]:
+    """Return how often refits accept a decision, those that had no part in it if there are such, and what is in doubt.
+
+    What the policy promises is not shown by a share alone: of a few models, most may have been lucky.
+    """
+    choosing, confirming = split_refits(refits) if isinstance(policy, Reliable) else (refits, refits)
+    judges, promised = confirming or choosing, _promised(policy)
+    copies = min(judges.affords(_REFIT_COPIES), _REFIT_COPIES)
+    scene = Scene(query, draws, stream(query.seed, ANSWERING, query.key), refits=judges)
     try:
-        shares = refit_shares(scene, None, decision.x[None, :], copies)[0]
+        shares = refit_shares(scene, None, decision.x[None, :], copies)[0] if copies > 0 else None
     except BudgetSpentError:
-        return None
-    return Share.of(float(shares @ refits.mixture.weights), n_models)
+        shares = None
+    if shares is None:
+        return None, "" if promised is None else "The budget did not allow to ask the refitted models."
+    weights, n = judges.mixture.weights, len(shares)
+    held = Share.of(float(shares @ weights), n)
+    if promised is None:
+        return held, ""
+    if n < FEWEST_TO_CONFIRM or confirming is None:
+        few = 2 * FEWEST_TO_CONFIRM
+        return held, f"They are too few to confirm it: that takes {few}, half of which have no part in the choice."
+    sure = confirms(shares, weights, promised, getattr(policy, "refit_confidence", Reliable.refit_confidence))
+    return held, "" if sure else "Too few of them, which had no part in the choice, accept it to confirm it."
+
+
+def _promised(policy: Rule) -> float | None:
+    """Return the probability that a policy promises, if it has one."""
+    promised: Any = getattr(policy, "probability", None)
+    return float(promised) if isinstance(promised, (int, float)) else None

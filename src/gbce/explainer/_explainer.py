@@ -103,8 +103,8 @@ class Explainer:
     batch_rows : int, optional
         Largest number of rows in one model call.
     refits : list of models or ModelPosterior, optional
-        The same model fitted again, to other samples or with other seeds: ``explanation.answer`` is then sought among
-        points that these accept as well, and says how many do.
+        The same model fitted again, to other samples or with other seeds, 20 or more: ``explanation.answer`` is then
+        sought among points that half of these accept as well, and says how many of the others do.
     policy : Rule or name of one, optional
         What chooses ``explanation.answer``: :class:`gbce.Reliable` unless told otherwise, any rule, or ``None`` if no
         answer is to be sought.
@@ -366,17 +366,20 @@ class Explainer:
         Returns
         -------
         DataFrame
-            The chosen points in the user's columns, one line each.
+            The chosen points in the user's columns, one line each; what the rule says about its choice, such as that
+            the budget ended, is in ``.attrs["note"]``.
 
         Raises
         ------
         BudgetSpentError
-            If the budget does not allow what the rule asks the model.
+            If the budget does not allow what the rule asks the model, and the rule cannot do with what is known.
         """
         rule = require_rule(rule)
         posterior = self.own_posterior(explanation, budget_of(max_model_rows, time_budget))
         choice = apply_rule(rule, explanation.query, explanation.draws, posterior)
-        return choice_table(self.space, choice, rule)
+        table = choice_table(self.space, choice, rule)
+        table.attrs["note"] = choice.note
+        return table
 
     def assess(
         self,

@@ -33,6 +33,8 @@ def require_own(explanation: Explanation, posterior: GibbsPosterior) -> None:
             )
         if not predictor.identity:
             panel = Panel((predictor,), posterior.budget)
+            if panel.affords(1) == 0:  # a single row, without which nothing that is known can be handed over
+                panel = Panel((predictor,), posterior.budget.without_deadline())
             most = max(panel.affords(_CHECK_SHARE * len(points.x)) // _CHECK_SHARE, 1)
             now = _output(panel.ask_some(points.x[:most])[0], posterior.target)
             _require_same(points.outputs[: most if now is None else len(now), k], now, predictor.name)

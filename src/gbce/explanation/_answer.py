@@ -150,7 +150,8 @@ class Answer:
         the budget did not allow to ask. It is exact where the model is a tree ensemble that can be read, noise is
         Gaussian and gets to few of its cells, and no rule binds what it moves; else simulated. ``.exact`` says which.
     survival : Share, optional
-        The same over refitted models, if the explainer was given some; these took part in the choice.
+        The same over refitted models, if the explainer was given some: those that had no part in the choice, unless
+        they are too few.
     proof : str
         The sentence of a proof, where there is one: that the target cannot be reached, or, where one of the rules is
         ``Nearest(prove=True)``, what any point that reaches it costs at least.
@@ -159,6 +160,9 @@ class Answer:
         ensemble that can be read and there is more than a point.
     expected : Mean, optional
         The first model's output on average under the same noise, exact or simulated.
+    doubt : str
+        A sentence on why the answer is not called reliable whatever its shares, such as that refitted models are too
+        few to confirm it. Empty if there is no doubt.
 
     Examples
     --------
@@ -181,6 +185,7 @@ class Answer:
     proof: str = ""
     safe: SafeBox | None = None
     expected: Mean | None = None
+    doubt: str = ""
 
     @property
     def reached(self) -> bool:
@@ -195,7 +200,7 @@ class Answer:
         if self.n_changes == 0:
             return AnswerKind.NOTHING
         measured = [share for share in (self.reliability, self.survival) if share is not None]
-        kept = self.promised is not None and self.reliability is not None
+        kept = self.promised is not None and self.reliability is not None and not self.doubt
         if kept and all(one.share >= (self.promised or 0.0) for one in measured):
             return AnswerKind.RELIABLE
         return AnswerKind.REACHES
@@ -245,11 +250,20 @@ class Answer:
         if self.reliability is not None:
             count = _of_hundred(self.reliability, self.promised)
             exactly = f" (exact: {self.reliability.digits})" if self.reliability.exact else ""
-            held.append(f"Under small errors of execution this holds in {count} of 100 cases{exactly}.")
+            wanted = self._say_wanted(self.reliability)
+            held.append(f"Under small errors of execution this holds in {count} of 100 cases{exactly}{wanted}.")
         if self.survival is not None:
             models = f"{self.survival.n} refitted model{'s' * (self.survival.n > 1)}"
-            held.append(f"Of {models}, under such errors, {_of_hundred(self.survival, self.promised)}% agree.")
-        return held
+            models += "" if self.doubt or self.promised is None else " that had no part in the choice"
+            count, wanted = _of_hundred(self.survival, self.promised), self._say_wanted(self.survival)
+            held.append(f"Of {models}, under such errors, {count}% agree{wanted}.")
+        return [*held, self.doubt] if self.doubt else held
+
+    def _say_wanted(self, held: Share) -> str:
+        """Return what was promised, in brackets, where that is not what was found."""
+        if self.promised is None or held.share >= self.promised:
+            return ""
+        return f" (wanted: {100 * self.promised:g})"
 
     @property
     def _model(self) -> str:
@@ -270,7 +284,7 @@ class Answer:
 
         Keys: ``sentence``, ``kind``, ``reached``, ``changes`` (by feature its values ``now`` and ``then``), ``row``
         (the whole row after the change, by column), ``n_changes``, ``cost``, ``output``, ``policy``, ``reason``,
-        ``promised``, ``proof``, ``safe`` (by column its ends ``low`` and ``high``), ``reliability`` and
+        ``promised``, ``doubt``, ``proof``, ``safe`` (by column its ends ``low`` and ``high``), ``reliability`` and
         ``survival`` with ``share``, ``low``, ``high``, ``n`` and ``exact``, and ``expected`` with ``mean`` and so on.
         """
         return {
@@ -288,6 +302,7 @@ class Answer:
             "policy": self.policy,
             "reason": self.reason,
             "promised": self.promised,
+            "doubt": self.doubt,
             "proof": self.proof,
             "safe": None if self.safe is None else self.safe.to_dict(),
             "reliability": None if self.reliability is None else self.reliability._asdict(),

@@ -285,7 +285,7 @@ def _write_answer(answer: Answer | None) -> dict[str, Any] | None:
         return None
     shares = {name: getattr(answer, name) for name in _SHARES}
     return (
-        {name: getattr(answer, name) for name in _ANSWER_FIELDS}
+        {name: getattr(answer, name) for name in (*_ANSWER_FIELDS, "doubt")}
         | {name: None if share is None else list(share) for name, share in shares.items()}
         | {"safe": None if answer.safe is None else _write_safe(answer.safe)}
         | {"expected": None if answer.expected is None else list(answer.expected)}
@@ -310,6 +310,7 @@ def _read_answer(written: dict[str, Any], query: Query, decision: Decision) -> A
     held["safe"] = None if safe is None else _read_safe(safe, query.space)
     mean = written.get("expected")
     held["expected"] = None if mean is None else Mean(*mean)
+    held["doubt"] = written.get("doubt", "")
     return Answer(query=query, decision=decision, **{name: written[name] for name in _ANSWER_FIELDS} | held)
 
 

@@ -180,7 +180,8 @@ def _require_decision(decision: Decision, space: Space, k: int) -> None:
 def _require_answer(answer: Answer, space: Space, k: int) -> None:
     _require_decision(answer.decision, space, k)
     if not (
-        all(isinstance(text, str) for text in (answer.policy, answer.reason, answer.proof)) and is_number(answer.cost)
+        all(isinstance(text, str) for text in (answer.policy, answer.reason, answer.proof, answer.doubt))
+        and is_number(answer.cost)
     ):
         raise ValueError("what is said about the answer is of another kind")
     for name, share in (("reliability", answer.reliability), ("survival", answer.survival)):
