@@ -136,16 +136,21 @@ class Case:
     def read(self, points: Array) -> gbce.base.Reading:
         """Return output, loss and verdict at points ``(n, d)``."""
         rows = pd.DataFrame(points, columns=self.data.columns) if isinstance(self.data, pd.DataFrame) else points
-        if self.classes is None:
-            return self.target.read(gbce.base.Outputs(self.model.predict(rows)))
-        p = self.model.predict_proba(rows)
-        return self.target.read(gbce.base.Outputs(p, classes=self.classes, decided=p.argmax(axis=1)))
+        return _read(self.model, rows, self.target)
 
     def solve(self) -> Exact:
         """Return the exact figures."""
         boxes = boxes_of(self.trees, len(self.columns))
         read = self.read(boxes.points(self.space.scale))
         return sum_over_boxes(boxes, read.loss, read.reached, self.columns, self.space.scale, self.eta)
+
+
+def _read(model: Any, rows: Any, target: Any) -> Any:
+    if not hasattr(model, "classes_"):
+        return target.read(gbce.base.Outputs(model.predict(rows)))
+    p = model.predict_proba(rows)
+    said = gbce.base.Outputs(p, classes=tuple(model.classes_.tolist()), decided=p.argmax(axis=1))
+    return target.read(said)
 
 
 def make_case(seed: int, index: int, tables: Sequence[str] = tuple(TABLES)) -> Case:
@@ -160,12 +165,12 @@ def make_case(seed: int, index: int, tables: Sequence[str] = tuple(TABLES)) -> C
         X = X / X.std().replace(0.0, 1.0)
     data = X if frame else X.to_numpy(dtype=float)
     model, trees, kind = _pick_model(data, y, classify, rng)
-    at = int(rng.integers(len(X)))
+    target, wish = _pick_target(model, data, classify, rng)
+    at = _pick_row(model, data, target, rng)
     space, style = _pick_space(X, data, at, standard, rng)
     row = X.iloc[at] if frame else data[at]
     x0 = space.encode(row if not frame else X.iloc[[at]])[0]
     prior, columns, said = _pick_prior(space, x0, frame, rng)
-    target, wish = _pick_target(model, data, classify, rng)
     facts = {
         "table": name, "model": kind, "space": style, "prior": said, "target": wish, "rows": len(X),
         "columns": len(columns), "free": len(space.free(x0)), "wrapped": bool(rng.random() < 0.75),
@@ -187,6 +192,14 @@ def _pick_table(name: str, rng: Random) -> tuple[pd.DataFrame, pd.Series]:
     if name == "digits" or rng.random() < 0.3:
         names = [names[i] for i in np.sort(rng.permutation(len(names))[: rng.integers(min(2, most), most + 1)])]
     return X[names], y
+
+
+def _pick_row(model: Any, data: Any, target: Any, rng: Random) -> int:
+    """Return the position of a row: in four of five cases one that has not reached the target, if there are any."""
+    open_rows = np.flatnonzero(~_read(model, data, target).reached)
+    if len(open_rows) and rng.random() < 0.8:
+        return int(rng.choice(open_rows))
+    return int(rng.integers(len(data)))
 
 
 def _pick_model(data: Any, y: pd.Series, classify: bool, rng: Random) -> tuple[Any, list[Any], str]:

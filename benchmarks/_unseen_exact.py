@@ -23,7 +23,10 @@ _FAR = 60.0  # deviations beyond which whole numbers without a bound end: exp(-6
 
 def _laplace(low: Array, high: Array) -> Inside:
     """Inside a Laplace law of mean size one, at any distance."""
-    left, right = _side(np.maximum(-high, 0.0), np.maximum(-low, 0.0)), _side(np.maximum(low, 0.0), np.maximum(high, 0.0))
+    left, right = (
+        _side(np.maximum(-high, 0.0), np.maximum(-low, 0.0)),
+        _side(np.maximum(low, 0.0), np.maximum(high, 0.0)),
+    )
     log_mass = np.logaddexp(left.log_mass, right.log_mass)
     with np.errstate(invalid="ignore"):
         to_left = np.nan_to_num(np.exp(left.log_mass - log_mass))
@@ -206,5 +209,3 @@ def sum_over_boxes(
         losses=losses,
         shares=np.cumsum(np.bincount(which, weights=w)),
     )
-
-
