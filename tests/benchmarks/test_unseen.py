@@ -33,23 +33,23 @@ def draw_from_prior(case, n, seed=0):
 @pytest.mark.parametrize("index", range(30))
 def test_exact_sums_agree_with_plain_draws_from_the_prior(index):
     case = make_case(1, index, BUNDLED)
+    boxes = boxes_of(case.trees, len(case.columns))
+    losses = case.read(boxes.points(case.space.scale)).loss
+    # weights within exp(3) of each other: a leaf that no draw comes to has no say
+    case = replace(case, eta=min(case.eta, 3.0 / max(np.ptp(losses), 1e-9)))
     x, log_prior = draw_from_prior(case, 40_000)
     read = case.read(x)
-    for _ in range(60):  # where eta leaves no draws, a smaller one is the same sum
-        log_weights = log_prior - case.eta * read.loss
-        w = np.exp(log_weights - logsumexp(log_weights))
-        ess = 1.0 / np.square(w).sum()
-        if ess > 2_000:
-            break
-        case = replace(case, eta=case.eta / 1.5)
+    log_weights = log_prior - case.eta * read.loss
+    w = np.exp(log_weights - logsumexp(log_weights))
+    ess = 1.0 / np.square(w).sum()
     exact = case.solve()
     change = np.abs(x - np.array([column.row for column in case.columns]))
     error = 6.0 / np.sqrt(ess)
     # the error of log Z is the relative one of the mean weight; the others' are those of ess independent draws
     assert abs(logsumexp(log_weights) - exact.log_evidence) <= error + 1e-9
     p = exact.success_probability
-    assert abs(w @ read.reached - p) <= error * np.sqrt(p * (1 - p)) + 10 / ess
-    assert abs(w @ read.loss - exact.expected_loss) <= error * exact.loss_sd + 1e-9 + 10 / ess * np.ptp(read.loss)
+    assert abs(w @ read.reached - p) <= error * np.sqrt(p * (1 - p)) + 1e-9
+    assert abs(w @ read.loss - exact.expected_loss) <= error * exact.loss_sd + 1e-9
     assert (np.abs(w @ change - exact.importance) <= error * exact.importance_sd + 1e-9 * exact.importance).all()
     moves = (x - x.mean(axis=0)) / case.space.scale
     spread = (w @ np.square(moves) - np.square(w @ moves)).sum()
