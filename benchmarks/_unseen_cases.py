@@ -173,7 +173,7 @@ def make_case(seed: int, index: int, tables: Sequence[str] = tuple(TABLES)) -> C
     row = X.iloc[at] if frame else data[at]
     x0 = space.encode(row if not frame else X.iloc[[at]])[0]
     prior, columns, said = _pick_prior(space, x0, frame, rng)
-    facts = {
+    facts: dict[str, Any] = {
         "table": name, "model": kind, "space": style, "prior": said, "target": wish, "rows": len(X),
         "columns": len(columns), "free": len(space.free(x0)), "wrapped": bool(rng.random() < 0.75),
         "eta": float(np.exp(rng.uniform(np.log(0.1), np.log(200.0)))),
@@ -229,7 +229,7 @@ def _pick_space(X: pd.DataFrame, data: Any, at: int, standard: bool, rng: Random
     row = X.iloc[at]
     fixed = rng.random(d) < rng.choice([0.0, 0.2, 0.5])
     fixed[rng.integers(d)] = False
-    way = rng.choice(["any", "increase", "decrease"], size=d, p=[0.8, 0.1, 0.1])
+    way: Any = rng.choice(["any", "increase", "decrease"], size=d, p=[0.8, 0.1, 0.1])
     bounded = rng.random(d) < rng.choice([0.0, 0.3])
     ends = [
         (float(min(row.iloc[j], X.iloc[:, j].quantile(rng.uniform(0, 0.2)))) if rng.random() < 0.7 else None,
@@ -239,7 +239,7 @@ def _pick_space(X: pd.DataFrame, data: Any, at: int, standard: bool, rng: Random
     if standard:
         features = tuple(
             gbce.Feature(f"x{j + 1}", low=ends[j][0] if bounded[j] else None, high=ends[j][1] if bounded[j] else None,
-                         mutable=not fixed[j], direction=str(way[j]))
+                         mutable=not fixed[j], direction=way[j].item())
             for j in range(d)
         )  # fmt: skip
         return gbce.Space(features), "features"
@@ -283,7 +283,7 @@ def _pick_prior(space: gbce.Space, x0: Array, frame: bool, rng: Random) -> tuple
         prior = gbce.Gaussian(wide)
     elif kind == "Gaussian each":
         each = np.exp(rng.uniform(np.log(0.1), np.log(3.0), size=d))
-        prior = gbce.Gaussian(each)
+        prior = gbce.Gaussian(each.tolist())
     elif kind == "Gaussian cov":
         each = np.exp(rng.uniform(np.log(0.1), np.log(3.0), size=d))
         prior = gbce.Gaussian(cov=np.diag(np.square(each)))
@@ -308,10 +308,10 @@ def _pick_target(model: Any, data: Any, classify: bool, rng: Random) -> tuple[An
     """Return a wish and its name."""
     if classify:
         label = model.classes_.tolist()[rng.integers(len(model.classes_))]
-        style = rng.random()
-        if style < 0.5:
+        chance = rng.random()
+        if chance < 0.5:
             return gbce.Class(label), f"Class({label!r})"
-        if style < 0.85:
+        if chance < 0.85:
             p = round(float(rng.uniform(0.3, 0.95)), 2)
             return gbce.Class(label, probability=p), f"Class({label!r}, {p})"
         low, high = np.sort(rng.uniform(0.05, 0.95, size=2)).round(2).tolist()
@@ -330,7 +330,8 @@ def _pick_target(model: Any, data: Any, classify: bool, rng: Random) -> tuple[An
     # any leaf alike when rare, in proportion to its rows when not
     y = float(rng.choice(np.unique(outputs) if rare else outputs))
     if style == "Value":
-        tolerance, shape = 0.1 * sd, "absolute" if rng.random() < 0.2 else "squared"
+        shape: Any = "absolute" if rng.random() < 0.2 else "squared"
+        tolerance = 0.1 * sd
         said = f"Value({y:.4g}, scale={scale:.3g}, tolerance={tolerance:.3g}, {shape})"
         return gbce.Value(y, scale=scale, tolerance=tolerance, loss=shape), said
     half = float(rng.uniform(0.02, 0.5)) * sd
