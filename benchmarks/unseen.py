@@ -170,7 +170,8 @@ def run_all(seed: int, indices: Sequence[int], jobs: int, tables: Sequence[str])
 
 def tabulate(lines: pd.DataFrame) -> str:
     """Return the tables of a run as Markdown."""
-    failed = lines["error"].fillna("").astype(str).str.len() > 0
+    lines = _with_texts(lines)
+    failed = lines["error"] != ""
     done = lines[~failed].copy()
     done["prior kind"] = done["prior"].str.extract(r"^([A-Za-z ]*[A-Za-z])", expand=False).str.replace(" change", "")
     done["asked or read"] = np.where(done["wrapped"].astype(bool), "in a function", "as it is")
@@ -184,11 +185,17 @@ def tabulate(lines: pd.DataFrame) -> str:
         "|---|" + "---|" * (len(FIGURES) + 8),
         *(_line(name, part) for name, part in groups),
     ]  # fmt: skip
-    zero = int((_trusted(done)["zero se"].fillna("") != "").sum())
+    zero = int((_trusted(done)["zero se"] != "").sum())
     out += ["", f"- a stated error of 0 beside a figure that is not exact: {zero} of {len(_trusted(done))} trustworthy"]
     out += [f"- cases that raised: {int(failed.sum())} of {len(lines)}"]
     out += [f"- case {line.case} raised {line.error}" for line in lines[failed].itertuples()]
     return "\n".join(out)
+
+
+def _with_texts(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return lines in which a text that is not there is empty, as a file does not keep it."""
+    names = ("false", "zero se", "error")
+    return lines.assign(**{name: lines[name].astype(object).where(lines[name].notna(), "") for name in names})
 
 
 def _trusted(lines: pd.DataFrame) -> pd.DataFrame:
@@ -197,7 +204,7 @@ def _trusted(lines: pd.DataFrame) -> pd.DataFrame:
 
 def _line(name: str, part: pd.DataFrame) -> str:
     own = _trusted(part)
-    false = own["false"].fillna("").astype(str)
+    false = own["false"].astype(str)
     care = int((part["verdict"] == str(gbce.metrics.Verdict.CARE.value)).sum())
     counts = [int(false.str.split("; ").map(lambda names, figure=figure: figure in names).sum()) for figure in FIGURES]
     wrong = int((false != "").sum())
@@ -213,8 +220,8 @@ def _line(name: str, part: pd.DataFrame) -> str:
 def list_false(lines: pd.DataFrame) -> str:
     """Return the false figures of a run, one to a line."""
     out = []
-    for line in _trusted(lines).sort_values("case").to_dict("records"):
-        for name in filter(None, str(line["false"] if isinstance(line["false"], str) else "").split("; ")):
+    for line in _trusted(_with_texts(lines)).sort_values("case").to_dict("records"):
+        for name in filter(None, line["false"].split("; ")):
             out.append(
                 f"- case {line['case']}: {name} {line[name]:.4g} (se {line[f'{name} se']:.2g}), exactly "
                 f"{line[f'{name} exact']:.4g}; {line['table']}, {line['model']}, {line['space']}, {line['prior']}, "
