@@ -168,7 +168,7 @@ def _explain_group(
         if on_error == "raise":
             raise
         return {place: failure_of(error, explainer.space, row, seed, 0, 0) for place, _, row, seed in group}, 0, 0
-    step = Lockstep(min(predictor.batch_rows for predictor in (*predictors, *refits)))
+    step = Lockstep(min(predictor.batch_rows for predictor in (*predictors, *refits)), timed)
 
     def task(position: int, label: Any, row: Array, seed: int) -> Callable[[int], tuple[int, Record]]:
         def explain(number: int) -> tuple[int, Record]:

@@ -38,6 +38,7 @@ from gbce.explainer._notes import (
     budget_note,
     calibration_note,
     doubt_draws,
+    hanging_note,
     judge_status,
     mode_note,
     shortfall_note,
@@ -639,6 +640,7 @@ class Explainer:
             note,
             unreached_note(draws, spending, None if self.eta_rule is not None else self.mixture.eta)
             or budget_note(draws, None if self.eta_rule is not None else self.mixture.eta),
+            hanging_note(posterior),
             "" if decisions or not choices else "The budget left no row to judge decisions with.",
             calibration_note(calibration, posterior.mixture.eta),
             *rule_notes,

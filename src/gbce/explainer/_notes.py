@@ -17,7 +17,7 @@ from gbce.explanation import Status
 from gbce.posterior import GibbsPosterior
 from gbce.search import Proof
 
-__all__ = ["budget_note", "calibration_note", "doubt_draws", "judge_status", "mode_note", "shortfall_note"]
+__all__ = ["budget_note", "calibration_note", "doubt_draws", "hanging_note", "judge_status", "mode_note", "shortfall_note"]
 
 _SAME_PLACE = 1e-9  # relative: values that differ by rounding
 _WORTH_A_NOTE = 0.1  # of log density, chosen by hand: what is denser by less is not worth a sentence
@@ -99,6 +99,12 @@ def budget_note(draws: Draws, eta: float | None) -> str:
         wish = "" if eta is None else f" of {eta:g}"
         return f"The budget ran out at eta = {reached:g}{wish}: this is the posterior there, not the one asked for."
     return f"The budget ran out after {len(draws.pool):,} evaluated points: fewer than the sampler was to draw."
+
+
+def hanging_note(posterior: GibbsPosterior) -> str:
+    """Say so if a model hangs: what is reported is what was known by then."""
+    lost = posterior.budget.root.lost
+    return " ".join(f"{one.name} {lost[id(one.ask)]}." for one in posterior.predictors if id(one.ask) in lost)
 
 
 def calibration_note(calibration: Calibration | None, eta: float) -> str:

@@ -6,7 +6,8 @@ of the call, so the answers are those of running the tasks one by one; a model w
 often.
 
 Threads are only a way to stop in the middle of a task: no two run at a time, so that what tasks share is safe and every
-run goes the same way. Models are asked in the thread of the caller.
+run goes the same way. Models are asked in the thread of the caller; under a deadline, in the one that its budget has
+for them.
 """
 
 import contextvars
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gbce.base import Array
+from gbce.budget import Budget, HangingError
 from gbce.predictors._predictor import Meter, Predictor
 from gbce.space import unmasked
 
@@ -40,10 +42,14 @@ class _Turn:
 
 
 class Lockstep:
-    """Runs tasks in turn; questions to the same function are asked in one call, in the order of the tasks."""
+    """Runs tasks in turn; questions to the same function are asked in one call, in the order of the tasks.
 
-    def __init__(self, batch_rows: int) -> None:
+    Where there is a ``budget`` with a deadline, a model that hangs is left behind.
+    """
+
+    def __init__(self, batch_rows: int, budget: Budget | None = None) -> None:
         self.batch_rows = batch_rows
+        self.budget = Budget() if budget is None else budget
         self.n_calls = 0
         self.n_rows = 0
         self._stopped = False
@@ -62,6 +68,7 @@ class Lockstep:
             predictor.with_fresh_meter(),
             ask=lambda rows: self.ask(number, ask, rows),
             decide=None if decide is None else lambda rows: self.ask(number, decide, rows),
+            in_step=True,
         )
 
     def run(self, tasks: Sequence[Callable[[int], T]]) -> list[T]:
@@ -134,6 +141,8 @@ class Lockstep:
         answers: dict[_Turn, Any] = {}
         try:
             answer = self._in_batches(function, np.concatenate(list(questions.values())))
+        except HangingError as error:
+            return dict.fromkeys(questions, error)
         except Exception:
             # one task's trouble is not the others': ask again one by one, and let each hear its own
             for turn, x in questions.items():
@@ -155,7 +164,9 @@ class Lockstep:
             rows = x[start : start + self.batch_rows]
             self.n_calls, meter.calls = self.n_calls + 1, meter.calls + 1
             self.n_rows, meter.rows = self.n_rows + len(rows), meter.rows + len(rows)
-            answer = np.asarray(unmasked(function(rows)))
+            with self.budget.spending(len(rows), id(function)):
+                raw = self.budget.call(function, rows, id(function))
+            answer = np.array(unmasked(raw))  # a copy: a runtime may write its next answer into the same memory
             if len(answer) != len(rows):
                 raise ValueError(f"{len(answer)} answers for {len(rows)} rows")
             parts.append(answer)

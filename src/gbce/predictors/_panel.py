@@ -1,4 +1,4 @@
-"""Models asked together within a budget: the only lines that call one."""
+"""Models asked together within a budget, whoever asks: what may still be spent is looked up, and charged."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gbce.base import Array, Outputs
-from gbce.budget import Budget, BudgetSpentError, Load
+from gbce.budget import Budget, BudgetSpentError, HangingError, Load
 from gbce.predictors._predictor import Predictor
 
 __all__ = ["Panel"]
@@ -61,6 +61,9 @@ class Panel:
     def ask(self, x: Array) -> list[Outputs]:
         """Return what every model says about ``x`` of shape ``(n, d)``, or refuse."""
         load = self.load
+        for predictor in self.predictors:
+            if (lost := self.budget.root.lost.get(id(predictor.ask))) is not None:
+                raise HangingError(f"{predictor.name} {lost}")
         self.budget.require(len(x), load)
         parts: list[list[Outputs]] = []
         done = 0
@@ -88,7 +91,11 @@ class Panel:
         said = []
         for predictor in self.predictors:
             with self.budget.spending(len(x) * predictor.questions(self.use_predict), id(predictor.ask)):
-                said.append(predictor(x, use_predict=self.use_predict))
+                try:
+                    said.append(predictor(x, use_predict=self.use_predict, budget=self.budget))
+                except HangingError as error:
+                    self.budget.root.lost[id(predictor.ask)] = str(error)
+                    raise HangingError(f"{predictor.name} {error}") from None
         return said
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gbce.base import Array, Outputs
-from gbce.budget import BudgetSpentError
+from gbce.budget import Budget, BudgetSpentError
 from gbce.space import unmasked
 
 __all__ = ["MAX_BATCH", "Meter", "PredictionError", "Predictor"]
@@ -52,6 +52,8 @@ class Predictor:
         Largest number of rows in one call.
     meter : Meter
         What was asked so far.
+    in_step : bool
+        Whether asking waits for others who ask, so that whoever calls the model for all of them minds the time.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Predictor:
     identity: str = ""
     batch_rows: int = MAX_BATCH
     meter: Meter = field(default_factory=Meter)
+    in_step: bool = False
 
     def with_fresh_meter(self) -> "Predictor":
         """Return the same predictor with a count of its own, starting at zero."""
@@ -72,13 +75,15 @@ class Predictor:
         """Return how often each row is put to the model: twice where its ``predict`` is asked as well."""
         return 1 + (self.decide is not None and self.classes is not None and (use_predict or self.decide_always))
 
-    def __call__(self, x: Array, *, use_predict: bool = False) -> Outputs:
+    def __call__(self, x: Array, *, use_predict: bool = False, budget: Budget | None = None) -> Outputs:
         """Ask the model about ``x`` of shape ``(n, d)``.
 
         A classifier's decision is its most probable class, the first one on a tie, as scikit-learn's own
-        ``predict`` has it. With ``use_predict`` its ``predict`` is called and believed instead.
+        ``predict`` has it. With ``use_predict`` its ``predict`` is called and believed instead. The budget, if there is
+        one, minds the time of a call; rows are counted by who hands it in.
         """
-        values = self._in_batches(self.ask, x, self._check_values)
+        budget = Budget() if budget is None or self.in_step else budget
+        values = self._in_batches(self.ask, x, self._check_values, budget)
         if self.classes is None:
             return Outputs(values, model=self.name)
         if self.plain:
@@ -86,13 +91,13 @@ class Predictor:
         if values.ndim == 1:
             values = np.column_stack([1.0 - values, values])
         if self.decide is not None and self.questions(use_predict) > 1:
-            labels = self._in_batches(self.decide, x, self._check_labels)
+            labels = self._in_batches(self.decide, x, self._check_labels, budget)
             decided = _positions(labels, self.classes)
         else:
             decided = values.argmax(axis=1)
         return Outputs(values, self.classes, decided, self.name)
 
-    def _in_batches(self, ask: Callable[[Array], Any], x: Array, check: Callable[..., Array]) -> Array:
+    def _in_batches(self, ask: Callable[[Array], Any], x: Array, check: Callable[..., Array], budget: Budget) -> Array:
         n = len(x)
         starts = range(0, n, self.batch_rows)
         parts = []
@@ -100,7 +105,7 @@ class Predictor:
             rows = x[start : start + self.batch_rows]
             place = f"{self.name}, batch {number} of {len(starts)} (rows {start} to {start + len(rows) - 1})"
             try:
-                raw = ask(rows)
+                raw = budget.call(ask, rows, id(self.ask))
             except BudgetSpentError:
                 raise
             except PredictionError as error:
@@ -114,7 +119,7 @@ class Predictor:
 
     def _check_values(self, raw: Any, rows: Array, start: int, place: str) -> Array:
         try:
-            array = np.asarray(unmasked(raw))
+            array = np.array(unmasked(raw))  # a copy: a runtime may write its next answer into the same memory
             if array.dtype.kind not in "fiubO" or (array.dtype.kind == "O" and _has_text(array)):
                 raise TypeError("text that looks like a number, or a complex one, would be converted")
             values = array.astype(float, copy=False)
@@ -142,7 +147,7 @@ class Predictor:
         return values
 
     def _check_labels(self, raw: Any, rows: Array, start: int, place: str) -> Array:
-        labels = np.asarray(raw)
+        labels = np.array(raw)  # a copy, as of values
         if labels.shape == (len(rows), 1):
             labels = labels[:, 0]
         if labels.shape != (len(rows),):
