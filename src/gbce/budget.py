@@ -11,7 +11,6 @@ import math
 import queue
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -46,6 +45,7 @@ _SAME_SIZE = 1e-9  # relative spread of batch sizes below which a slope would be
 # How long a call that is under way is waited for when the time is over, by hand: a second, so that a busy machine is
 # taken for no more than that, or so many times what calls of its size took.
 _LEAST_PATIENCE, _PATIENCE = 1.0, 10.0
+_IDLE = 1.0  # seconds after which a thread for models that nobody asks ends; by hand, work between calls takes less
 
 
 class BudgetSpentError(RuntimeError):
@@ -120,41 +120,60 @@ class _Caller:
     """Calls functions in a thread of its own, and leaves it behind with a function that does not come back.
 
     The thread stays from call to call, because a new one may cost a model a new pool of threads of its own. It is a
-    daemon, which no interpreter waits for, and ends with its caller.
+    daemon, which no interpreter waits for, and ends when nobody has asked for a while.
     """
 
     def __init__(self) -> None:
-        self._asked: queue.SimpleQueue[Any] | None = None
-        self._said: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+        self._line: _Line | None = None
 
     def call(self, function: Callable[[Any], Any], argument: Any, seconds: float) -> Any:
         """Return what a function returns, or raise ``queue.Empty`` after so many seconds."""
-        if self._asked is None:
-            self._asked, self._said = queue.SimpleQueue(), queue.SimpleQueue()
-            threading.Thread(target=_serve, args=(self._asked, self._said), name="gbce-model", daemon=True).start()
-            weakref.finalize(self, self._asked.put, None)
-        asked = self._asked
-        asked.put((contextvars.copy_context(), function, argument))
+        job = (contextvars.copy_context(), function, argument)  # what the caller has set, for numpy too, holds there
+        if self._line is None or not self._line.take(job):
+            self._line = _Line()
+            self._line.take(job)
+            threading.Thread(target=self._line.serve, name="gbce-model", daemon=True).start()
         try:
-            good, outcome = self._said.get(timeout=min(seconds, threading.TIMEOUT_MAX))
-        except BaseException:  # it hangs, or Ctrl-C: the thread ends when it comes back, and another one goes on
-            asked.put(None)
-            self._asked = None
+            good, outcome = self._line.said.get(timeout=min(seconds, threading.TIMEOUT_MAX))
+        except BaseException:  # it hangs, or Ctrl-C: what that thread still says, nobody hears
+            self._line = None
             raise
         if not good:
             raise outcome
         return outcome
 
 
-def _serve(asked: "queue.SimpleQueue[Any]", said: "queue.SimpleQueue[tuple[bool, Any]]") -> None:
-    """Call functions as they come in, until there is none."""
-    while (job := asked.get()) is not None:
-        context, function, argument = job
-        try:
-            said.put((True, context.run(function, argument)))
-        except BaseException as error:
-            said.put((False, error))
-        del job, context, function, argument  # nothing of a model is held on to while nobody asks
+class _Line:
+    """Between a caller and its thread: what is asked, and what is said."""
+
+    def __init__(self) -> None:
+        self.asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.said: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+        self.lock, self.ended = threading.Lock(), False
+
+    def take(self, job: Any) -> bool:
+        """Hand a job to the thread, unless it has ended."""
+        with self.lock:
+            if not self.ended:
+                self.asked.put(job)
+            return not self.ended
+
+    def serve(self) -> None:
+        """Do jobs as they come in, until none has come for a while."""
+        while True:
+            try:
+                context, function, argument = self.asked.get(timeout=_IDLE)
+            except queue.Empty:
+                with self.lock:
+                    self.ended = self.asked.empty()
+                if self.ended:
+                    return
+                continue
+            try:
+                self.said.put((True, context.run(function, argument)))
+            except BaseException as error:
+                self.said.put((False, error))
+            del context, function, argument  # nothing of a model is held on to while nobody asks
 
 
 @dataclass
@@ -315,7 +334,7 @@ class Budget:
             return root._caller.call(function, rows, seconds)
         except queue.Empty:
             root.lost[model] = (
-                f"did not answer a call of {len(rows):,} rows within {seconds:.3g} seconds, was left behind in its "
+                f"did not answer within {seconds:.3g} seconds, was left behind in its "
                 "thread and is not asked again: see why it hangs, or raise time_budget"
             )
             raise HangingError(root.lost[model]) from None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from gbce.budget import Budget, BudgetSpentError, budget_of, require_rows, require_seconds
+from gbce.budget import Budget, BudgetSpentError, budget_of, deadline_in, require_rows, require_seconds
 
 __all__ = ["Allowance"]
 
@@ -50,6 +50,12 @@ class Allowance:
                 "that setting up takes: raise it, or explain fewer rows"
             )
         return each if self.rows is None else min(self.rows, each)
+
+    def setting_up(self, n: int) -> Budget:
+        """Return what setting up for ``n`` rows may take; where only each row has a time, what they have together."""
+        if self.seconds is None or self.whole.deadline is not None:
+            return self.whole
+        return Budget(self.whole.max_rows, deadline_in(n * self.seconds))
 
     def seconds_for_group(self, n: int, left: int, workers: int) -> float | None:
         """Return the seconds for ``n`` rows that are explained together, of ``left`` that ``workers`` have to do."""

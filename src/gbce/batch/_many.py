@@ -60,11 +60,11 @@ def explain_many(
         explainer.space.require_inside(row, f"row {label!r}")
     # with or without a store, so that the bits do not depend on it
     max_model_rows = allowance.rows_for_each(len(x), explainer.rows_to_prepare(target) + rows_to_describe(explainer))
-    kept, calls, rows_asked = None, 0, 0
+    kept, calls, rows_asked, setting_up = None, 0, 0, allowance.setting_up(len(x))
     if store is not None:
         asked = [predictor.with_fresh_meter() for predictor in explainer.predictors]
         refits = [] if explainer.refits is None else [one.with_fresh_meter() for one in explainer.refits.predictors]
-        run = describe_run(explainer, asked, refits, x, target, listed, max_model_rows, allowance.whole)
+        run = describe_run(explainer, asked, refits, x, target, listed, max_model_rows, setting_up)
         run["time_budget"] = time_budget
         kept = Store.open(store, run, seed, keep_pool)
         calls, rows_asked = _count_asked([*asked, *refits])
@@ -86,9 +86,9 @@ def explain_many(
         todo = [[i for i in group if i not in records] for group in groups]
         if len(records) < len(x):
             # set up once, here: what is read off the data is not read again by every process
-            ready, target = explainer.prepare(target, allowance.whole)
-            explainer.ask_about_data(ready, allowance.whole)
-            explainer.read_models(ready, allowance.whole)
+            ready, target = explainer.prepare(target, setting_up)
+            explainer.ask_about_data(ready, setting_up)
+            explainer.read_models(ready, setting_up)
             n_calls, n_rows = _count_asked(ready)
             calls, rows_asked = calls + n_calls, rows_asked + n_rows
         members = list(zip(range(len(x)), labels, x, seeds, strict=True))
