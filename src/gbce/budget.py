@@ -229,6 +229,11 @@ class Budget:
         return self.outermost.deadline
 
     @property
+    def is_late(self) -> bool:
+        """Whether the time is over."""
+        return self.time_left <= 0
+
+    @property
     def rows_left(self) -> int:
         """Rows that may still be asked; without a limit, more than anybody asks."""
         limits = [limit for limit in (self.max_rows, self.ceiling) if limit is not None]

@@ -454,7 +454,7 @@ def hanging():
 def test_a_model_that_hangs_at_first_is_named_in_an_error(impatient, hanging, after):
     model = hanging(after)
     explainer = gbce.Explainer(model, DATA, space=SPACE)
-    with pytest.raises(BudgetSpentError, match="^Hangs did not answer within .* raise time_budget$"):
+    with pytest.raises(BudgetSpentError, match=r"^Hangs did not answer within .* raise time_budget$"):
         explainer.explain(DATA[0], gbce.AtLeast(2.0), seed=0, time_budget=0.3)
     assert model.calls == after + 1  # and nobody asks it again
     assert all(thread.daemon for thread in model.threads)

@@ -34,7 +34,7 @@ Ask = Callable[[Array], Any]
 class _Turn:
     """How far one task is: what it asks, where it waits for what it is told, and how it ended."""
 
-    question: tuple[Ask, Array] | None = None
+    question: tuple[Ask, Array, bool] | None = None  # the last says whether it is asked alone
     told: SimpleQueue[Any] = field(default_factory=SimpleQueue)
     ended: bool = False
     result: Any = None
@@ -63,11 +63,15 @@ class Lockstep:
         It counts what its task asks; the predictor itself counts the calls that are made.
         """
         ask, decide = predictor.ask, predictor.decide
-        self._meters |= dict.fromkeys([ask] if decide is None else [ask, decide], predictor.meter)
+        own_ask, own_decide = predictor.own_ask or ask, predictor.own_decide or decide
+        functions = [one for one in (ask, decide, own_ask, own_decide) if one is not None]
+        self._meters |= dict.fromkeys(functions, predictor.meter)
         return replace(
             predictor.with_fresh_meter(),
             ask=lambda rows: self.ask(number, ask, rows),
             decide=None if decide is None else lambda rows: self.ask(number, decide, rows),
+            own_ask=lambda rows: self.ask(number, own_ask, rows, alone=True),
+            own_decide=None if own_decide is None else lambda rows: self.ask(number, own_decide, rows, alone=True),
             in_step=True,
         )
 
@@ -90,10 +94,10 @@ class Lockstep:
                 raise turn.error
         return [turn.result for turn in self._turns]
 
-    def ask(self, number: int, function: Ask, x: Array) -> Any:
-        """Put the question of task ``number`` and wait for the answer."""
+    def ask(self, number: int, function: Ask, x: Array, alone: bool = False) -> Any:
+        """Put the question of task ``number`` and wait for the answer; ``alone`` it shares its call with nobody."""
         turn = self._turns[number]
-        turn.question = (function, x)
+        turn.question = (function, x, alone)
         self._paused.put(turn)
         answer = self._wait(turn)
         if isinstance(answer, BaseException):
@@ -127,13 +131,13 @@ class Lockstep:
 
     def _answer_all(self, waiting: Sequence[_Turn]) -> dict[_Turn, Any]:
         """Return what each task is told, in their order."""
-        asked: dict[Ask, dict[_Turn, Array]] = {}
+        asked: dict[tuple[Ask, _Turn | None], dict[_Turn, Array]] = {}
         for turn in waiting:
             assert turn.question is not None
-            function, x = turn.question
-            asked.setdefault(function, {})[turn] = x
+            function, x, alone = turn.question
+            asked.setdefault((function, turn if alone else None), {})[turn] = x
         answers: dict[_Turn, Any] = {}
-        for function, questions in asked.items():
+        for (function, _), questions in asked.items():
             answers |= self._answer(function, questions)
         return {turn: answers[turn] for turn in waiting}
 

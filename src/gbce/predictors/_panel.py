@@ -87,12 +87,31 @@ class Panel:
             raise BudgetSpentError("not a single row is within the budget: raise max_model_rows or time_budget")
         return _join(parts)
 
-    def _ask_each(self, x: Array) -> list[Outputs]:
+    def ask_alone(self, x: Array) -> tuple[list[Outputs], int]:
+        """Return what every model says about rows ``(n, d)``, each asked by itself as a user asks, or refuse.
+
+        A model whose calls are paid for is asked about all of them in one, and so is any about what is left when the
+        time is over: how many rows were asked by themselves, of those that can be, comes second.
+        """
+        said, least = [], len(x)
+        self.budget.require(len(x), self.load)
+        for one in (replace(self, predictors=(predictor,)) for predictor in self.predictors):
+            parts, done = [], 0
+            while one.predictors[0].by_row and done < len(x) and not self.budget.root.is_late:
+                parts.append(one._ask_each(x[done : done + 1], alone=True))
+                done += 1
+            if done < len(x):
+                parts.append(one.ask(x[done:]))
+                least = min(least, done) if one.predictors[0].by_row else least
+            said += _join(parts)
+        return said, least
+
+    def _ask_each(self, x: Array, alone: bool = False) -> list[Outputs]:
         said = []
         for predictor in self.predictors:
             with self.budget.spending(len(x) * predictor.questions(self.use_predict), id(predictor.ask)):
                 try:
-                    said.append(predictor(x, use_predict=self.use_predict, budget=self.budget))
+                    said.append(predictor(x, use_predict=self.use_predict, alone=alone, budget=self.budget))
                 except HangingError as error:
                     self.budget.root.lost[id(predictor.ask)] = str(error)
                     raise HangingError(f"{predictor.name} {error}") from None

@@ -52,6 +52,10 @@ class Predictor:
         Largest number of rows in one call.
     meter : Meter
         What was asked so far.
+    own_ask, own_decide : callable, optional
+        The same by the way that a user takes, where ``ask`` and ``decide`` take a shorter one.
+    by_row : bool
+        Whether it may be asked about one row at a time; not where every call is paid for.
     in_step : bool
         Whether asking waits for others who ask, so that whoever calls the model for all of them minds the time.
     """
@@ -65,6 +69,9 @@ class Predictor:
     identity: str = ""
     batch_rows: int = MAX_BATCH
     meter: Meter = field(default_factory=Meter)
+    own_ask: Callable[[Array], Any] | None = None
+    own_decide: Callable[[Array], Any] | None = None
+    by_row: bool = True
     in_step: bool = False
 
     def with_fresh_meter(self) -> "Predictor":
@@ -75,23 +82,29 @@ class Predictor:
         """Return how often each row is put to the model: twice where its ``predict`` is asked as well."""
         return 1 + (self.decide is not None and self.classes is not None and (use_predict or self.decide_always))
 
-    def __call__(self, x: Array, *, use_predict: bool = False, budget: Budget | None = None) -> Outputs:
+    def __call__(
+        self, x: Array, *, use_predict: bool = False, alone: bool = False, budget: Budget | None = None
+    ) -> Outputs:
         """Ask the model about ``x`` of shape ``(n, d)``.
 
         A classifier's decision is its most probable class, the first one on a tie, as scikit-learn's own
-        ``predict`` has it. With ``use_predict`` its ``predict`` is called and believed instead. The budget, if there is
-        one, minds the time of a call; rows are counted by who hands it in.
+        ``predict`` has it. With ``use_predict`` its ``predict`` is called and believed instead. With ``alone`` it is
+        asked by the user's own way, together with nobody else's rows. The budget, if there is one, minds the time of a
+        call; rows are counted by who hands it in.
         """
         budget = Budget() if budget is None or self.in_step else budget
-        values = self._in_batches(self.ask, x, self._check_values, budget)
+        ask, decide = self.ask, self.decide
+        if alone:
+            ask, decide = self.own_ask or ask, self.own_decide or decide
+        values = self._in_batches(ask, x, self._check_values, budget)
         if self.classes is None:
             return Outputs(values, model=self.name)
         if self.plain:
             self._require_probabilities(values)
         if values.ndim == 1:
             values = np.column_stack([1.0 - values, values])
-        if self.decide is not None and self.questions(use_predict) > 1:
-            labels = self._in_batches(self.decide, x, self._check_labels, budget)
+        if decide is not None and self.questions(use_predict) > 1:
+            labels = self._in_batches(decide, x, self._check_labels, budget)
             decided = _positions(labels, self.classes)
         else:
             decided = values.argmax(axis=1)
