@@ -219,7 +219,8 @@ class Explainer:
         time_budget : float, optional
             Seconds after which no model is asked any more, but for the few rows of the decisions. How long a row takes
             is measured, and models are asked in batches, so that the time is overrun by one batch at most: 0.05
-            seconds, or a single row where models take longer. The bits then depend on the machine.
+            seconds, or a single row where models take longer. The bits then depend on the machine. Models are called in
+            another thread; one that hangs is left behind a second later, with a note, or an error if nothing is known.
         progress : bool or "auto"
             Whether to show what is done now and how many model rows it took so far. ``"auto"`` does so on a terminal
             and in a notebook, if it takes longer than a second; nothing is left behind.
@@ -236,7 +237,7 @@ class Explainer:
         Raises
         ------
         BudgetSpentError
-            If the budget does not even allow a first look.
+            If the budget does not even allow a first look, or a model hangs before there is one.
         """
         _require_order(row, target, "explain(row, target)")
         if not self._wants(posterior):
@@ -276,7 +277,7 @@ class Explainer:
 
         Parameters
         ----------
-        rows : DataFrame or array of shape (n, d)
+        rows : DataFrame, array of shape (n, d), or list of mappings or Series
             The rows; the index of a frame names them in the result.
         target, rules
             As in :meth:`explain`.
