@@ -60,11 +60,7 @@ class Panel:
 
     def ask(self, x: Array) -> list[Outputs]:
         """Return what every model says about ``x`` of shape ``(n, d)``, or refuse."""
-        load = self.load
-        for predictor in self.predictors:
-            if (lost := self.budget.root.lost.get(id(predictor.ask))) is not None:
-                raise HangingError(f"{predictor.name} {lost}")
-        self.budget.require(len(x), load)
+        load = self._require(len(x))
         parts: list[list[Outputs]] = []
         done = 0
         while done < len(x) or not parts:
@@ -94,7 +90,7 @@ class Panel:
         time is over: how many rows were asked by themselves, of those that can be, comes second.
         """
         said, least = [], len(x)
-        self.budget.require(len(x), self.load)
+        self._require(len(x))
         for one in (replace(self, predictors=(predictor,)) for predictor in self.predictors):
             parts, done = [], 0
             while one.predictors[0].by_row and done < len(x) and not self.budget.root.is_late:
@@ -105,6 +101,14 @@ class Panel:
                 least = min(least, done) if one.predictors[0].by_row else least
             said += _join(parts)
         return said, least
+
+    def _require(self, n: int) -> Load:
+        """Refuse ``n`` points that are beyond the budget, or a model that hangs; return the load of a point."""
+        for predictor in self.predictors:
+            if (lost := self.budget.root.lost.get(id(predictor.ask))) is not None:
+                raise HangingError(f"{predictor.name} {lost}")
+        self.budget.require(n, self.load)
+        return self.load
 
     def _ask_each(self, x: Array, alone: bool = False) -> list[Outputs]:
         said = []
