@@ -166,13 +166,10 @@ def evaluate_points(
 
 def confirm_point(posterior: GibbsPosterior, decision: Decision) -> Decision:
     """Return a decision with what the first model says of its point alone; the budget may refuse."""
-    said, _ = _untimed(posterior).ask_alone(decision.x[None, :])
-    own = posterior.read(said)
-    outputs, loss, reached = (
-        np.append(new[0], old[1:])
-        for new, old in zip(own, (decision.outputs, decision.loss, decision.reached), strict=True)
-    )
-    return replace(decision, outputs=outputs, loss=loss, reached=reached.astype(bool))
+    said = Evaluated(*(values[None, :].copy() for values in (decision.outputs, decision.loss, decision.reached)))
+    if not _ask_alone(posterior, decision.x[None, :], [0], said):
+        raise BudgetSpentError("the time is over: the answer cannot be confirmed")
+    return replace(decision, outputs=said.outputs[0], loss=said.loss[0], reached=said.reached[0])
 
 
 def _judge(
@@ -218,55 +215,54 @@ class _Confirmed(NamedTuple):
     apart: bool = False
 
 
-def _confirm(posterior: GibbsPosterior, candidates: Candidates, said: Evaluated) -> _Confirmed:
-    """Put what the first model says of points alone in the place of what it ``said`` of all of them together.
+def _confirm(posterior: GibbsPosterior, candidates: Candidates, together: Evaluated) -> _Confirmed:
+    """Put what the first model says of points alone in the place of what it said of all of them ``together``.
 
-    Points on a path are asked alone only where that makes a difference.
+    Points on a path are asked alone only where that makes a difference. A model whose calls are paid for is believed.
     """
+    if not posterior.predictors[0].by_row:
+        return _Confirmed(together, [])
     answers = _answers(candidates)
-    try:
-        own, n_alone = _ask_alone(posterior, candidates.x[answers])
-    except BudgetSpentError:
-        return _Confirmed(said, [_UNCONFIRMED])
-    outputs, loss, reached = (array.copy() for array in said)
-    size = np.abs(outputs[:, 0]).max()
-    apart = not np.allclose(own.outputs[:, 0], outputs[answers, 0], rtol=0, atol=_ROUNDING * size, equal_nan=True)
-    denied = reached[answers, 0] & ~own.reached[:, 0]
-    depends = apart or bool((reached[answers, 0] != own.reached[:, 0]).any())
-    for array, new in zip((outputs, loss, reached), own, strict=True):
-        array[answers, 0] = new[:, 0]
-    on_path = [i for i in range(len(candidates)) if i not in set(answers)]
-    if depends and on_path:
-        try:
-            beside, _ = _ask_alone(posterior, candidates.x[on_path])
-            for array, new in zip((outputs, loss, reached), beside, strict=True):
-                array[on_path, 0] = new[:, 0]
-        except BudgetSpentError:
-            reached[on_path, 0] = False  # what is not known is not claimed
-    notes = [] if n_alone == len(answers) else [_UNCONFIRMED]
-    if depends:
-        name = posterior.predictors[0].name
-        labels = [candidates.labels[i] for i, no in zip(answers, denied, strict=True) if no]
-        which = f": {', '.join(labels)} would reach the target among others only" if labels else ""
-        others = "draws and figures are from batches, and are not to be trusted" if apart else "the rest is rounding"
-        notes.append(
-            f"The outputs of {name} depend on the batch, on which rows it is asked about together{which}. Decisions "
-            f"and the answer are what it says of each row alone; {others}."
-        )
-    return _Confirmed(Evaluated(outputs, loss, reached), notes, depends, apart)
+    on_path = sorted(set(range(len(candidates))) - set(answers))
+    said = Evaluated(*(array.copy() for array in together))
+    notes = [] if _ask_alone(posterior, candidates.x, answers, said) else [_UNCONFIRMED]
+    room = _ROUNDING * np.abs(together.outputs[:, 0]).max()
+    apart = not np.allclose(said.outputs[:, 0], together.outputs[:, 0], rtol=0, atol=room, equal_nan=True)
+    differ = said.reached[:, 0] != together.reached[:, 0]
+    if not apart and not differ.any():
+        return _Confirmed(said, notes)
+    if on_path and not _ask_alone(posterior, candidates.x, on_path, said):
+        said.reached[on_path, 0] = False  # what is not known is not claimed
+    labels = [candidates.labels[i] for i in np.flatnonzero(differ & together.reached[:, 0])]
+    which = f": {', '.join(labels)} would reach the target among others only" if labels else ""
+    others = "draws and figures are from batches, and are not to be trusted" if apart else "the rest is rounding"
+    notes.append(
+        f"The outputs of {posterior.predictors[0].name} depend on the batch, on which rows it is asked about "
+        f"together{which}. Decisions and the answer are what it says of each row alone; {others}."
+    )
+    return _Confirmed(said, notes, depends=True, apart=apart)
 
 
 _UNCONFIRMED = "The budget did not allow to ask the model about every decision by itself; they were asked together."
 
 
-def _ask_alone(posterior: GibbsPosterior, x: Array) -> tuple[Evaluated, int]:
-    """Return what the first model says of each of ``(k, d)`` alone, asked once about equal ones; and of how many."""
-    places: dict[bytes, int] = {}
-    index = [places.setdefault(row.tobytes(), len(places)) for row in x]
-    first = np.unique(index, return_index=True)[1]
-    said, n = _untimed(posterior).ask_alone(x[first])
-    own = posterior.read(said)
-    return Evaluated(*(array[index] for array in own)), sum(i < n for i in index)
+def _ask_alone(posterior: GibbsPosterior, x: Array, which: Sequence[int], said: Evaluated) -> bool:
+    """Write what the first model says of some of ``x`` ``(k, d)`` alone into ``said``; whether it was asked about all.
+
+    It is asked once about points that are equal.
+    """
+    places: dict[bytes, list[int]] = {}
+    for i in which:
+        places.setdefault(x[i].tobytes(), []).append(i)
+    try:
+        alone = _untimed(posterior).ask_alone(x[[twins[0] for twins in places.values()]])
+    except BudgetSpentError:
+        return False
+    own = posterior.read(alone) if alone else Evaluated(*np.empty((3, 0, 1)))
+    for n, twins in zip(range(len(own.loss)), places.values(), strict=False):
+        for array, new in zip(said, own, strict=True):
+            array[twins, 0] = new[n, 0]
+    return len(own.loss) == len(places)
 
 
 def _predict_choices(posterior: GibbsPosterior, x: Array) -> Evaluated:

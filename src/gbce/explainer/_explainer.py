@@ -734,7 +734,7 @@ class Explainer:
         """Evaluate the row; return the posterior with its target bound to what was said, and the whole question."""
         x = x0[None, :]
         others = replace(posterior, predictors=posterior.predictors[1:])
-        said = posterior.ask_alone(x)[0] + (others.ask(x, use_predict=True) if others.predictors else [])
+        said = posterior.ask_alone(x) + (others.ask(x, use_predict=True) if others.predictors else [])
         posterior = replace(posterior, target=posterior.target.bind(said[0]))
         known = self._reference.known(posterior.predictors) if self._searches else None
         if known is not None:

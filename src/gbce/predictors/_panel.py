@@ -83,24 +83,19 @@ class Panel:
             raise BudgetSpentError("not a single row is within the budget: raise max_model_rows or time_budget")
         return _join(parts)
 
-    def ask_alone(self, x: Array) -> tuple[list[Outputs], int]:
+    def ask_alone(self, x: Array) -> list[Outputs]:
         """Return what every model says about rows ``(n, d)``, each asked by itself as a user asks, or refuse.
 
-        A model whose calls are paid for is asked about all of them in one, and so is any about what is left when the
-        time is over: how many rows were asked by themselves, of those that can be, comes second.
+        When the time is over, they are no more than the first few, or none. Models whose calls are paid for are asked
+        about all rows in one.
         """
-        said, least = [], len(x)
         self._require(len(x))
-        for one in (replace(self, predictors=(predictor,)) for predictor in self.predictors):
-            parts, done = [], 0
-            while one.predictors[0].by_row and done < len(x) and not self.budget.root.is_late:
-                parts.append(one._ask_each(x[done : done + 1], alone=True))
-                done += 1
-            if done < len(x):
-                parts.append(one.ask(x[done:]))
-                least = min(least, done) if one.predictors[0].by_row else least
-            said += _join(parts)
-        return said, least
+        if not all(predictor.by_row for predictor in self.predictors):
+            return self.ask(x)
+        parts: list[list[Outputs]] = []
+        while len(parts) < len(x) and not self.budget.root.is_late:
+            parts.append(self._ask_each(x[len(parts) : len(parts) + 1], alone=True))
+        return _join(parts) if parts else []
 
     def _require(self, n: int) -> Load:
         """Refuse ``n`` points that are beyond the budget, or a model that hangs; return the load of a point."""
