@@ -40,7 +40,7 @@ WAY_OF_A_ROW = (
     Step("space/_space.py", "Space.encode_row", "the row becomes a float64 vector; from here on nobody sees a column"),
     Step("predictors/_reference.py", "Reference.output_spread", "what a target left open is read off the data, once"),
     Step("priors/_gaussian.py", "Gaussian.at", "the law of candidates is placed at the row: a map of Gaussian noise"),
-    Step("predictors/_panel.py", "Panel.ask", "models are asked, within the budget: first about the row itself"),
+    Step("predictors/_panel.py", "Panel.ask_alone", "models are asked, within the budget: first about the row itself"),
     Step(
         "samplers/_smc.py",
         "SMC.sample",

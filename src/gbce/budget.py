@@ -3,12 +3,15 @@
 A budget is asked before a model is: who can do with less asks :meth:`Budget.affords` and stops in good order, who
 cannot runs into :class:`BudgetSpentError`. How long a row takes is measured, for every model by itself, and known to
 all shares of a budget. A call cannot be broken off, so under a deadline a model is asked in batches, each of a size
-that the measured pace allows.
+that the measured pace allows, and in a thread that is left behind if the model hangs.
 """
 
+import contextvars
 import math
+import queue
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -16,8 +19,8 @@ from typing import Any, Protocol
 from gbce._validation import is_number, is_whole
 
 __all__ = [
-    "Budget", "BudgetSpentError", "Load", "Pace", "Watcher", "budget_of", "deadline_in", "require_rows",
-    "require_seconds",
+    "Budget", "BudgetSpentError", "HangingError", "Load", "Pace", "Watcher", "budget_of", "deadline_in",
+    "require_rows", "require_seconds",
 ]  # fmt: skip
 
 Load = Sequence[tuple[int, float]]  # models by a number of theirs, and how many of its rows a point takes
@@ -39,10 +42,18 @@ _TRIAL_POINTS = 100  # that may be planned before a pace is known; they are aske
 _FADE = 0.8  # weight of a call after the next one: models slow down and speed up
 _LEAST_SLOPE = 0.1  # of the mean seconds per row: a price per call does not make rows free
 _SAME_SIZE = 1e-9  # relative spread of batch sizes below which a slope would be rounding
+# How long a call that is under way is waited for when the time is over, by hand: a second, so that a busy machine is
+# taken for no more than that, or so many times what calls of its size took.
+_LEAST_PATIENCE, _PATIENCE = 1.0, 10.0
+_IDLE = 1.0  # seconds after which a thread for models that nobody asks ends; by hand, work between calls takes less
 
 
 class BudgetSpentError(RuntimeError):
     """A model was about to be asked more than ``max_model_rows`` or ``time_budget`` allow."""
+
+
+class HangingError(BudgetSpentError):
+    """A model had not answered long after the time was over, and was left behind."""
 
 
 class Watcher(Protocol):
@@ -105,6 +116,66 @@ class Pace:
         return (seconds - slope * rows) / calls, slope
 
 
+class _Caller:
+    """Calls functions in a thread of its own, and leaves it behind with a function that does not come back.
+
+    The thread stays from call to call, because a new one may cost a model a new pool of threads of its own. It is a
+    daemon, which no interpreter waits for, and ends when nobody has asked for a while.
+    """
+
+    def __init__(self) -> None:
+        self._line: _Line | None = None
+
+    def call(self, function: Callable[[Any], Any], argument: Any, seconds: float) -> Any:
+        """Return what a function returns, or raise ``queue.Empty`` after so many seconds."""
+        job = (contextvars.copy_context(), function, argument)  # what the caller has set, for numpy too, holds there
+        if self._line is None or not self._line.take(job):
+            self._line = _Line()
+            self._line.take(job)
+            threading.Thread(target=self._line.serve, name="gbce-model", daemon=True).start()
+        try:
+            good, outcome = self._line.said.get(timeout=min(seconds, threading.TIMEOUT_MAX))
+        except BaseException:  # it hangs, or Ctrl-C: what that thread still says, nobody hears
+            self._line = None
+            raise
+        if not good:
+            raise outcome
+        return outcome
+
+
+class _Line:
+    """Between a caller and its thread: what is asked, and what is said."""
+
+    def __init__(self) -> None:
+        self.asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.said: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+        self.lock, self.ended = threading.Lock(), False
+
+    def take(self, job: Any) -> bool:
+        """Hand a job to the thread, unless it has ended."""
+        with self.lock:
+            if not self.ended:
+                self.asked.put(job)
+            return not self.ended
+
+    def serve(self) -> None:
+        """Do jobs as they come in, until none has come for a while."""
+        while True:
+            try:
+                context, function, argument = self.asked.get(timeout=_IDLE)
+            except queue.Empty:
+                with self.lock:
+                    self.ended = self.asked.empty()
+                if self.ended:
+                    return
+                continue
+            try:
+                self.said.put((True, context.run(function, argument)))
+            except BaseException as error:
+                self.said.put((False, error))
+            del context, function, argument  # nothing of a model is held on to while nobody asks
+
+
 @dataclass
 class Budget:
     """Rows and time that are left; without limits everything is affordable.
@@ -134,6 +205,13 @@ class Budget:
     lifted: bool = False
     watch: Watcher | None = field(default=None, repr=False)
     paces: dict[int, Pace] = field(default_factory=dict, repr=False)
+    lost: dict[int, str] = field(default_factory=dict, repr=False)  # models that hang, and what to say of them
+    _caller: _Caller = field(default_factory=_Caller, repr=False)
+
+    @property
+    def root(self) -> "Budget":
+        """The budget that was given, of which this one is a share, or what goes on after its deadline."""
+        return self if self.whole is None else self.whole.root
 
     @property
     def limited(self) -> bool:
@@ -149,6 +227,11 @@ class Budget:
     def end(self) -> float | None:
         """The deadline of the outermost budget; none if this one has none."""
         return self.outermost.deadline
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time is over."""
+        return self.time_left <= 0
 
     @property
     def rows_left(self) -> int:
@@ -237,6 +320,29 @@ class Budget:
             self._charge(rows)
         if rows:
             self.paces.setdefault(model, Pace()).add(rows, _now() - start)
+
+    def call(self, function: Callable[[Any], Any], rows: Any, model: int) -> Any:
+        """Return ``function(rows)``: the one line that calls a model.
+
+        Without a deadline it is just that. With one it runs in another thread, and when that has not come back long
+        after the deadline, it is left behind, and the model is not asked again.
+        """
+        root = self.root
+        if root.deadline is None:
+            return function(rows)
+        if model in root.lost:
+            raise HangingError(root.lost[model])
+        pace = self.paces.get(model)
+        foreseen = 0.0 if pace is None else pace.per_call + len(rows) * pace.per_row
+        seconds = max(root.deadline - _now(), 0.0) + max(_LEAST_PATIENCE, _PATIENCE * foreseen)
+        try:
+            return root._caller.call(function, rows, seconds)
+        except queue.Empty:
+            root.lost[model] = (
+                f"did not answer within {seconds:.3g} seconds, was left behind in its "
+                "thread and is not asked again: see why it hangs, or raise time_budget"
+            )
+            raise HangingError(root.lost[model]) from None
 
     def share(self, fraction: float) -> "Budget":
         """Return a budget of a fraction of what is left."""

@@ -213,8 +213,8 @@ def test_model_calls_and_rows_are_counted_to_the_last():
         explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(2.0), rules=chosen, seed=0)
         assert explanation.diagnostics["n_model_calls"] == len(asked)
         assert explanation.diagnostics["n_model_rows"] == sum(asked)
-    # the data for the scale of the loss, row, candidates, CVaR, the invented point (Mean), robustness
-    assert len(asked) == 6
+    # the data for the scale, row, candidates, CVaR, the invented point (Mean), each of three alone, robustness
+    assert len(asked) == 9
 
 
 # --- classifiers ------------------------------------------------------------------------------------------------

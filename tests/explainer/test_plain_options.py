@@ -83,6 +83,35 @@ def test_a_label_without_classes_is_refused_with_what_names_them(label):
         gbce.Explainer(total, DATA).explain(ROW, label)
 
 
+@pytest.mark.parametrize("label", [True, False, np.True_])
+def test_yes_and_no_are_labels_where_classes_are(label):
+    assert as_target(label, (False, True), "model") == gbce.Class(bool(label))
+    assert as_target(label, (0, 1), "model") == gbce.Class(int(label))
+    assert as_target(label, ("False", "True"), "model") == gbce.Class(str(label))
+    with pytest.raises(TypeError, match=r"not (True|False): model has the classes \['no', 'yes'\], of which"):
+        as_target(label, ("no", "yes"), "model")
+
+
+SWAPPED = {
+    "a target": lambda explainer: explainer.explain(gbce.AtLeast(1), ROW),
+    "a label": lambda explainer: explainer.explain("yes", DATA.iloc[[0]]),
+    "a number and a mapping": lambda explainer: explainer.explain(1, DATA.iloc[0].to_dict()),
+    "a number and an array": lambda explainer: explainer.explain(1.0, DATA.iloc[0].to_numpy()),
+    "of many": lambda explainer: explainer.explain_many(gbce.AtLeast(1), DATA.head(2), progress=False),
+}
+
+
+@pytest.mark.parametrize("ask", SWAPPED.values(), ids=SWAPPED)
+def test_swapped_arguments_are_said_to_be_swapped(ask):
+    with pytest.raises(TypeError, match=r"^row and target are swapped: explain(_many\(rows|\(row), target\) takes"):
+        ask(gbce.Explainer(total, DATA))
+
+
+def test_a_model_in_the_place_of_the_data_is_said_to_be_there():
+    with pytest.raises(TypeError, match=r"LinearRegression, which predicts: gbce\.Explainer\(model, data\) takes"):
+        gbce.Explainer(DATA, LinearRegression().fit(DATA, total(DATA)))
+
+
 def test_labels_of_any_kind_are_found():
     day = pd.Timestamp("2024-05-01")
     assert as_target(day, (day, pd.Timestamp("2025-05-01")), "model") == gbce.Class(day)

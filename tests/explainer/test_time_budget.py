@@ -1,5 +1,8 @@
 """Time: kept to within a batch of a measured pace, on a clock that only models move."""
 
+import subprocess
+import sys
+import threading
 from dataclasses import replace
 
 import joblib
@@ -418,3 +421,123 @@ def test_limits_are_told_in_a_sentence(name, bad, known):
         ):
             with pytest.raises(ValueError, match=sentence):
                 ask(**{name: bad})
+
+
+# --- models that hang ------------------------------------------------------------------------------------------------
+
+
+class Hangs:
+    """Adds up columns; from a call on it never comes back, until it is let go."""
+
+    def __init__(self, after):
+        self.after, self.calls, self.threads = after, 0, set()
+        self.go, self.left = threading.Event(), threading.Event()
+
+    def __call__(self, x):
+        self.calls += 1
+        self.threads.add(threading.current_thread())
+        if self.calls > self.after:
+            self.go.wait()
+            self.left.set()
+        return x.sum(axis=1)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr("gbce.budget._LEAST_PATIENCE", 0.05)
+
+
+@pytest.fixture
+def hanging():
+    made = []
+
+    def make(after):
+        made.append(Hangs(after))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.go.set()
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_a_model_that_hangs_at_first_is_named_in_an_error(impatient, hanging, after):
+    model = hanging(after)
+    explainer = gbce.Explainer(model, DATA, space=SPACE)
+    with pytest.raises(BudgetSpentError, match=r"^Hangs did not answer within .* raise time_budget$"):
+        explainer.explain(DATA[0], gbce.AtLeast(2.0), seed=0, time_budget=0.3)
+    assert model.calls == after + 1  # and nobody asks it again
+    assert all(thread.daemon for thread in model.threads)
+
+
+def test_what_was_drawn_before_a_model_hangs_comes_back_and_says_so(impatient, hanging):
+    ask = Hangs(10**9)
+    gbce.Explainer(ask, DATA, space=SPACE).explain(DATA[0], EASY, seed=0, time_budget=60)
+    model = hanging(ask.calls // 2)
+    explanation = gbce.Explainer(model, DATA, space=SPACE).explain(DATA[0], EASY, seed=0, time_budget=1)
+    assert model.calls == model.after + 1
+    assert len(explanation.draws.x) > 0
+    assert any(note.startswith("Hangs did not answer within") for note in explanation.notes)
+    assert explanation.answer is None  # nothing that it had not said itself
+
+
+@pytest.mark.parametrize("after", [0, 40])
+def test_a_table_ends_with_a_model_that_hangs(impatient, hanging, after):
+    model = hanging(after)
+    explainer = gbce.Explainer(model, DATA, space=SPACE)
+    if after == 0:
+        with pytest.raises(BudgetSpentError, match="Hangs did not answer"):
+            explainer.explain_many(DATA[:3], gbce.AtLeast(2.0), seed=0, time_budget=0.1, progress=False)
+    else:
+        table = explainer.explain_many(DATA[:3], EASY, seed=0, time_budget=0.5, progress=False)
+        assert len(table) == 3
+    assert model.calls == after + 1
+
+
+def test_a_thread_that_comes_back_late_ends_and_disturbs_nobody(impatient, hanging):
+    model = hanging(0)
+    explainer = gbce.Explainer(model, DATA, space=SPACE)
+    with pytest.raises(BudgetSpentError):
+        explainer.explain(DATA[0], EASY, seed=0, time_budget=0.1)
+    (thread,) = model.threads
+    model.go.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert explainer.explain(DATA[0], EASY, rules=[], seed=0, time_budget=60).status == "attainable"
+
+
+def test_only_a_time_budget_takes_another_thread(hanging):
+    model = hanging(10**9)
+    explainer = gbce.Explainer(model, DATA, space=SPACE)
+    explainer.explain(DATA[0], EASY, seed=0, max_model_rows=5_000)
+    explainer.explain_many(DATA[:2], EASY, seed=0, progress=False, posterior=False)
+    assert model.threads == {threading.current_thread()}
+    model.threads.clear()
+    explainer.explain(DATA[0], EASY, seed=0, time_budget=60)
+    (thread,) = model.threads
+    assert thread is not threading.current_thread()
+    thread.join(10)  # it ends when nobody asks any more
+    assert not thread.is_alive()
+
+
+def test_what_a_model_raises_under_a_time_budget_is_what_it_raises_without():
+    def model(x):
+        raise ZeroDivisionError("no")
+
+    explainer = gbce.Explainer(model, DATA, space=SPACE)
+    with pytest.raises(gbce.PredictionError, match="model raised ZeroDivisionError: no"):
+        explainer.explain(DATA[0], EASY, seed=0, time_budget=60)
+
+
+def test_the_interpreter_ends_though_a_model_still_hangs():
+    code = """
+import threading, numpy as np, gbce, gbce.budget
+gbce.budget._LEAST_PATIENCE = 0.05
+explainer = gbce.Explainer(lambda x: threading.Event().wait(), np.eye(3), space=gbce.Space.real(3))
+try:
+    explainer.explain(np.zeros(3), gbce.AtLeast(1, scale=1), time_budget=0.1)
+except gbce.BudgetSpentError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert "model did not answer" in run.stdout

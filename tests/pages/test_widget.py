@@ -91,6 +91,9 @@ def test_an_edited_row_is_explained_as_a_row_of_its_own(live, explained):
     [
         ({"ask": "dance"}, "ask must be one of"),
         ("nonsense", "ask must be one of"),
+        ({"ask": ["value"]}, "ask must be one of ['value', 'given', 'explain', 'reset'], not ['value']"),
+        ({"ask": {"value": 1}}, "not {'value': 1}"),
+        ({}, "not None"),
         ({"ask": "value", "values": {"nope": 1}}, "there is no column 'nope'"),
         ({"ask": "value", "values": {"income": "much"}}, "'income' takes a number"),
         ({"ask": "value", "values": {"job": 99}}, "none at position 99"),

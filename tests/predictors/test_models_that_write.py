@@ -1,4 +1,4 @@
-"""Models and functions that write into the rows they are shown: nobody else sees what they wrote."""
+"""Models and functions that write into the rows they are shown, or into what they said: nobody sees what they wrote."""
 
 import numpy as np
 import pandas as pd
@@ -150,3 +150,63 @@ def test_conditions_distances_and_losses_that_write():
             lambda f: np.square((f - 200.0) / 5.0),
         ),
     )
+
+
+class Preallocated:
+    """Adds up columns, and writes every answer into the same memory, as runtimes with a buffer for outputs do."""
+
+    def __init__(self):
+        self.memory = np.full(200_000, np.nan)
+
+    def __call__(self, rows):
+        said = self.memory[: len(rows)]
+        said[:] = total(rows)
+        return said
+
+
+class PreallocatedClassifier:
+    """Its probabilities and labels lie in memory of its own, which the next call writes into."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self):
+        self.shares_, self.labels_ = np.empty((200_000, 2)), np.empty(200_000, dtype=int)
+
+    def predict_proba(self, rows):
+        said, p = self.shares_[: len(rows)], 1.0 / (1.0 + np.exp(-(total(rows) - 180.0) / 10.0))
+        said[:] = np.column_stack([1 - p, p])
+        return said
+
+    def predict(self, rows):
+        said = self.labels_[: len(rows)]
+        said[:] = self.predict_proba(rows)[:, 1] > 0.7
+        return said
+
+
+def test_outputs_are_kept_apart_from_the_memory_of_a_model():
+    target = gbce.AtLeast(200.0)
+    explain = [gbce.Explainer(ask, X).explain for ask in (Preallocated(), total)]
+    same(*(one(X[0], target, seed=0) for one in explain))
+    ask = as_predictor(Preallocated(), Space.real(3))
+    first = ask(POINTS)
+    ask(POINTS + 1.0)
+    np.testing.assert_array_equal(first.values, total(POINTS))
+
+
+def test_rows_of_a_table_do_not_share_the_memory_of_a_model():
+    found, want = (
+        gbce.Explainer(ask, X, sampler=QUICK, batch_rows=1_000).explain_many(
+            X[:3], gbce.AtLeast(200.0), rules=RULES, seed=0, progress=False
+        )
+        for ask in (Preallocated(), total)
+    )
+    pd.testing.assert_frame_equal(found.pointwise, want.pointwise)
+    pd.testing.assert_frame_equal(found.answers, want.answers)
+
+
+@pytest.mark.parametrize("batch_rows", [7, 1_000])
+def test_shares_and_labels_are_kept_apart_from_the_memory_of_a_classifier(batch_rows):
+    said = as_predictor(PreallocatedClassifier(), Space.real(3), batch_rows=batch_rows)(POINTS, use_predict=True)
+    p = 1.0 / (1.0 + np.exp(-(total(POINTS) - 180.0) / 10.0))
+    np.testing.assert_array_equal(said.values[:, 1], p)
+    np.testing.assert_array_equal(said.decided, p > 0.7)

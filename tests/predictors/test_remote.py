@@ -2,10 +2,12 @@
 
 import copy
 import json
+import logging
 import pickle
 import threading
 from dataclasses import replace
 
+import httpx
 import numpy as np
 import pandas as pd
 import pytest
@@ -265,6 +267,19 @@ def test_secrets_are_sent_but_never_shown(endpoint):
     assert len(shown) >= 8
     assert not any(word in text for text in shown for word in (SECRET, "passw0rd", "querykey", "dXNlc"))
     assert any("token *** is not ***, *** nor" in text for text in shown)
+
+
+def test_secrets_are_not_logged(endpoint, caplog):
+    url = endpoint.url.replace("http://", "http://user:passw0rd@") + "?key=querykey"
+    with caplog.at_level(logging.DEBUG):
+        asked(gbce.Remote(url, headers={"X-Token": SECRET}, **FAST))
+        httpx.post(f"{endpoint.url}?page=7", json={"rows": []})  # somebody else's request is logged as it was
+    shown = [record.getMessage() for record in caplog.records]
+    assert endpoint.headers[0]["Authorization"].startswith("Basic ")
+    assert any(text.startswith(f"HTTP Request: POST {endpoint.url} ") for text in shown)
+    assert not any(word in text for text in shown for word in (SECRET, "passw0rd", "querykey", "dXNlc"))
+    assert any("?page=7" in text for text in shown)
+    assert not logging.getLogger("httpx").filters
 
 
 @pytest.mark.parametrize(

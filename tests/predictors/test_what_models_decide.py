@@ -11,6 +11,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import gbce
+from gbce.budget import Budget
+from gbce.predictors import Panel, as_predictor
+from support.endpoint import FAST, serving
 from support.makes import CLASSIFIED, FRAME, LABELS, QUICK, classifiers
 
 RULES = [gbce.MAP(), gbce.Mean(), gbce.Medoid(), gbce.DiverseSet(5)]
@@ -134,3 +137,106 @@ def test_verdict_of_each_model_is_its_own_whatever_the_order_of_its_classes():
     rows = explanation.space.decode(explanation.draws.x)
     for k, model in enumerate(models):
         np.testing.assert_array_equal(explanation.draws.reached[:, k], model.predict(rows) == "yes")
+
+
+# --- one row at a time ---------------------------------------------------------------------------------------------
+
+
+class InBatches:
+    """Adds up columns, and says something else of a row alone than among others."""
+
+    def __init__(self, among_others):
+        self.among_others, self.sizes = among_others, []
+
+    def __call__(self, rows):
+        self.sizes.append(len(rows))
+        said = np.asarray(rows, dtype=float).sum(axis=1)
+        return said if len(rows) == 1 else self.among_others(said)
+
+
+POINTS = np.random.default_rng(0).normal(size=(200, 3))
+AMONG_OTHERS = {
+    "larger": lambda said: said + 0.3,
+    "smaller": lambda said: said - 0.3,
+    "normalised": lambda said: said - 0.2 * said.mean(),
+}
+WISH = gbce.AtLeast(2.0, scale=1.0)
+
+
+def reaches_alone(model, rows):
+    return [bool(model(row[None, :])[0] >= 2.0) for row in np.asarray(rows, dtype=float)]
+
+
+@pytest.mark.parametrize("name", AMONG_OTHERS)
+def test_decisions_are_confirmed_one_row_at_a_time(name):
+    model = InBatches(AMONG_OTHERS[name])
+    explanation = gbce.Explainer(model, POINTS, space=gbce.Space.real(3)).explain(POINTS[0], WISH, seed=0)
+    rows = [one.x for one in explanation.decisions]
+    assert [bool(one.reached[0]) for one in explanation.decisions] == reaches_alone(model, rows)
+    assert explanation.answer.reached
+    assert reaches_alone(model, [explanation.answer.decision.x]) == [True]
+    assert any("The outputs of InBatches depend on the batch" in note for note in explanation.notes)
+    assert explanation.diagnostics["sampling"] == "use with care"
+
+
+def test_what_reaches_by_rounding_in_a_batch_is_not_handed_over():
+    def steps(said):
+        return np.floor(10 * said) / 10
+
+    def model(rows):
+        said = steps(np.asarray(rows, dtype=float).sum(axis=1))
+        return said - 1e-12 if len(rows) == 1 else said
+
+    explanation = gbce.Explainer(model, POINTS, space=gbce.Space.real(3)).explain(POINTS[0], WISH, seed=0)
+    decided = explanation.decisions[0]
+    assert decided.label == "Nearest"
+    assert not decided.reached[0]
+    assert explanation.answer.reached
+    assert model(explanation.answer.decision.x[None, :])[0] >= 2.0
+    assert "the model confirms of the row alone" in explanation.answer.reason
+    assert any("Nearest" in note and "depend on the batch" in note for note in explanation.notes)
+    assert not any("not to be trusted" in note for note in explanation.notes)
+
+
+def test_where_nothing_reaches_alone_nothing_is_said_to():
+    def model(rows):
+        said = np.asarray(rows, dtype=float).sum(axis=1)
+        return np.minimum(said, 1.9) if len(rows) == 1 else said
+
+    explanation = gbce.Explainer(model, POINTS, space=gbce.Space.real(3)).explain(POINTS[0], WISH, seed=0)
+    assert explanation.status == "not attained"
+    assert not explanation.answer.reached
+    assert not explanation.pointwise["reached"].any()
+
+
+def test_rows_that_are_explained_together_are_confirmed_one_at_a_time():
+    model = InBatches(AMONG_OTHERS["larger"])
+    explainer = gbce.Explainer(model, POINTS, space=gbce.Space.real(3))
+    table = explainer.explain_many(POINTS[:4], WISH, seed=0, progress=False)
+    assert table.pointwise["reached"].tolist() == reaches_alone(model, table.counterfactuals)
+    assert table.answers["reached"].all()
+    assert model.sizes.count(1) >= 4 * (1 + 3)  # a row itself, and decisions that differ
+
+
+def test_a_steady_model_has_no_such_note():
+    model = make_pipeline(StandardScaler(), RandomForestClassifier(20, random_state=0)).fit(FRAME, LABELS["two words"])
+    explainer = gbce.Explainer(model, FRAME, sampler=QUICK)
+    explanation = explainer.explain(FRAME.iloc[0], gbce.Class("yes"), seed=0)
+    assert not any("batch" in note for note in explanation.notes)
+    own = [model.predict_proba(explanation.space.decode(one.x[None, :]))[0, 1] for one in explanation.decisions]
+    np.testing.assert_array_equal([one.outputs[0] for one in explanation.decisions], own)
+
+
+def test_a_model_whose_calls_are_paid_for_is_asked_about_all_decisions_in_one():
+    with serving() as endpoint:
+        remote = as_predictor(gbce.Remote(endpoint.url, **FAST), gbce.Space.real(3))
+        (said,) = Panel((remote,), Budget()).ask_alone(POINTS[:5])
+        assert [len(body["rows"]) for body in endpoint.bodies] == [5]
+    assert len(said.values) == 5
+
+
+def test_when_the_time_is_over_nothing_is_asked_alone():
+    model = InBatches(AMONG_OTHERS["larger"])
+    late = Budget(deadline=0.0).without_deadline()
+    assert Panel((as_predictor(model, gbce.Space.real(3)),), late).ask_alone(POINTS[:5]) == []
+    assert model.sizes == []

@@ -49,6 +49,19 @@ def test_bad_row_is_refused_with_its_place(row, sentence):
         explain(row=row)
 
 
+def test_rows_may_be_listed_as_mappings_or_series_and_are_matched_by_name():
+    space = gbce.Space.infer(DATA)
+    want = space.encode(DATA.iloc[:3])
+    shuffled = DATA[["debt", "Age", "income"]]
+    for rows in ([row.to_dict() for _, row in DATA.iloc[:3].iterrows()], [shuffled.iloc[i] for i in range(3)]):
+        np.testing.assert_array_equal(space.encode(rows), want)
+    np.testing.assert_array_equal(space.encode_row([ROW]), space.encode_row(ROW))
+    with pytest.raises(ValueError, match=r"rows: row 1 lacks \['debt'\] and has also \['city'\]; the first one has"):
+        space.encode([ROW, {"Age": 0.0, "income": 0.0, "city": 1.0}])
+    with pytest.raises(ValueError, match=r"rows lacks \['income'\] and has also \['city'\]"):
+        space.encode([{"Age": 0.0, "debt": 0.0, "city": 1.0}])
+
+
 def test_columns_in_another_order_are_matched_by_name():
     usual = explain(row=DATA.iloc[[3]], rules=gbce.MAP())
     shuffled = ["debt", "Age", "income"]

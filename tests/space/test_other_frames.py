@@ -176,6 +176,18 @@ def test_boosters_that_know_only_pandas_get_pandas(order):
         assert explanation.counterfactuals.shape == (1, 3)
 
 
+def test_lightgbm_fitted_on_pandas_takes_categories_of_polars():
+    rng = np.random.default_rng(0)
+    pandas = pd.DataFrame({"a": rng.normal(size=200), "job": pd.Categorical(rng.choice(["cook", "nurse"], 200))})
+    y = pandas["a"] + 2 * (pandas["job"] == "nurse")
+    model = lightgbm.LGBMRegressor(n_estimators=5, verbose=-1).fit(pandas, y)
+    one, other = (
+        gbce.Explainer(model, data, sampler=QUICK).explain(data[:1], gbce.AtLeast(1.5), rules=[gbce.MAP()], seed=0)
+        for data in (pandas, pl.from_pandas(pandas))
+    )
+    np.testing.assert_array_equal(one.draws.outputs, other.draws.outputs)
+
+
 def test_functions_of_the_frame_get_the_frame_of_the_data():
     def affordable(frame):
         return frame.select(pl.col("debt") <= pl.col("income")).to_series()

@@ -136,6 +136,17 @@ def test_eta_can_be_found_under_a_member():
 # --- disagreement -------------------------------------------------------------------------------------------
 
 
+def test_disagreement_beside_a_category_names_the_number():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"wealth": rng.normal(size=200), "job": rng.choice(["cook", "nurse", "judge"], 200)})
+    models = [lambda d: d["wealth"].to_numpy(), lambda d: np.where(d["wealth"] > 0.8, -1.0, d["wealth"])]
+    found = gbce.Explainer(models, data).explain(data.iloc[[0]], gbce.AtLeast(0.5, scale=1), rules=[], seed=0)
+    told = found.disagreement()
+    assert told.where.loc["wealth", "level"] is None
+    assert told.where.loc["job", "level"] in {"cook", "nurse", "judge"}
+    assert told.sentence.endswith("most where wealth is high")
+
+
 def test_disagreement_counts_verdicts(explanation):
     found, draws = explanation.disagreement(), explanation.draws
     reached, w = draws.reached, draws.weights

@@ -71,7 +71,8 @@ def explain_many(
     if store is not None:
         asked = [predictor.with_fresh_meter() for predictor in explainer.predictors]
         refits = [] if explainer.refits is None else [one.with_fresh_meter() for one in explainer.refits.predictors]
-        run = describe_run(explainer, asked, refits, x, target, listed, max_model_rows, allowance.whole)
+        with allowance.setting_up(len(x)) as budget:
+            run = describe_run(explainer, asked, refits, x, target, listed, max_model_rows, budget)
         run["time_budget"] = time_budget
         kept = Store.open(store, run, None if seed is None else seed_numbers(seed, len(x)), len(x), keep_pool)
         calls, rows_asked = _count_asked([*asked, *refits])
@@ -228,7 +229,7 @@ def _explain_group(
         if on_error == "raise":
             raise
         return {place: failure_of(error, explainer.space, row, seed, 0, 0) for place, _, row, seed in group}, 0, 0
-    step = Lockstep(min(predictor.batch_rows for predictor in (*predictors, *refits)))
+    step = Lockstep(min(predictor.batch_rows for predictor in (*predictors, *refits)), timed)
 
     def task(position: int, label: Any, row: Array, seed: int) -> Callable[[int], tuple[int, Record]]:
         def explain(number: int) -> tuple[int, Record]:

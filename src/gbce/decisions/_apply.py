@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from gbce._numerics import DECIDING, stream
 from gbce.base import Array, Choice, Query, Rule
@@ -15,15 +17,20 @@ from gbce.posterior import Evaluated, GibbsPosterior, run_together
 from gbce.space import Space
 
 __all__ = [
+    "Judgement",
     "apply_known_rules",
     "apply_rule",
     "apply_rules",
+    "confirm_point",
     "evaluate_choices",
     "evaluate_points",
     "require_rule",
     "require_rules",
 ]
 
+# Of the largest output: what a model says of a row alone and among others may differ by so much without a word. By
+# hand: rounding in single precision, through hundreds of layers, stays far below.
+_ROUNDING = 1e-3
 _ROWS_OF_RULE = 60_000  # points: more than any rule of the package asks about with its own numbers
 
 
@@ -122,19 +129,32 @@ def apply_known_rules(query: Query, draws: Draws) -> tuple[list[Decision], list[
     return decisions, undecided
 
 
+class Judgement(NamedTuple):
+    """Decisions, notes about them, and whether verdicts, and outputs by more than rounding, depend on the batch."""
+
+    decisions: tuple[Decision, ...]
+    notes: list[str]
+    depends: bool = False
+    apart: bool = False
+
+
 def evaluate_choices(
     query: Query, posterior: GibbsPosterior, choices: Sequence[tuple[Rule, Choice]], neighbours: Neighbours
-) -> tuple[Decision, ...]:
-    """Return all chosen points with their figures: two model calls for all of them together.
+) -> Judgement:
+    """Return all chosen points with their figures: two model calls for all of them together, and one for each alone.
 
-    Robustness stays open where the budget does not allow it; without a row left for the points themselves there is no
-    decision.
+    What is reported of a point is what the first model says of it alone, as a user will ask. Robustness stays open
+    where the budget does not allow it; without a row left for the points themselves there is no decision.
     """
     candidates = stack_choices(choices, len(query.space))
     try:
-        return _evaluate(query, posterior, candidates, neighbours) if len(candidates) else ()
+        said = _confirm(posterior, candidates, _predict_choices(posterior, candidates.x)) if len(candidates) else None
     except BudgetSpentError:
-        return ()
+        said = None
+    if said is None:
+        return Judgement((), [])
+    decisions = _judge(query, posterior, candidates, neighbours, said.said)
+    return Judgement(decisions, said.notes, said.depends, said.apart)
 
 
 def evaluate_points(
@@ -143,16 +163,23 @@ def evaluate_points(
     """Figures of points ``(k, d)`` that no rule chose, under labels that need not differ; the budget may refuse."""
     k = len(labels)
     candidates = Candidates(x, tuple(labels), (None,) * k, (False,) * k, (None,) * k)
-    return _evaluate(query, posterior, candidates, neighbours)
+    return _judge(query, posterior, candidates, neighbours, _predict_choices(posterior, x))
 
 
-def _evaluate(
-    query: Query, posterior: GibbsPosterior, candidates: Candidates, neighbours: Neighbours
+def confirm_point(posterior: GibbsPosterior, decision: Decision) -> Decision:
+    """Return a decision with what the first model says of its point alone; the budget may refuse."""
+    said = Evaluated(*(values[None, :].copy() for values in (decision.outputs, decision.loss, decision.reached)))
+    if not _ask_alone(posterior, decision.x[None, :], [0], said):
+        raise BudgetSpentError("the time is over: the answer cannot be confirmed")
+    return replace(decision, outputs=said.outputs[0], loss=said.loss[0], reached=said.reached[0])
+
+
+def _judge(
+    query: Query, posterior: GibbsPosterior, candidates: Candidates, neighbours: Neighbours, said: Evaluated
 ) -> tuple[Decision, ...]:
     x = candidates.x
-    outputs, loss, reached = _predict_choices(posterior, x)
-    # what is on a path beside an answer is asked about once, and has no further figures
-    judged = [i for i, on_path in enumerate(candidates.on_path) if not on_path] or list(range(len(x)))
+    outputs, loss, reached = said
+    judged = _answers(candidates)
     found, cost = evaluate_figures(query, posterior, x[judged], neighbours), posterior.prior.cost(x)
     figures, errors = _spread(found.values, judged), _spread(found.errors, judged)
     return tuple(
@@ -178,7 +205,73 @@ def _spread(found: Mapping[str, Array], where: Sequence[int]) -> dict[int, dict[
     return {i: {name: float(values[n]) for name, values in found.items()} for n, i in enumerate(where)}
 
 
+def _answers(candidates: Candidates) -> list[int]:
+    """Return the positions of what is judged: what is on a path beside an answer has no further figures."""
+    return [i for i, on_path in enumerate(candidates.on_path) if not on_path] or list(range(len(candidates)))
+
+
+class _Confirmed(NamedTuple):
+    said: Evaluated
+    notes: list[str]
+    depends: bool = False
+    apart: bool = False
+
+
+def _confirm(posterior: GibbsPosterior, candidates: Candidates, together: Evaluated) -> _Confirmed:
+    """Put what the first model says of points alone in the place of what it said of all of them ``together``.
+
+    Points on a path are asked alone only where that makes a difference. A model whose calls are paid for is believed.
+    """
+    if not posterior.predictors[0].by_row:
+        return _Confirmed(together, [])
+    answers = _answers(candidates)
+    on_path = sorted(set(range(len(candidates))) - set(answers))
+    said = Evaluated(*(array.copy() for array in together))
+    notes = [] if _ask_alone(posterior, candidates.x, answers, said) else [_UNCONFIRMED]
+    room = _ROUNDING * np.abs(together.outputs[:, 0]).max()
+    apart = not np.allclose(said.outputs[:, 0], together.outputs[:, 0], rtol=0, atol=room, equal_nan=True)
+    differ = said.reached[:, 0] != together.reached[:, 0]
+    if not apart and not differ.any():
+        return _Confirmed(said, notes)
+    if on_path and not _ask_alone(posterior, candidates.x, on_path, said):
+        said.reached[on_path, 0] = False  # what is not known is not claimed
+    labels = [candidates.labels[i] for i in np.flatnonzero(differ & together.reached[:, 0])]
+    which = f": {', '.join(labels)} would reach the target among others only" if labels else ""
+    others = "draws and figures are from batches, and are not to be trusted" if apart else "the rest is rounding"
+    notes.append(
+        f"The outputs of {posterior.predictors[0].name} depend on the batch, on which rows it is asked about "
+        f"together{which}. Decisions and the answer are what it says of each row alone; {others}."
+    )
+    return _Confirmed(said, notes, depends=True, apart=apart)
+
+
+_UNCONFIRMED = "The budget did not allow to ask the model about every decision by itself; they were asked together."
+
+
+def _ask_alone(posterior: GibbsPosterior, x: Array, which: Sequence[int], said: Evaluated) -> bool:
+    """Write what the first model says of some of ``x`` ``(k, d)`` alone into ``said``; whether it was asked about all.
+
+    It is asked once about points that are equal.
+    """
+    places: dict[bytes, list[int]] = {}
+    for i in which:
+        places.setdefault(x[i].tobytes(), []).append(i)
+    try:
+        alone = _untimed(posterior).ask_alone(x[[twins[0] for twins in places.values()]])
+    except BudgetSpentError:
+        return False
+    own = posterior.read(alone) if alone else Evaluated(*np.empty((3, 0, 1)))
+    for n, twins in zip(range(len(own.loss)), places.values(), strict=False):
+        for array, new in zip(said, own, strict=True):
+            array[twins, 0] = new[n, 0]
+    return len(own.loss) == len(places)
+
+
 def _predict_choices(posterior: GibbsPosterior, x: Array) -> Evaluated:
-    """Return what the models say about chosen points, as rows of their own: what is reported is what a row gets."""
-    untimed = replace(posterior, budget=posterior.budget.without_deadline())  # few rows, the answer itself
-    return untimed.evaluate(x, use_predict=True)
+    """Return what the models say about chosen points together."""
+    return _untimed(posterior).evaluate(x, use_predict=True)
+
+
+def _untimed(posterior: GibbsPosterior) -> GibbsPosterior:
+    """Return the posterior without its deadline: few rows, the answer itself."""
+    return replace(posterior, budget=posterior.budget.without_deadline())

@@ -15,6 +15,7 @@ from gbce.decisions import (
     Nearest,
     Reliable,
     apply_rule,
+    confirm_point,
     confirms,
     refit_shares,
     split_refits,
@@ -26,11 +27,13 @@ from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.search import Proof, find_safe_ranges, say_answer
 from gbce.trees import CellTrees
 
-__all__ = ["apply_policy", "best_seen", "judge_answer", "proof_of", "safe_box_of"]
+__all__ = ["DENIED", "apply_policy", "hand_over", "judge_answer", "proof_of", "safe_box_of"]
 
+DENIED = "the best point that the model confirms of the row alone, where it denies"  # why, of an answer
 _POLICY_SHARE = 0.5  # of what rules leave of a budget; chosen by hand, and the rest is for figures
 _COPIES = 1_000  # under noise: a share near 0.9 then has an error of 0.01
 _FEWEST_COPIES = 100  # below it a reliability is not worth a number: its error is up to 0.05
+_MOST_TRIED = 10  # points that are asked about alone where the model denied the answer; by hand
 _REFIT_COPIES = 100  # for each of the refitted models, whose number decides the error
 
 
@@ -65,7 +68,50 @@ def _only_first(choice: Choice) -> Choice:
     return Choice(choice.x[[answer]], known, choice.note, proof=choice.proof)
 
 
-def best_seen(known: Points, decisions: Sequence[Decision]) -> Decision:
+def hand_over(
+    query: Query,
+    posterior: GibbsPosterior,
+    known: Points,
+    last: Decision,
+    decisions: Sequence[Decision],
+    depends: bool,
+) -> Decision:
+    """Return what is handed over: the policy's point ``last``, or the best that is known where that falls short.
+
+    What is said to reach the target is what the model confirms of a row alone. Where its outputs were seen to depend
+    on the batch, the cheapest such decision is taken, or else the cheapest known point.
+    """
+    if last.reached[0]:
+        return last
+    if not depends:
+        best = _best_seen(known, (last, *decisions))
+        if not best.reached[0] or any(best is one for one in decisions):
+            return best
+        confirmed = _confirmed(posterior, best)
+        if confirmed is not None:
+            return confirmed
+    holding = [one for one in decisions if one.reached[0]]
+    if holding:
+        return min(holding, key=lambda one: one.cost)
+    reaching = np.flatnonzero(known.reached[:, 0] & np.isfinite(known.log_correction))
+    cost = costs(query.space, known.x[reaching], query.x0, "l1")
+    for at in reaching[np.argsort(cost, kind="stable")][:_MOST_TRIED]:
+        confirmed = _confirmed(posterior, _as_decision(known, int(at)))
+        if confirmed is not None:
+            return confirmed
+    return min((last, *decisions), key=lambda one: float(one.loss[0]))
+
+
+def _confirmed(posterior: GibbsPosterior, decision: Decision) -> Decision | None:
+    """Return a decision as the model confirms it of the row alone; None if it does not, or may not be asked."""
+    try:
+        found = confirm_point(posterior, decision)
+    except BudgetSpentError:
+        return None
+    return found if found.reached[0] else None
+
+
+def _best_seen(known: Points, decisions: Sequence[Decision]) -> Decision:
     """Return the one of least loss of decisions and evaluated points, for an answer where none reaches."""
     best = min(decisions, key=lambda one: float(one.loss[0]))
     known = known.take(np.isfinite(known.log_correction))  # what breaks a constraint was not asked about
@@ -74,6 +120,10 @@ def best_seen(known: Points, decisions: Sequence[Decision]) -> Decision:
     at = int(np.argmin(known.loss[:, 0]))
     if known.loss[at, 0] >= best.loss[0]:
         return best
+    return _as_decision(known, at)
+
+
+def _as_decision(known: Points, at: int) -> Decision:
     return Decision(
         "answer", known.x[at], known.outputs[at], known.loss[at], known.reached[at], float(known.cost[at])
     )  # fmt: skip

@@ -14,12 +14,17 @@ __all__ = ["Decided", "decide"]
 
 
 class Decided(NamedTuple):
-    """Choices of rules with notes, the policy's own if there is one, and all decisions, the policy's the last."""
+    """Choices of rules with notes, the policy's own if there is one, and all decisions, the policy's the last.
+
+    The last fields are whether verdicts of the model, and its outputs by more than rounding, depend on the batch.
+    """
 
     choices: list[tuple[Rule, Choice]]
     notes: list[str]
     handed: list[tuple[Rule, Choice]]
     decisions: tuple[Decision, ...]
+    depends: bool
+    apart: bool
 
 
 def decide(
@@ -39,7 +44,8 @@ def decide(
     def choose(known: Draws) -> Decided:
         choices, notes = apply_rules(query, known, posterior, further=0 if policy is None else 1)
         handed = [] if policy is None else [(policy, apply_policy(policy, query, known, posterior, refits, choices))]
-        return Decided(choices, notes, handed, evaluate_choices(query, posterior, [*choices, *handed], neighbours))
+        judged = evaluate_choices(query, posterior, [*choices, *handed], neighbours)
+        return Decided(choices, [*notes, *judged.notes], handed, judged.decisions, judged.depends, judged.apart)
 
     first = choose(draws)
     more = add_reaching(posterior, draws, first.decisions)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from gbce._numerics import SAMPLING, seed_number, stream
-from gbce._validation import is_count
+from gbce._validation import is_count, show
 from gbce.base import Array, Outputs, Prior, Query, Rule, Sampler, Target
 from gbce.budget import Budget, budget_of
 from gbce.decisions import (
@@ -30,7 +30,7 @@ from gbce.decisions import (
 from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
-from gbce.explainer._answering import best_seen, judge_answer, proof_of, safe_box_of
+from gbce.explainer._answering import DENIED, hand_over, judge_answer, proof_of, safe_box_of
 from gbce.explainer._assumed import AssumedPrior, assume_prior, order_by_model
 from gbce.explainer._deciding import decide
 from gbce.explainer._given import explain_given
@@ -38,6 +38,7 @@ from gbce.explainer._notes import (
     budget_note,
     calibration_note,
     doubt_draws,
+    hanging_note,
     judge_status,
     mode_note,
     shortfall_note,
@@ -54,7 +55,7 @@ from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
 from gbce.priors import WithEffort
 from gbce.samplers import MANY_MODELS, SMC, ExactTrees, SearchOnly, sample_jointly, sum_if_few
-from gbce.space import Space, restate
+from gbce.space import Space, has_labels, restate
 from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
 from gbce.targets import as_target
 from gbce.trees import CellReader
@@ -143,6 +144,11 @@ class Explainer:
         policy: Rule | str | None = _DEFAULT_POLICY,
         joint: bool | None = None,
     ) -> None:
+        if hasattr(data, "predict"):
+            raise TypeError(
+                f"data must be a table, not {type(data).__name__}, which predicts: gbce.Explainer(model, data) takes "
+                "the model first, then the data"
+            )
         if isinstance(model, ModelPosterior) and weights is None:
             weights = model.weights
         models = as_models(model, "model")
@@ -214,7 +220,8 @@ class Explainer:
         time_budget : float, optional
             Seconds after which no model is asked any more, but for the few rows of the decisions. How long a row takes
             is measured, and models are asked in batches, so that the time is overrun by one batch at most: 0.05
-            seconds, or a single row where models take longer. The bits then depend on the machine.
+            seconds, or a single row where models take longer. The bits then depend on the machine. Models are called in
+            another thread; one that hangs is left behind a second later, with a note, or an error if nothing is known.
         progress : bool or "auto"
             Whether to show what is done now and how many model rows it took so far. ``"auto"`` does so on a terminal
             and in a notebook, if it takes longer than a second; nothing is left behind.
@@ -231,8 +238,9 @@ class Explainer:
         Raises
         ------
         BudgetSpentError
-            If the budget does not even allow a first look.
+            If the budget does not even allow a first look, or a model hangs before there is one.
         """
+        _require_order(row, target, "explain(row, target)")
         if not self._wants(posterior):
             return self._without_posterior().explain(
                 row, target, rules=rules, seed=seed, max_model_rows=max_model_rows, time_budget=time_budget,
@@ -270,7 +278,7 @@ class Explainer:
 
         Parameters
         ----------
-        rows : DataFrame or array of shape (n, d)
+        rows : DataFrame, array of shape (n, d), or list of mappings or Series
             The rows; the index of a frame names them in the result.
         target, rules
             As in :meth:`explain`.
@@ -323,6 +331,7 @@ class Explainer:
         """
         from gbce.batch import explain_many  # an outer room: it uses this one
 
+        _require_order(rows, target, "explain_many(rows, target)")
         return explain_many(
             self if self._wants(posterior) else self._without_posterior(),
             rows,
@@ -629,24 +638,26 @@ class Explainer:
         policy = self.policy if decides else None
         again = None if self.refits is None else replace_models(posterior, refits, self.refits.weights)
         decided, draws = decide(query, draws, posterior, again, policy, self._neighbours)
-        choices, rule_notes, handed, decisions = decided
+        choices, rule_notes, handed, decisions, depends, apart = decided
         answer = None
         for rule, choice in handed if decisions else []:  # judged together with the others, shown apart from them
             *others, last = decisions
             decisions = tuple(others)
-            best = last if last.reached[0] else best_seen(draws.known, (last, *decisions))
-            answer = judge_answer(query, posterior, again, draws, rule, choice.note, best)
+            best = hand_over(query, posterior, draws.known, last, decisions, depends)
+            why = choice.note if best is last or not depends else f"{DENIED} what {rule.label} chose"
+            answer = judge_answer(query, posterior, again, draws, rule, why, best)
         # what a sampler knows of its own coverage is code, and has been heard: a result is plain data
-        draws = replace(doubt_draws(query, posterior, draws, decisions), coverage=None)
+        draws = replace(doubt_draws(query, posterior, draws, decisions, apart), coverage=None)
         judged = decisions
         if answer is not None and not any(decision.reached[0] for decision in decisions):
             judged = (*decisions, replace(answer.decision, label="the answer"))
-        status, note = judge_status(query, draws.known, judged, proof)
+        status, note = judge_status(query, draws.known, judged, proof, depends)
         calibration = self._calibration(draws)
         notes = [
             note,
             unreached_note(draws, spending, None if self.eta_rule is not None else self.mixture.eta)
             or budget_note(draws, None if self.eta_rule is not None else self.mixture.eta),
+            hanging_note(posterior),
             "" if decisions or not choices else "The budget left no row to judge decisions with.",
             calibration_note(calibration, posterior.mixture.eta),
             *rule_notes,
@@ -730,7 +741,8 @@ class Explainer:
     ) -> tuple[GibbsPosterior, Query]:
         """Evaluate the row; return the posterior with its target bound to what was said, and the whole question."""
         x = x0[None, :]
-        said = posterior.ask(x, use_predict=True)
+        others = replace(posterior, predictors=posterior.predictors[1:])
+        said = posterior.ask_alone(x) + (others.ask(x, use_predict=True) if others.predictors else [])
         posterior = replace(posterior, target=posterior.target.bind(said[0]))
         known = self._reference.known(posterior.predictors) if self._searches else None
         if known is not None:
@@ -789,6 +801,14 @@ def _with_landmarks(posterior: GibbsPosterior, rows: Array, outputs: Sequence[Ou
 def _require_attribute(value: Any, attribute: str, what: str, example: str) -> None:
     if isinstance(value, type) or not hasattr(value, attribute):
         raise TypeError(f"{what} must be an object such as {example}, not {value!r}")
+
+
+def _require_order(row: Any, target: Any, order: str) -> None:
+    """Refuse a target in the place of a row, or a row in that of a target."""
+    is_table = has_labels(target) or isinstance(target, (pd.Series, Mapping))
+    is_table |= isinstance(target, np.ndarray) and target.ndim > 0
+    if isinstance(row, Target) or (is_table and isinstance(row, (str, bool, int, float, np.generic))):
+        raise TypeError(f"row and target are swapped: {order} takes the row first, not {show(row)}")
 
 
 def _make_names_distinct(predictors: Sequence[Predictor]) -> tuple[Predictor, ...]:

@@ -17,22 +17,33 @@ from gbce.explanation import Status
 from gbce.posterior import GibbsPosterior
 from gbce.search import Proof
 
-__all__ = ["budget_note", "calibration_note", "doubt_draws", "judge_status", "mode_note", "shortfall_note"]
+__all__ = [
+    "budget_note",
+    "calibration_note",
+    "doubt_draws",
+    "hanging_note",
+    "judge_status",
+    "mode_note",
+    "shortfall_note",
+]
 
 _SAME_PLACE = 1e-9  # relative: values that differ by rounding
 _WORTH_A_NOTE = 0.1  # of log density, chosen by hand: what is denser by less is not worth a sentence
 
 
 def judge_status(
-    query: Query, known: Points, decisions: Sequence[Decision], proof: Proof | None = None
+    query: Query, known: Points, decisions: Sequence[Decision], proof: Proof | None = None, depends: bool = False
 ) -> tuple[Status, str]:
-    """Say whether there was anything to do, and whether any evaluated point does it; a sentence where it is needed."""
+    """Say whether there was anything to do, and whether any evaluated point does it; a sentence where it is needed.
+
+    Where the model's outputs depend on the batch, only decisions count, about which it was asked one by one.
+    """
     wish, row = query.target.describe(), query.row
     if row.reached[0, 0]:
         now = short(row.outputs[0, 0])
         reaches = f"The row already reaches the target ({wish}), output {now}: nothing has to change."
         return Status.ALREADY_REACHED, reaches
-    if known.reached[:, 0].any():
+    if any(one.reached[0] for one in decisions) if depends else known.reached[:, 0].any():
         return Status.ATTAINABLE, ""
     loss = np.append(known.loss[:, 0], [decision.loss[0] for decision in decisions])
     best = np.append(known.outputs[:, 0], [decision.outputs[0] for decision in decisions])[int(np.argmin(loss))]
@@ -45,8 +56,15 @@ def judge_status(
     )
 
 
-def doubt_draws(query: Query, posterior: GibbsPosterior, draws: Draws, decisions: Sequence[Decision]) -> Draws:
-    """Return the draws, with a doubt if a decision, or what was seen, has a density that they do not explain."""
+def doubt_draws(
+    query: Query, posterior: GibbsPosterior, draws: Draws, decisions: Sequence[Decision], apart: bool
+) -> Draws:
+    """Return the draws, with a doubt if a decision, or what was seen, has a density that they do not explain.
+
+    Outputs that depend on the batch (``apart``) are a doubt as well.
+    """
+    if apart:
+        return replace(draws, info=replace(draws.info, doubt="the outputs of the model depend on the batch"))
     cover, rng = draws.coverage, stream(query.seed, DOUBTING, query.key)
     if cover is None or draws.info.doubt is not None:
         return draws
@@ -99,6 +117,12 @@ def budget_note(draws: Draws, eta: float | None) -> str:
         wish = "" if eta is None else f" of {eta:g}"
         return f"The budget ran out at eta = {reached:g}{wish}: this is the posterior there, not the one asked for."
     return f"The budget ran out after {len(draws.pool):,} evaluated points: fewer than the sampler was to draw."
+
+
+def hanging_note(posterior: GibbsPosterior) -> str:
+    """Say so if a model hangs: what is reported is what was known by then."""
+    lost = posterior.budget.root.lost
+    return " ".join(f"{one.name} {lost[id(one.ask)]}." for one in posterior.predictors if id(one.ask) in lost)
 
 
 def calibration_note(calibration: Calibration | None, eta: float) -> str:

@@ -132,6 +132,8 @@ def _locate_disagreement(draws: Draws, space: Space, free: Array, differ: Array)
         return pd.DataFrame(columns=columns, index=pd.Index([], name="feature", dtype=object))
     lines = {space.names[j]: _compare_feature(draws, space, int(j), differ) for j in free}
     table = pd.DataFrame.from_dict(lines, orient="index", columns=columns).rename_axis("feature")
+    # beside texts, pandas 3 reads None as a missing text, which is NaN
+    table["level"] = pd.Series([line[-1] for line in lines.values()], index=table.index, dtype=object)
     order = table["difference"].abs().fillna(-1.0).to_numpy(dtype=float).argsort(kind="stable")[::-1]
     return table.iloc[order]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gbce._validation import printable
+from gbce._validation import printable, show
 from gbce.base import Array
 from gbce.explanation import Explanation, require_explanation, say_value
 from gbce.pages._document import read_assets
@@ -85,11 +85,11 @@ class Asker:
         """Return the reply to a message; what goes wrong is a sentence in it."""
         ways = {"value": self._assess, "given": self._resample, "explain": self._explain, "reset": self._reset}
         known = message if isinstance(message, Mapping) else {}
-        number = known.get("id")
-        if known.get("ask") not in ways:
-            return {"id": number, "ok": False, "error": f"ask must be one of {list(ways)}, not {known.get('ask')!r}"}
+        number, ask = known.get("id"), known.get("ask")
+        if not isinstance(ask, str) or ask not in ways:  # a list or a mapping cannot even be looked up
+            return {"id": number, "ok": False, "error": f"ask must be one of {list(ways)}, not {show(ask)}"}
         try:
-            return {"id": number, "ok": True, **ways[known["ask"]](known)}
+            return {"id": number, "ok": True, **ways[ask](known)}
         except Exception as error:  # whatever a model raises, the person at the widget is told, not the kernel's log
             return {"id": number, "ok": False, "error": printable(f"{error}")}
 

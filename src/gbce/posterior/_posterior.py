@@ -96,6 +96,10 @@ class GibbsPosterior:
         """Return what every model says about ``x`` of shape ``(n, d)``, or only the first few ``models``."""
         return Panel(self.predictors[:models], self.budget, use_predict).ask(x)
 
+    def ask_alone(self, x: Array) -> list[Outputs]:
+        """Return what the first model says about each of ``x`` ``(n, d)`` by itself, see :class:`Panel`."""
+        return Panel(self.predictors[:1], self.budget, use_predict=True).ask_alone(x)
+
     def read(self, said: Sequence[Outputs]) -> Evaluated:
         """Read what models said against the target."""
         readings = [_checked(self.target.read(outputs), self.target, len(outputs.values)) for outputs in said]

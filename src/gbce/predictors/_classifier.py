@@ -1,6 +1,6 @@
 """Classes for models that return bare numbers: functions, networks, sessions, boosters of unknown objective."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,7 +71,14 @@ def name_classes(inner: Predictor, wish: Classifier) -> Predictor:
     if inner.classes is None:
         if not wish.logits:
             return replace(inner, classes=classes, plain=True)
-        return replace(inner, classes=classes, ask=lambda x: shares(inner.ask(x), len(classes)), plain=True)
+        own = inner.own_ask or inner.ask
+        return replace(
+            inner,
+            classes=classes,
+            ask=lambda x: shares(inner.ask(x), len(classes)),
+            plain=True,
+            own_ask=lambda x: shares(own(x), len(classes)),
+        )
     if wish.logits:
         raise ValueError(
             f"{inner.name} gives probabilities of its classes {list(inner.classes)}: leave out logits=True"
@@ -80,11 +87,15 @@ def name_classes(inner: Predictor, wish: Classifier) -> Predictor:
         raise ValueError(f"{inner.name} has the classes {list(inner.classes)}, which {list(classes)} cannot rename")
     if inner.decide is None:
         return replace(inner, classes=classes)
-    decide, names = inner.decide, dict(zip(inner.classes, classes, strict=True))
+    names = dict(zip(inner.classes, classes, strict=True))
 
-    def decide_renamed(x: Array) -> Array:
-        labels = np.empty(len(x), dtype=object)
-        labels[:] = [names[label] for label in np.asarray(decide(x)).ravel().tolist()]
-        return labels
+    def renamed(decide: Callable[[Array], Any]) -> Callable[[Array], Array]:
+        def decide_renamed(x: Array) -> Array:
+            labels = np.empty(len(x), dtype=object)
+            labels[:] = [names[label] for label in np.asarray(decide(x)).ravel().tolist()]
+            return labels
 
-    return replace(inner, classes=classes, decide=decide_renamed)
+        return decide_renamed
+
+    own_decide = None if inner.own_decide is None else renamed(inner.own_decide)
+    return replace(inner, classes=classes, decide=renamed(inner.decide), own_decide=own_decide)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from gbce.base import Array
-from gbce.space import Space
+from gbce.space import Space, say_difference
 
 __all__ = ["as_numbers", "column_names", "fitted_columns", "in_order", "made_by", "table_decoder"]
 
@@ -55,7 +55,8 @@ def in_order(wanted: Sequence[Any], space: Space, name: str, *, frame: bool = Tr
     if wanted in (have, [label.replace(" ", "_") for label in have]):  # LightGBM keeps its names without blanks
         return decode
     if sorted(wanted) != sorted(have):
-        raise ValueError(f"{name} was fitted on the columns {wanted}, the data have {have}")
+        difference = say_difference(wanted, have) or "has a column twice"
+        raise ValueError(f"{name} was fitted on the columns {wanted}, the data have {have}: the table {difference}")
     positions = [have.index(label) for label in wanted]
     return lambda x: _pick(decode(x), positions)
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gbce.base import Outputs
+from gbce.base import Array, Outputs
 from gbce.predictors._boosters import from_catboost, from_lightgbm, from_xgboost
 from gbce.predictors._classifier import Classifier, name_classes
 from gbce.predictors._columns import Rows, as_numbers, in_order, made_by
+from gbce.predictors._forests import OwnWay
 from gbce.predictors._onnx import from_onnx
 from gbce.predictors._predictor import MAX_BATCH, Predictor
 from gbce.predictors._remote import Remote, from_remote
@@ -106,7 +107,7 @@ def _from_estimator(model: Any, space: Space, name: str) -> Predictor:
     as_input = input_maker(model, space, name)
     shortcut = Shortcut(model, space, as_input)
     if not _classifies(model):
-        return Predictor(name, shortcut.asking("predict"))
+        return Predictor(name, shortcut.asking("predict"), own_ask=OwnWay(model, "predict", as_input))
     if isinstance(model.classes_, list):
         raise TypeError(f"{name} predicts several outcomes at once: explain one of its estimators_, or a function")
     if len(model.classes_) < 2:
@@ -117,12 +118,18 @@ def _from_estimator(model: Any, space: Space, name: str) -> Predictor:
             f"{name} is a classifier with neither predict_proba nor decision_function, and the loss of a class is -log "
             "of its probability: fit it with probabilities, or wrap it in sklearn.calibration.CalibratedClassifierCV"
         )
+
+    def own(method: str) -> Callable[[Array], Any]:
+        return OwnWay(model, method, as_input)
+
     return Predictor(
         name,
         shares_of_scores(model, name, shortcut.asking) if by_score else shortcut.asking("predict_proba"),
         classes=tuple(np.asarray(model.classes_).tolist()),
         decide=shortcut.asking("predict"),
         decide_always=not decides_by_score(model) if by_score else _has_threshold(model),
+        own_ask=shares_of_scores(model, name, own) if by_score else own("predict_proba"),
+        own_decide=own("predict"),
     )
 
 
@@ -176,4 +183,5 @@ def input_maker(model: Any, space: Space, name: str) -> Rows:
         return as_numbers(space, name)
     if made_by(model, "flaml") and space.columns is not None and set(map(str, wanted)) <= set(map(str, space.columns)):
         return space.decode  # it picks its columns by name, and may have dropped some that are constant
-    return in_order(wanted, space, name)
+    # LightGBM reads categories off frames of pandas only
+    return in_order(wanted, space, name, own=not made_by(model, "lightgbm"))

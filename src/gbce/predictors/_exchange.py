@@ -1,14 +1,17 @@
 """One exchange over HTTP: a body out and an answer back, all of it before one deadline and within one size."""
 
+import logging
 import queue
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
-__all__ = ["ACCEPTED", "Reply", "UnreadableError", "exchange", "import_httpx"]
+__all__ = ["ACCEPTED", "Reply", "UnreadableError", "exchange", "import_httpx", "public_url"]
 
 ACCEPTED = "gzip"  # the one encoding that is asked for: zlib unpacks no further than it is told to
 _SHORTEST_TIMEOUT = 1e-3  # seconds, where the deadline has passed: a time-out must be positive; by hand
@@ -39,6 +42,29 @@ def import_httpx() -> Any:
     return httpx
 
 
+def public_url(url: str) -> str:
+    """Return an address without user, password and query, which may hold secrets."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+@contextmanager
+def _public_log() -> Iterator[None]:
+    """Keep what this thread has httpx log, which is every address as it is, to the public part of the address."""
+    own, url, logger = threading.get_ident(), import_httpx().URL, logging.getLogger("httpx")
+
+    def hide(record: logging.LogRecord) -> bool:
+        if record.thread == own and isinstance(record.args, tuple):
+            record.args = tuple(public_url(str(one)) if isinstance(one, url) else one for one in record.args)
+        return True
+
+    logger.addFilter(hide)
+    try:
+        yield
+    finally:
+        logger.removeFilter(hide)
+
+
 def exchange(client: Any, url: str, body: bytes, timeout: float, max_bytes: int) -> Reply:
     """Post ``body`` and return the answer; raise ``httpx.TimeoutException`` if it did not end within ``timeout``.
 
@@ -50,10 +76,13 @@ def exchange(client: Any, url: str, body: bytes, timeout: float, max_bytes: int)
     deadline = time.monotonic() + timeout
 
     def work() -> None:
+        outcome: Reply | BaseException
         try:
-            outcomes.put(_post(client, url, body, deadline, max_bytes))
+            with _public_log():
+                outcome = _post(client, url, body, deadline, max_bytes)
         except BaseException as error:
-            outcomes.put(error)
+            outcome = error
+        outcomes.put(outcome)
 
     threading.Thread(target=work, name="gbce-exchange", daemon=True).start()
     try:

@@ -9,6 +9,7 @@ user's estimator is never touched.
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.predictors._stacked import ForestStack
 
-__all__ = ["MANY_ROWS", "METHODS", "forest_jobs", "matrix_walker", "split", "without_thread_pool"]
+__all__ = ["MANY_ROWS", "METHODS", "OwnWay", "forest_jobs", "matrix_walker", "split", "without_thread_pool"]
 
 METHODS = ("predict", "predict_proba", "decision_function", "transform")  # that somebody may have put in
 MANY_ROWS = 1_000  # below this a thread pool costs more than it saves; by hand, answers are the same either way
@@ -34,6 +35,20 @@ def without_thread_pool(model: Any, method: str, as_input: Callable[[Array], Any
         return lambda x: getattr(model, method)(as_input(x))
     ask = _tree_walker(core, method) if isinstance(core, _forests()) else _in_one_thread(getattr(core, method))
     return lambda x: _in_slices(ask, prepare(as_input(x)), n_jobs)
+
+
+@dataclass(frozen=True, eq=False)
+class OwnWay:
+    """``model.method`` of rows as the model takes them, as a user calls it; in one thread, which keeps its bits."""
+
+    model: Any
+    method: str
+    as_input: Callable[[Array], Any]
+
+    def __call__(self, x: Array) -> Any:
+        """Ask about encoded rows ``(n, d)``."""
+        with joblib.parallel_config(backend="sequential"):
+            return getattr(self.model, self.method)(self.as_input(x))
 
 
 def matrix_walker(forest: Any, method: str) -> Callable[[Array], Any] | None:

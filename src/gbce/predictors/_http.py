@@ -7,9 +7,9 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from gbce.predictors._exchange import UnreadableError, exchange, import_httpx
+from gbce.predictors._exchange import UnreadableError, exchange, import_httpx, public_url
 
 __all__ = ["FatalError", "RetryableError", "pause", "public_url", "redact", "secrets_in", "send"]
 
@@ -96,12 +96,6 @@ def pause(attempt: int, wait: float | None, backoff: float, longest: float, rng:
     if wait is not None:
         return wait + backoff * rng.random()
     return min(longest, backoff * 2.0**attempt) * rng.uniform(*_JITTER)
-
-
-def public_url(url: str) -> str:
-    """Return an address without user, password and query, which may hold secrets."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def secrets_in(url: str, headers: Mapping[str, str]) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ of the call, so the answers are those of running the tasks one by one; a model w
 often.
 
 Threads are only a way to stop in the middle of a task: no two run at a time, so that what tasks share is safe and every
-run goes the same way. Models are asked in the thread of the caller.
+run goes the same way. Models are asked in the thread of the caller; under a deadline, in the one that its budget has
+for them.
 """
 
 import contextvars
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gbce.base import Array
+from gbce.budget import Budget, HangingError
 from gbce.predictors._predictor import Meter, Predictor
 from gbce.space import unmasked
 
@@ -32,7 +34,7 @@ Ask = Callable[[Array], Any]
 class _Turn:
     """How far one task is: what it asks, where it waits for what it is told, and how it ended."""
 
-    question: tuple[Ask, Array] | None = None
+    question: tuple[Ask, Array, bool] | None = None  # the last says whether it is asked alone
     told: SimpleQueue[Any] = field(default_factory=SimpleQueue)
     ended: bool = False
     result: Any = None
@@ -40,10 +42,14 @@ class _Turn:
 
 
 class Lockstep:
-    """Runs tasks in turn; questions to the same function are asked in one call, in the order of the tasks."""
+    """Runs tasks in turn; questions to the same function are asked in one call, in the order of the tasks.
 
-    def __init__(self, batch_rows: int) -> None:
+    Where there is a ``budget`` with a deadline, a model that hangs is left behind.
+    """
+
+    def __init__(self, batch_rows: int, budget: Budget | None = None) -> None:
         self.batch_rows = batch_rows
+        self.budget = Budget() if budget is None else budget
         self.n_calls = 0
         self.n_rows = 0
         self._stopped = False
@@ -57,11 +63,16 @@ class Lockstep:
         It counts what its task asks; the predictor itself counts the calls that are made.
         """
         ask, decide = predictor.ask, predictor.decide
-        self._meters |= dict.fromkeys([ask] if decide is None else [ask, decide], predictor.meter)
+        own_ask, own_decide = predictor.own_ask or ask, predictor.own_decide or decide
+        functions = [one for one in (ask, decide, own_ask, own_decide) if one is not None]
+        self._meters |= dict.fromkeys(functions, predictor.meter)
         return replace(
             predictor.with_fresh_meter(),
             ask=lambda rows: self.ask(number, ask, rows),
             decide=None if decide is None else lambda rows: self.ask(number, decide, rows),
+            own_ask=lambda rows: self.ask(number, own_ask, rows, alone=True),
+            own_decide=None if own_decide is None else lambda rows: self.ask(number, own_decide, rows, alone=True),
+            in_step=True,
         )
 
     def run(self, tasks: Sequence[Callable[[int], T]]) -> list[T]:
@@ -83,10 +94,10 @@ class Lockstep:
                 raise turn.error
         return [turn.result for turn in self._turns]
 
-    def ask(self, number: int, function: Ask, x: Array) -> Any:
-        """Put the question of task ``number`` and wait for the answer."""
+    def ask(self, number: int, function: Ask, x: Array, alone: bool = False) -> Any:
+        """Put the question of task ``number`` and wait for the answer; ``alone`` it shares its call with nobody."""
         turn = self._turns[number]
-        turn.question = (function, x)
+        turn.question = (function, x, alone)
         self._paused.put(turn)
         answer = self._wait(turn)
         if isinstance(answer, BaseException):
@@ -120,13 +131,13 @@ class Lockstep:
 
     def _answer_all(self, waiting: Sequence[_Turn]) -> dict[_Turn, Any]:
         """Return what each task is told, in their order."""
-        asked: dict[Ask, dict[_Turn, Array]] = {}
+        asked: dict[tuple[Ask, _Turn | None], dict[_Turn, Array]] = {}
         for turn in waiting:
             assert turn.question is not None
-            function, x = turn.question
-            asked.setdefault(function, {})[turn] = x
+            function, x, alone = turn.question
+            asked.setdefault((function, turn if alone else None), {})[turn] = x
         answers: dict[_Turn, Any] = {}
-        for function, questions in asked.items():
+        for (function, _), questions in asked.items():
             answers |= self._answer(function, questions)
         return {turn: answers[turn] for turn in waiting}
 
@@ -134,6 +145,8 @@ class Lockstep:
         answers: dict[_Turn, Any] = {}
         try:
             answer = self._in_batches(function, np.concatenate(list(questions.values())))
+        except HangingError as error:
+            return dict.fromkeys(questions, error)
         except Exception:
             # one task's trouble is not the others': ask again one by one, and let each hear its own
             for turn, x in questions.items():
@@ -155,7 +168,9 @@ class Lockstep:
             rows = x[start : start + self.batch_rows]
             self.n_calls, meter.calls = self.n_calls + 1, meter.calls + 1
             self.n_rows, meter.rows = self.n_rows + len(rows), meter.rows + len(rows)
-            answer = np.asarray(unmasked(function(rows)))
+            with self.budget.spending(len(rows), id(function)):
+                raw = self.budget.call(function, rows, id(function))
+            answer = np.array(unmasked(raw))  # a copy: a runtime may write its next answer into the same memory
             if len(answer) != len(rows):
                 raise ValueError(f"{len(answer)} answers for {len(rows)} rows")
             parts.append(answer)

@@ -1,4 +1,4 @@
-"""Models asked together within a budget: the only lines that call one."""
+"""Models asked together within a budget, whoever asks: what may still be spent is looked up, and charged."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gbce.base import Array, Outputs
-from gbce.budget import Budget, BudgetSpentError, Load
+from gbce.budget import Budget, BudgetSpentError, HangingError, Load
 from gbce.predictors._predictor import Predictor
 
 __all__ = ["Panel"]
@@ -60,8 +60,7 @@ class Panel:
 
     def ask(self, x: Array) -> list[Outputs]:
         """Return what every model says about ``x`` of shape ``(n, d)``, or refuse."""
-        load = self.load
-        self.budget.require(len(x), load)
+        load = self._require(len(x))
         parts: list[list[Outputs]] = []
         done = 0
         while done < len(x) or not parts:
@@ -84,11 +83,37 @@ class Panel:
             raise BudgetSpentError("not a single row is within the budget: raise max_model_rows or time_budget")
         return _join(parts)
 
-    def _ask_each(self, x: Array) -> list[Outputs]:
+    def ask_alone(self, x: Array) -> list[Outputs]:
+        """Return what every model says about rows ``(n, d)``, each asked by itself as a user asks, or refuse.
+
+        When the time is over, they are no more than the first few, or none. Models whose calls are paid for are asked
+        about all rows in one.
+        """
+        self._require(len(x))
+        if not all(predictor.by_row for predictor in self.predictors):
+            return self.ask(x)
+        parts: list[list[Outputs]] = []
+        while len(parts) < len(x) and not self.budget.root.is_late:
+            parts.append(self._ask_each(x[len(parts) : len(parts) + 1], alone=True))
+        return _join(parts) if parts else []
+
+    def _require(self, n: int) -> Load:
+        """Refuse ``n`` points that are beyond the budget, or a model that hangs; return the load of a point."""
+        for predictor in self.predictors:
+            if (lost := self.budget.root.lost.get(id(predictor.ask))) is not None:
+                raise HangingError(f"{predictor.name} {lost}")
+        self.budget.require(n, self.load)
+        return self.load
+
+    def _ask_each(self, x: Array, alone: bool = False) -> list[Outputs]:
         said = []
         for predictor in self.predictors:
             with self.budget.spending(len(x) * predictor.questions(self.use_predict), id(predictor.ask)):
-                said.append(predictor(x, use_predict=self.use_predict))
+                try:
+                    said.append(predictor(x, use_predict=self.use_predict, alone=alone, budget=self.budget))
+                except HangingError as error:
+                    self.budget.root.lost[id(predictor.ask)] = str(error)
+                    raise HangingError(f"{predictor.name} {error}") from None
         return said
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gbce.base import Array, Outputs
-from gbce.budget import BudgetSpentError
+from gbce.budget import Budget, BudgetSpentError
 from gbce.space import unmasked
 
 __all__ = ["MAX_BATCH", "Meter", "PredictionError", "Predictor"]
@@ -56,6 +56,12 @@ class Predictor:
         Makes the predictor anew from the model itself. A copy, here or in another process, is made by it: what was
         learned of the model in use (tables of its steps, short ways to ask it) rests on the identity of its parts,
         which no copy keeps, so that it is learned again there.
+    own_ask, own_decide : callable, optional
+        The same by the way that a user takes, where ``ask`` and ``decide`` take a shorter one.
+    by_row : bool
+        Whether it may be asked about one row at a time; not where every call is paid for.
+    in_step : bool
+        Whether asking waits for others who ask, so that whoever calls the model for all of them minds the time.
     """
 
     name: str
@@ -68,11 +74,15 @@ class Predictor:
     batch_rows: int = MAX_BATCH
     meter: Meter = field(default_factory=Meter)
     remake: Callable[[], "Predictor"] | None = field(default=None, repr=False, compare=False)
+    own_ask: Callable[[Array], Any] | None = None
+    own_decide: Callable[[Array], Any] | None = None
+    by_row: bool = True
+    in_step: bool = False
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if self.remake is None:
             return super().__reduce_ex__(protocol)
-        known = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("ask", "decide")}
+        known = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _MADE_ANEW}
         return _remade, (known,)
 
     def with_fresh_meter(self) -> "Predictor":
@@ -83,27 +93,35 @@ class Predictor:
         """Return how often each row is put to the model: twice where its ``predict`` is asked as well."""
         return 1 + (self.decide is not None and self.classes is not None and (use_predict or self.decide_always))
 
-    def __call__(self, x: Array, *, use_predict: bool = False) -> Outputs:
+    def __call__(
+        self, x: Array, *, use_predict: bool = False, alone: bool = False, budget: Budget | None = None
+    ) -> Outputs:
         """Ask the model about ``x`` of shape ``(n, d)``.
 
         A classifier's decision is its most probable class, the first one on a tie, as scikit-learn's own
-        ``predict`` has it. With ``use_predict`` its ``predict`` is called and believed instead.
+        ``predict`` has it. With ``use_predict`` its ``predict`` is called and believed instead. With ``alone`` it is
+        asked by the user's own way, together with nobody else's rows. The budget, if there is one, minds the time of a
+        call; rows are counted by who hands it in.
         """
-        values = self._in_batches(self.ask, x, self._check_values)
+        budget = Budget() if budget is None or self.in_step else budget
+        ask, decide = self.ask, self.decide
+        if alone:
+            ask, decide = self.own_ask or ask, self.own_decide or decide
+        values = self._in_batches(ask, x, self._check_values, budget)
         if self.classes is None:
             return Outputs(values, model=self.name)
         if self.plain:
             self._require_probabilities(values)
         if values.ndim == 1:
             values = np.column_stack([1.0 - values, values])
-        if self.decide is not None and self.questions(use_predict) > 1:
-            labels = self._in_batches(self.decide, x, self._check_labels)
+        if decide is not None and self.questions(use_predict) > 1:
+            labels = self._in_batches(decide, x, self._check_labels, budget)
             decided = _positions(labels, self.classes)
         else:
             decided = values.argmax(axis=1)
         return Outputs(values, self.classes, decided, self.name)
 
-    def _in_batches(self, ask: Callable[[Array], Any], x: Array, check: Callable[..., Array]) -> Array:
+    def _in_batches(self, ask: Callable[[Array], Any], x: Array, check: Callable[..., Array], budget: Budget) -> Array:
         n = len(x)
         starts = range(0, n, self.batch_rows)
         parts = []
@@ -111,7 +129,7 @@ class Predictor:
             rows = x[start : start + self.batch_rows]
             place = f"{self.name}, batch {number} of {len(starts)} (rows {start} to {start + len(rows) - 1})"
             try:
-                raw = ask(rows)
+                raw = budget.call(ask, rows, id(self.ask))
             except BudgetSpentError:
                 raise
             except PredictionError as error:
@@ -125,7 +143,7 @@ class Predictor:
 
     def _check_values(self, raw: Any, rows: Array, start: int, place: str) -> Array:
         try:
-            array = np.asarray(unmasked(raw))
+            array = np.array(unmasked(raw))  # a copy: a runtime may write its next answer into the same memory
             if array.dtype.kind not in "fiubO" or (array.dtype.kind == "O" and _has_text(array)):
                 raise TypeError("text that looks like a number, or a complex one, would be converted")
             values = array.astype(float, copy=False)
@@ -153,7 +171,7 @@ class Predictor:
         return values
 
     def _check_labels(self, raw: Any, rows: Array, start: int, place: str) -> Array:
-        labels = np.asarray(raw)
+        labels = np.array(raw)  # a copy, as of values
         if labels.shape == (len(rows), 1):
             labels = labels[:, 0]
         if labels.shape != (len(rows),):
@@ -165,6 +183,9 @@ class Predictor:
         if bad.any():
             wish = "p(label 1)" if p.ndim == 1 else "one probability per class"
             raise PredictionError(f"{self.name}: {p[bad][0]} is not a probability; a Class target needs {wish}")
+
+
+_MADE_ANEW = ("ask", "decide", "own_ask", "own_decide")  # the functions that hold the model
 
 
 def _remade(known: dict[str, Any]) -> Predictor:

@@ -305,5 +305,6 @@ def from_remote(remote: Remote, space: Space, name: str | None) -> Predictor:
     table = table_decoder(space)
     classes = None if remote.classes is None else tuple(remote.classes)
     return Predictor(
-        name or "Remote", lambda x: remote(table(x)), classes=classes, plain=True, identity=remote.identity
-    )
+        name or "Remote", lambda x: remote(table(x)), classes=classes, plain=True, identity=remote.identity,
+        by_row=False,
+    )  # fmt: skip

@@ -11,7 +11,7 @@ from gbce.space._effort import Effort, effort_cost, read_effort, say_effort
 from gbce.space._feature import Feature
 from gbce.space._places import Centre, Places
 from gbce.space._plain import plain_records, plain_value
-from gbce.space._row_codec import has_labels, unmasked
+from gbce.space._row_codec import has_labels, say_difference, unmasked
 from gbce.space._space import Space
 from gbce.space._stored import space_fields, space_of
 from gbce.space._table import value_text
@@ -38,6 +38,7 @@ __all__ = [
     "read_value",
     "require_writable",
     "restate",
+    "say_difference",
     "say_effort",
     "space_fields",
     "space_of",

@@ -23,6 +23,7 @@ __all__ = [
     "layout_of",
     "repeated",
     "require_distinct",
+    "say_difference",
     "unmasked",
 ]
 
@@ -42,6 +43,8 @@ def as_table(rows: Any, what: str, names: Sequence[str] | None = None) -> pd.Dat
         table = pd.DataFrame([values], columns=list(names) if by_position and names else list(rows.index))
     elif isinstance(rows, Mapping):
         table = pd.DataFrame([dict(rows)])
+    elif isinstance(rows, (list, tuple)) and rows and all(isinstance(row, (Mapping, pd.Series)) for row in rows):
+        table = _from_named(rows, what, names)
     else:
         table = _from_array(rows, what, names)
     if table.shape[1] == 0:
@@ -66,6 +69,29 @@ def unmasked(values: Any) -> Any:
         return plain
     blank: Any = np.nan if plain.dtype.kind in "fiub" else None
     return np.where(hidden, blank, plain)
+
+
+def _from_named(rows: Sequence[Any], what: str, names: Sequence[str] | None) -> pd.DataFrame:
+    """Return rows that are mappings or Series as a frame; all must have the same names."""
+    tables = [as_table(row, what, names) for row in rows]
+    want = list(tables[0].columns)
+    for i, table in enumerate(tables):
+        difference = say_difference(list(map(str, want)), list(map(str, table.columns)))
+        if difference:
+            raise ValueError(f"{what}: row {i} {difference}; the first one has {want}.")
+    return pd.DataFrame([table[want].iloc[0].tolist() for table in tables], columns=want)
+
+
+def say_difference(want: Sequence[str], have: Sequence[str]) -> str:
+    """Say which names are missing and which are extra, as the rest of a sentence; empty if none is.
+
+    Examples
+    --------
+    >>> say_difference(["a", "b"], ["b", "c"])
+    "lacks ['a'] and has also ['c']"
+    """
+    missing, extra = _without(want, have), _without(have, want)
+    return " and ".join(([f"lacks {missing}"] if missing else []) + ([f"has also {extra}"] if extra else []))
 
 
 def _from_array(rows: Any, what: str, names: Sequence[str] | None) -> pd.DataFrame:
@@ -114,11 +140,10 @@ class RowCodec:
         """Return rows as a table with the space's columns in their order; an array's columns are the ``names``."""
         table = as_table(rows, what, self.labels if names is None else names)
         have, want = [str(c) for c in table.columns], self.labels
-        missing, extra = _without(want, have), _without(have, want)
-        if missing or extra:
-            parts = ([f"lacks {missing}"] if missing else []) + ([f"has also {extra}"] if extra else [])
-            advice = "Drop what the model was not fitted on." if not missing else "Names must match the data."
-            raise ValueError(f"{what} {' and '.join(parts)}; the columns are {list(want)}. {advice}")
+        difference = say_difference(want, have)
+        if difference:
+            advice = "Names must match the data." if _without(want, have) else "Drop what the model was not fitted on."
+            raise ValueError(f"{what} {difference}; the columns are {list(want)}. {advice}")
         require_distinct(have, what)
         table = table.set_axis(have, axis=1)[list(want)]
         return table.set_axis(list(self.columns or self.names), axis=1)

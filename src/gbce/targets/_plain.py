@@ -51,6 +51,8 @@ def as_target(target: Any, classes: tuple[Any, ...] | None, model: str) -> Targe
             # 1.0 may be meant as a probability, where the class is 1
             if known == label and isinstance(label, float) <= isinstance(known, float):
                 return Class(known)
+        if isinstance(label, bool) and str(label) in classes:  # CatBoost names the classes of yes and no so
+            return Class(str(label))
     raise TypeError(
         f"target must be a gbce target such as gbce.AtLeast(10), not {show(target)}" + _advice(label, classes, model)
     )
@@ -58,7 +60,7 @@ def as_target(target: Any, classes: tuple[Any, ...] | None, model: str) -> Targe
 
 def _advice(label: Any, classes: tuple[Any, ...] | None, model: str) -> str:
     """Return what could be written instead, as the rest of a sentence."""
-    if is_number(label) and classes is not None:
+    if (is_number(label) or isinstance(label, bool)) and classes is not None:
         return f": {model} has the classes {list(classes)}, of which gbce.Class(label, probability=...) wants one"
     if is_number(label):
         wishes = ", ".join(f"gbce.{name}({label!r})" for name in ("AtLeast", "AtMost"))
