@@ -16,6 +16,7 @@ import numpy as np
 from gbce._numerics import row_keys
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
+from gbce.search._meeting import meet_alike
 from gbce.search._nearing import MOST_PARTS, Around, Sections, Singles, keep_cheapest, lean
 
 __all__ = ["Judged", "NearestSites", "find_nearest"]
@@ -142,6 +143,7 @@ def find_nearest(
     starts: Array,
     *,
     trials: Array | None = None,
+    known: tuple[Array, Array] | None = None,
     power: int = 1,
     most_changes: int | None = None,
     affords: Callable[[int], int] = lambda n: n,
@@ -160,6 +162,8 @@ def find_nearest(
         Points that are known to reach.
     trials : array of shape (t, d), optional
         Points that may reach, to be asked about at first.
+    known : tuple of arrays of shapes (n, d) and (n, K), optional
+        Points that reach, the cheapest first, whether the row can become them or not, and what models said there.
     power : {1, 2}
         Whether the costs of single changes add up, or their squares.
     most_changes : int, optional
@@ -181,7 +185,7 @@ def find_nearest(
     most = n_free if most_changes is None else min(most_changes, n_free)
     if most:
         with suppress(BudgetSpentError):
-            _Search(shelf, power, most).run(starts, starts[:0] if trials is None else trials)
+            _Search(shelf, power, most, known).run(starts, starts[:0] if trials is None else trials)
     return shelf.sites()
 
 
@@ -192,6 +196,7 @@ class _Search:
     shelf: _Shelf
     power: int
     most: int
+    known: tuple[Array, Array] | None = None
     low: dict[bytes, Array] = field(default_factory=dict)  # how much of each change is known not to be enough
     given: set[bytes] = field(default_factory=set)  # points whose changes were given back
     swept: set[bytes] = field(default_factory=set)  # points that got one more change
@@ -214,6 +219,8 @@ class _Search:
         singles = Singles(x, feature, around.cost(x) ** self.power, np.where(np.isfinite(gain), gain, 0.0))
         self.worth = singles.worth(len(around.x0), around.x0)
         joined = around.combine(singles, float(here.gap[0]), self.most)
+        if self.known is not None:
+            meet_alike(around.space, around.x0, *self.known, lambda x, _: around.cost(x), self._priced, shelf.least()[-1])
         starts = np.vstack([trials[tried.reached], starts])
         starts = starts[keep_cheapest(around.cost(starts), _STARTS)] if len(starts) else starts
         shelf.ask(around.give_back(starts, self.worth), joined)
@@ -228,6 +235,11 @@ class _Search:
             if len(shelf.said) == asked or quiet == _QUIET_ROUNDS:
                 return
             before = after
+
+    def _priced(self, x: Array) -> Array:
+        """Return what points ``(n, d)`` cost, infinite where they do not reach."""
+        (told,) = self.shelf.ask(x)
+        return np.where(told.reached, self.shelf.around.cost(x), np.inf)
 
     def _round(self, number: int) -> None:
         """One call: what reaches is closed in on, gives changes back, exchanges them, and follows slopes."""
