@@ -9,6 +9,7 @@ cheaper. Smooth models show a slope at the boundary, and a plane through it says
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +45,8 @@ _CLOSE = 1e-4  # of the cost: a stretch that is shorter is not closed in on any 
 _LEAST_SAVING, _QUIET_ROUNDS = 1e-3, 2  # of the cost in a round, or nothing was saved; so many of these end a search
 _LEANT, _LEAN_ROUNDS = 4, 5  # points whose slopes are looked at in a round, and in how many rounds
 _DIFFERENCE = 1e-3  # of a feature's scale, over which a slope is read: many models round to single precision
-_SLOPED_SHARE = 0.3  # of the features, with which a point lies on a slope and not beside a step
+_SLOPED_SHARE = 0.3  # of the real features, with which a point lies on a slope and not beside a step
+_SLOPED_SHARE_WHOLE = 0.6  # of whole numbers, whose steps of one cross more steps of trees
 
 
 class Judged(NamedTuple):
@@ -380,29 +382,35 @@ class _Search:
 
     # --- slopes -----------------------------------------------------------------------------------------------------
 
-    @property
-    def _smooth(self) -> Array:
-        """Positions of the real features that can move and are known in the row."""
+    @cached_property
+    def _axis(self) -> Array:
+        """Positions of the features that can move, are ordered and known in the row."""
         around = self.shelf.around
-        return np.array([j for j in around.values if around.on_axis[j] and not around.space.discrete[j]], dtype=int)
+        return np.array([j for j in around.values if around.on_axis[j]], dtype=int)
 
     def _differences(self, active: Array) -> tuple[list[Array], Array]:
         """Return small steps from a few points that reach, one set of rows for each, and these points."""
-        around = self.shelf.around
-        axis = self._smooth
+        around, axis = self.shelf.around, self._axis
         if len(axis) == 0:
             return [], active[:0]
         beyond = around.changed(active).sum(axis=1) > self.most
         order = np.lexsort((around.cost(active), beyond))
         points = self._fresh(active[order], self.leant, _LEANT)
         low, high = around.space.limits(around.x0)
-        step = _DIFFERENCE * around.space.scale[axis]
+        step = np.where(around.space.discrete[axis], 1.0, _DIFFERENCE * around.space.scale[axis])
         step = np.where(points[:, axis] + step > high[axis], -step, step)
         step = np.where(points[:, axis] + step < low[axis], 0.0, step)
         rows = np.repeat(points[:, None, :], len(axis), axis=1)
         rows[:, np.arange(len(axis)), axis] += step
         moved = around.snap(rows.reshape(-1, len(around.x0)))[0].reshape(rows.shape)
         return list(np.concatenate([points[:, None, :], moved], axis=1)), points
+
+    def _on_slope(self, slope: Array) -> bool:
+        """Whether a point lies on a slope, and not beside a step: by real features, or by all if there are none."""
+        real = ~self.shelf.around.space.discrete[self._axis]
+        if real.any():
+            return bool((slope[self._axis[real]] != 0).sum() >= max(_SLOPED_SHARE * real.sum(), 1))
+        return bool((slope[self._axis] != 0).mean() >= _SLOPED_SHARE_WHOLE)
 
     def _planes(self, points: Array, sets: list[Array], told: list[Judged]) -> Array:
         """Return points where planes through the boundary are met at the least cost."""
@@ -411,12 +419,12 @@ class _Search:
         sizes = np.unique([*range(1, min(self.most, _PATH) + 1), self.most])
         sloped = False
         for one, rows, said in zip(points, sets, told, strict=True):
-            slope, axis = np.zeros(len(one)), self._smooth
+            slope, axis = np.zeros(len(one)), self._axis
             step = (rows[1:][np.arange(len(axis)), axis] - one[axis]) / around.space.scale[axis]
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 slope[axis] = (said.gap[1:] - said.gap[0]) / step
             slope = np.where(np.isfinite(slope), slope, 0.0)
-            if (slope != 0).sum() >= max(_SLOPED_SHARE * len(rows[1:]), 1):
+            if self._on_slope(slope):
                 sloped = True
                 found.append(lean(around, one, slope, float(said.gap[0]), self.power, sizes))
         self.sloped, self.slope_seen = sloped or len(points) == 0, self.slope_seen or sloped

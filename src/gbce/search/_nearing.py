@@ -368,25 +368,41 @@ def lean(around: Around, x: Array, slope: Array, gap: float, power: int, sizes: 
         u = np.where(around.on_axis, (x - x0) / space.scale, 0.0)
     u = np.where(np.isnan(u), 0.0, u)
     needed = float(slope @ u) - gap  # by which the plane changes from the row to where nothing is missing
+    with np.errstate(invalid="ignore"):
+        ends = (np.array(space.limits(x0)) - x0) / space.scale
+    room = np.where(slope * needed > 0, ends[1], -ends[0])
     order = np.argsort(-np.abs(slope), kind="stable")
-    order = order[slope[order] != 0]
-    low, high = space.limits(x0)
+    order = order[(slope[order] != 0) & (room[order] > 0)]
     rows = []
     for size in np.unique(np.minimum(sizes, len(order))).tolist():
-        ideal = np.zeros(len(x))
-        some = order[:size]
-        if power == 2 and size:
-            ideal[some] = slope[some] * needed / np.square(slope[some]).sum()
-        left = needed
-        for j in some.tolist() if power == 1 else []:
-            with np.errstate(invalid="ignore"):
-                ends = (np.array([low[j], high[j]]) - x0[j]) / space.scale[j]
-            ideal[j] = np.clip(left / slope[j], *ends)
-            left -= ideal[j] * slope[j]
+        ideal = (_share_out if power == 2 else _use_up)(slope, room, needed, order[:size])
         for blend in _BLENDS:
             way = u + blend * (ideal - u)
             rows.append(np.where(around.on_axis, x0 + _RAYS[:, None] * way * space.scale, x))
     return np.vstack(rows)
+
+
+def _use_up(slope: Array, room: Array, needed: float, order: Array) -> Array:
+    """Return changes ``(d,)`` of the least sum that make up for what is needed: the steepest go as far as they can."""
+    ideal, left = np.zeros(len(slope)), needed
+    for j in order.tolist():
+        ideal[j] = np.clip(left / slope[j], -room[j], room[j])
+        left -= ideal[j] * slope[j]
+    return ideal
+
+
+def _share_out(slope: Array, room: Array, needed: float, order: Array) -> Array:
+    """Return changes ``(d,)`` of the least Euclidean length that make up for it, each as far as it can go."""
+    ideal, left = np.zeros(len(slope)), needed
+    while len(order):
+        ideal[order] = slope[order] * left / np.square(slope[order]).sum()
+        over = np.abs(ideal[order]) > room[order]
+        if not over.any():
+            break
+        ideal[order[over]] = np.copysign(room[order[over]], ideal[order[over]])
+        left -= float(slope[order[over]] @ ideal[order[over]])
+        order = order[~over]
+    return ideal
 
 
 def keep_cheapest(cost: Array, most: int) -> Array:
