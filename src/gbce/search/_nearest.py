@@ -39,11 +39,12 @@ _EXCHANGED = 6  # points that reach, and exchange one change for another in a ro
 _MOST_EXCHANGED = 40  # changes of one point that are exchanged, the first ones: what has more is given back first
 _EXCHANGE_ROUNDS = 5
 _SPARED = 4  # one part in so many of the rows that are left may go into exchanges in a round
+_SPARED_SLOPED = 16  # and where slopes lead on
 _DEARER = 1.5  # times the cheapest with fewer changes, beyond which a set of changes is not closed in on
 _DEARER_ALIKE = 1.5  # and times the cheapest with as many changes
 _CLOSE = 1e-4  # of the cost: a stretch that is shorter is not closed in on any more
 _LEAST_SAVING, _QUIET_ROUNDS = 1e-3, 2  # of the cost in a round, or nothing was saved; so many of these end a search
-_LEANT, _LEAN_ROUNDS = 4, 5  # points whose slopes are looked at in a round, and in how many rounds
+_LEANT, _LEAN_ROUNDS = 4, 14  # points whose slopes are looked at in a round, and in how many rounds
 _DIFFERENCE = 1e-3  # of a feature's scale, over which a slope is read: many models round to single precision
 _SLOPED_SHARE = 0.3  # of the real features, with which a point lies on a slope and not beside a step
 _SLOPED_SHARE_WHOLE = 0.6  # of whole numbers, whose steps of one cross more steps of trees
@@ -340,7 +341,7 @@ class _Search:
     def _one_more(self, active: Array) -> Array:
         """Return points in which a change is exchanged for another, or one more is made where that may be enough."""
         around, least = self.shelf.around, self.shelf.least()
-        room = self.shelf.rows_left // _SPARED
+        room = self.shelf.rows_left // (_SPARED_SLOPED if self.slope_seen else _SPARED)
         base, whose = [np.zeros((0, len(around.x0)))], [np.zeros(0, dtype=int)]
         cost, changed = around.cost(active), around.changed(active)
         for i in keep_cheapest(cost, _EXCHANGED).tolist():

@@ -29,7 +29,7 @@ _ALL_SINGLY = 12  # changes that are each given back alone
 _PARTS = {  # by whether it is the first time, and whether they are to be few
     (True, False): np.array([0.0, 0.5, 0.75, 0.88, 0.94, 0.97, 0.985, 0.995]),
     (False, False): np.linspace(0.0, 1.0, 9)[1:-1],
-    (True, True): np.array([0.0, 0.5, 0.9]),
+    (True, True): np.array([0.0, 0.9, 0.98, 0.997]),
     (False, True): np.array([0.3, 0.6]),
 }
 MOST_PARTS = max(map(len, _PARTS.values()))  # rows that closing in on one change takes at most
@@ -37,8 +37,8 @@ _MANY_CHANGES = 6
 _ROWS_AT_ONCE = 2_000  # that are made and priced before it is seen whether they are enough
 _VALUES_EACH_WAY = 5  # that one more change is given, on each side of the row
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)  # multiples of it, without their whole parts, are spread evenly
-_BLENDS = (0.4, 1.0)  # of the way to where the slopes point
-_RAYS = np.array([0.95, 1.0005, 1.01, 1.05, 1.2])  # times the change that the slopes ask for
+_BLENDS = (0.03, 0.12, 0.4, 1.0)  # of the way to where the slopes point: slopes change on the way
+_RAYS = np.array([-0.05, 0.0005, 0.01, 0.05, 0.2])  # of the change that the slopes ask for, more; of short ways less
 
 
 class Singles(NamedTuple):
@@ -378,7 +378,8 @@ def lean(around: Around, x: Array, slope: Array, gap: float, power: int, sizes: 
         ideal = (_share_out if power == 2 else _use_up)(slope, room, needed, order[:size])
         for blend in _BLENDS:
             way = u + blend * (ideal - u)
-            rows.append(np.where(around.on_axis, x0 + _RAYS[:, None] * way * space.scale, x))
+            rays = 1.0 + min(2.0 * blend, 1.0) * _RAYS[:, None]
+            rows.append(np.where(around.on_axis, x0 + rays * way * space.scale, x))
     return np.vstack(rows)
 
 
