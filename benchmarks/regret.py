@@ -111,8 +111,8 @@ def say_regret(lines: list[Line]) -> None:
               f"{regret.max():>8.3f}{np.median([line.rows for line in own]):>8,.0f}")  # fmt: skip
     regret = np.array([line.regret for line in lines])
     explained = {line.number: line.explained for line in lines}
-    print(f"all: {(regret <= GOAL).mean():.3f} of {len(lines)} answers within 2% of the best; a default explanation asks "
-          f"{np.median(list(explained.values())):,.0f} rows in the median")  # fmt: skip
+    print(f"all: {(regret <= GOAL).mean():.3f} of {len(lines)} answers within 2% of the best; a default explanation "
+          f"asks {np.median(list(explained.values())):,.0f} rows in the median")  # fmt: skip
 
 
 def main() -> None:

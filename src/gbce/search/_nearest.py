@@ -223,7 +223,9 @@ class _Search:
         self.worth = singles.worth(len(around.x0), around.x0)
         joined = around.combine(singles, float(here.gap[0]), self.most)
         if self.known is not None:
-            meet_alike(around.space, around.x0, *self.known, lambda x, _: around.cost(x), self._priced, shelf.least()[-1])
+            meet_alike(
+                around.space, around.x0, *self.known, lambda x, _: around.cost(x), self._priced, shelf.least()[-1]
+            )
         starts = np.vstack([trials[tried.reached], starts])
         starts = starts[keep_cheapest(around.cost(starts), _STARTS)] if len(starts) else starts
         shelf.ask(around.give_back(starts, self.worth), joined)
