@@ -1,7 +1,8 @@
 """The cheapest points that reach a target, for any model: changes are tried, combined, given back and drawn back.
 
 Only rows are asked about, many in each call. A first look tries every feature alone; pairs and larger sets follow from
-what single changes gained. Points that are known to reach give back the changes that they do not need. What reaches is
+what single changes gained. Points that are known to reach give back the changes that they do not need, and those with
+the very same output meet between themselves, as near to the row as they lie in every column. What reaches is
 then closed in on, feature by feature, up to the boundary, and one change is exchanged for another where that is
 cheaper. Smooth models show a slope at the boundary, and a plane through it says where to go.
 """
