@@ -45,7 +45,7 @@ _DEARER = 1.5  # times the cheapest with fewer changes, beyond which a set of ch
 _DEARER_ALIKE = 1.5  # and times the cheapest with as many changes
 _CLOSE = 1e-4  # of the cost: a stretch that is shorter is not closed in on any more
 _LEAST_SAVING, _QUIET_ROUNDS = 1e-3, 2  # of the cost in a round, or nothing was saved; so many of these end a search
-_LEANT, _LEAN_ROUNDS = 4, 14  # points whose slopes are looked at in a round, and in how many rounds
+_LEANT = 4  # points whose slopes are looked at in a round
 _DIFFERENCE = 1e-3  # of a feature's scale, over which a slope is read: many models round to single precision
 _SLOPED_SHARE = 0.3  # of the real features, with which a point lies on a slope and not beside a step
 _SLOPED_SHARE_WHOLE = 0.6  # of whole numbers, whose steps of one cross more steps of trees
@@ -252,7 +252,7 @@ class _Search:
         around, active = self.shelf.around, self._pick()
         sections = self._open_sections(active)
         back = around.give_back(self._fresh(active, self.given), self.worth)
-        slopes, whose = self._differences(active) if number < _LEAN_ROUNDS and self.sloped else ([], active[:0])
+        slopes, whose = self._differences(active) if self.sloped else ([], active[:0])
         more = self._one_more(active) if number < _EXCHANGE_ROUNDS else active[:0]
         told = self.shelf.ask(sections.x, back, *slopes, more)
         together = self._close_in(active, sections, told[0])

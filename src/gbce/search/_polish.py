@@ -98,7 +98,8 @@ def _starts(scene: Scene, search: Search) -> tuple[Array, Array]:
 def _add_meetings(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
     """Add points where known ones and training rows meet to which the models said the very same."""
     scene, posterior = search.scene, search.posterior
-    pool = scene.draws.known.take(np.isfinite(scene.objective(scene.draws.known)))
+    known = scene.draws.known
+    pool = known.take(np.isfinite(scene.objective(known)) & np.isfinite(known.log_correction))
     x, outputs, potential = pool.x, pool.outputs, scene.mixture.potential(pool.loss)
     rows, said = posterior.landmarks, posterior.landmark_said
     if rows is not None and said is not None:
