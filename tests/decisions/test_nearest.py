@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
@@ -163,6 +164,54 @@ def test_the_nearest_leaf_of_a_tree(distance):
     ratios = np.array([ratio_to_the_nearest_leaf(seed, distance) for seed in range(10)])
     assert (ratios >= 1.0 - 1e-6).all()
     assert (ratios <= ROOM).sum() >= 9, ratios
+
+
+def digits_beside_their_leaves(depth, leaf, state, row, target, sigma, eta):
+    """Answers for a row of the digits, by asking a tree, over the least possible: sum of changes, and Euclidean."""
+    frame, y = load_digits(return_X_y=True, as_frame=True)
+    tree = DecisionTreeRegressor(max_depth=depth, min_samples_leaf=leaf, random_state=state).fit(frame.to_numpy(), y)
+    explainer = gbce.Explainer(lambda x: tree.predict(x.to_numpy()), frame, prior=gbce.Gaussian(sigma), eta=eta)
+    rules = [gbce.Nearest("l1"), gbce.Nearest("l2")]
+    explanation = explainer.explain(frame.iloc[row], target, rules=rules, seed=0)
+    space, x0, boxes = explanation.space, explanation.x0, Boxes.of(tree, 64)
+    low, high = space.limits(x0)
+    first, last = np.maximum(np.floor(boxes.low) + 1.0, low), np.minimum(np.floor(boxes.high), high)  # all are whole
+    lowest, highest = target.accepted()
+    can = (boxes.value >= lowest) & (boxes.value <= highest) & (first <= last).all(axis=1)
+    x = np.clip(x0, first[can], last[can])
+    answers = explanation.counterfactuals
+    return [
+        price(explanation, answers.loc[rule.label].to_numpy(dtype=float), rule.distance)
+        / costs(space, x, x0, rule.distance).min()
+        for rule in rules
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tree", "row", "target", "sigma", "eta"),
+    [
+        ((7, 5, 280), 1687, gbce.AtLeast(5.9375, scale=0.2624), 1.0, 12.156),  # 1.5 and 2.7 times the least before
+        ((10, 20, 497), 1503, gbce.AtMost(3.0, scale=0.2575), 0.5, 2.379),
+        ((9, 5, 182), 1576, gbce.AtLeast(8.2, scale=0.274), 1.0, 5.966),
+    ],
+)
+def test_changes_that_gain_only_together_are_found_where_points_of_one_leaf_meet(tree, row, target, sigma, eta):
+    assert max(digits_beside_their_leaves(*tree, row, target, sigma, eta)) <= ROOM
+
+
+# --- whole numbers on a slope ----------------------------------------------------------------------------------------
+
+
+def test_on_a_plane_of_whole_numbers_the_euclidean_answer_is_near_the_projection():
+    rng = np.random.default_rng(0)
+    d, w = 24, rng.uniform(0.5, 1.5, size=24)
+    data = rng.integers(0, 200, size=(300, d)).astype(float)
+    space = gbce.Space([gbce.Feature(f"n{j}", "integer", low=0, high=200, scale=60.0) for j in range(d)])
+    explainer = gbce.Explainer(lambda x: x @ w, data, space=space, sampler=SMALL)
+    x0 = np.full(d, 60.0)
+    wanted = float(x0 @ w) + 60.0 * float(np.linalg.norm(w))  # one unit away
+    explanation = explainer.explain(x0, gbce.AtLeast(wanted), rules=[gbce.Nearest("l2")], seed=0)
+    assert 1.0 - 1e-9 <= price(explanation, explanation.decisions[0].x, "l2") <= 1.02
 
 
 # --- what was known before -------------------------------------------------------------------------------------------

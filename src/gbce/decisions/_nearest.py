@@ -1,5 +1,6 @@
 """The nearest point that reaches the target: the constrained problem of the paper's Section 2.1."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -258,6 +259,20 @@ class _Known:
         mine = scene.draws.known.x[self.where[np.unique(np.array(chosen, dtype=int))]]
         return np.vstack([mine, self.rows[np.argsort(self.row_costs, kind="stable")[:_LANDMARK_STARTS]]])
 
+    def said(self, scene: Scene, reaching: Reaching, cost: Callable[[Array], Array]) -> tuple[Array, Array]:
+        """Return known points ``(n, d)`` that reach, the cheapest first, and what the first model said, ``(n, 1)``.
+
+        Training rows are among them, whether the row can become them or not.
+        """
+        posterior, points = scene.posterior, scene.draws.known
+        x, outputs = points.x[self.where], points.outputs[self.where, :1]
+        if posterior is not None and posterior.landmarks is not None and posterior.landmark_said is not None:
+            own = reaching.judge(posterior.landmark_said).reached
+            x = np.vstack([x, posterior.landmarks[own]])
+            outputs = np.vstack([outputs, posterior.landmark_said.outputs[own, :1]])
+        order = np.argsort(cost(x), kind="stable")
+        return x[order], outputs[order]
+
 
 def nearest_sites(scene: Scene, posterior: GibbsPosterior, rule: Nearest) -> NearestSites:
     """Return cheap points that reach, each confirmed by the model's own decision and with another set of changes.
@@ -312,8 +327,9 @@ def _find(scene: Scene, posterior: GibbsPosterior, rule: Nearest, known: _Known)
             break
     if not confirmed or _has_rules(space):  # which may ask for moves that are made together
         found = find_nearest(
-            around, judge, starts, trials=trials, power=power, most_changes=rule.max_changes, affords=first.affords
-        )
+            around, judge, starts, trials=trials, known=known.said(scene, reaching, cost), power=power,
+            most_changes=rule.max_changes, affords=first.affords,
+        )  # fmt: skip
         sites = _confirm(posterior, reaching, _join_known(scene, found, known, most))
     sites = _give_back(posterior, reaching, around, sites)
     sites = _round(posterior, reaching, around, sites, known)

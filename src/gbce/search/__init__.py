@@ -5,6 +5,7 @@ from gbce.search._cell_mode import mode_on_cells
 from gbce.search._cell_nearest import find_nearest_cells
 from gbce.search._cell_offers import CellOffers, Price, offer_cells, price_units
 from gbce.search._cell_wish import CellWish, wish_for
+from gbce.search._meeting import meet_alike
 from gbce.search._nearest import Judged, NearestSites, find_nearest
 from gbce.search._nearing import Around
 from gbce.search._nelder_mead import nelder_mead
@@ -46,6 +47,7 @@ __all__ = [
     "find_sites",
     "height_of",
     "look_at_cells",
+    "meet_alike",
     "mode_on_cells",
     "nelder_mead",
     "offer_cells",

@@ -1,7 +1,8 @@
 """The cheapest points that reach a target, for any model: changes are tried, combined, given back and drawn back.
 
 Only rows are asked about, many in each call. A first look tries every feature alone; pairs and larger sets follow from
-what single changes gained. Points that are known to reach give back the changes that they do not need. What reaches is
+what single changes gained. Points that are known to reach give back the changes that they do not need, and those with
+the very same output meet between themselves, as near to the row as they lie in every column. What reaches is
 then closed in on, feature by feature, up to the boundary, and one change is exchanged for another where that is
 cheaper. Smooth models show a slope at the boundary, and a plane through it says where to go.
 """
@@ -9,6 +10,7 @@ cheaper. Smooth models show a slope at the boundary, and a plane through it says
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +18,7 @@ import numpy as np
 from gbce._numerics import row_keys
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
+from gbce.search._meeting import meet_alike
 from gbce.search._nearing import MOST_PARTS, Around, Sections, Singles, keep_cheapest, lean
 
 __all__ = ["Judged", "NearestSites", "find_nearest"]
@@ -37,13 +40,15 @@ _EXCHANGED = 6  # points that reach, and exchange one change for another in a ro
 _MOST_EXCHANGED = 40  # changes of one point that are exchanged, the first ones: what has more is given back first
 _EXCHANGE_ROUNDS = 5
 _SPARED = 4  # one part in so many of the rows that are left may go into exchanges in a round
+_SPARED_SLOPED = 16  # and where slopes lead on
 _DEARER = 1.5  # times the cheapest with fewer changes, beyond which a set of changes is not closed in on
 _DEARER_ALIKE = 1.5  # and times the cheapest with as many changes
 _CLOSE = 1e-4  # of the cost: a stretch that is shorter is not closed in on any more
 _LEAST_SAVING, _QUIET_ROUNDS = 1e-3, 2  # of the cost in a round, or nothing was saved; so many of these end a search
-_LEANT, _LEAN_ROUNDS = 4, 5  # points whose slopes are looked at in a round, and in how many rounds
+_LEANT = 4  # points whose slopes are looked at in a round
 _DIFFERENCE = 1e-3  # of a feature's scale, over which a slope is read: many models round to single precision
-_SLOPED_SHARE = 0.3  # of the features, with which a point lies on a slope and not beside a step
+_SLOPED_SHARE = 0.3  # of the real features, with which a point lies on a slope and not beside a step
+_SLOPED_SHARE_WHOLE = 0.6  # of whole numbers, whose steps of one cross more steps of trees
 
 
 class Judged(NamedTuple):
@@ -142,6 +147,7 @@ def find_nearest(
     starts: Array,
     *,
     trials: Array | None = None,
+    known: tuple[Array, Array] | None = None,
     power: int = 1,
     most_changes: int | None = None,
     affords: Callable[[int], int] = lambda n: n,
@@ -160,6 +166,8 @@ def find_nearest(
         Points that are known to reach.
     trials : array of shape (t, d), optional
         Points that may reach, to be asked about at first.
+    known : tuple of arrays of shapes (n, d) and (n, K), optional
+        Points that reach, the cheapest first, whether the row can become them or not, and what models said there.
     power : {1, 2}
         Whether the costs of single changes add up, or their squares.
     most_changes : int, optional
@@ -181,7 +189,7 @@ def find_nearest(
     most = n_free if most_changes is None else min(most_changes, n_free)
     if most:
         with suppress(BudgetSpentError):
-            _Search(shelf, power, most).run(starts, starts[:0] if trials is None else trials)
+            _Search(shelf, power, most, known).run(starts, starts[:0] if trials is None else trials)
     return shelf.sites()
 
 
@@ -192,6 +200,7 @@ class _Search:
     shelf: _Shelf
     power: int
     most: int
+    known: tuple[Array, Array] | None = None
     low: dict[bytes, Array] = field(default_factory=dict)  # how much of each change is known not to be enough
     given: set[bytes] = field(default_factory=set)  # points whose changes were given back
     swept: set[bytes] = field(default_factory=set)  # points that got one more change
@@ -214,6 +223,10 @@ class _Search:
         singles = Singles(x, feature, around.cost(x) ** self.power, np.where(np.isfinite(gain), gain, 0.0))
         self.worth = singles.worth(len(around.x0), around.x0)
         joined = around.combine(singles, float(here.gap[0]), self.most)
+        if self.known is not None:
+            meet_alike(
+                around.space, around.x0, *self.known, lambda x, _: around.cost(x), self._priced, shelf.least()[-1]
+            )
         starts = np.vstack([trials[tried.reached], starts])
         starts = starts[keep_cheapest(around.cost(starts), _STARTS)] if len(starts) else starts
         shelf.ask(around.give_back(starts, self.worth), joined)
@@ -229,12 +242,17 @@ class _Search:
                 return
             before = after
 
+    def _priced(self, x: Array) -> Array:
+        """Return what points ``(n, d)`` cost, infinite where they do not reach."""
+        (told,) = self.shelf.ask(x)
+        return np.where(told.reached, self.shelf.around.cost(x), np.inf)
+
     def _round(self, number: int) -> None:
         """One call: what reaches is closed in on, gives changes back, exchanges them, and follows slopes."""
         around, active = self.shelf.around, self._pick()
         sections = self._open_sections(active)
         back = around.give_back(self._fresh(active, self.given), self.worth)
-        slopes, whose = self._differences(active) if number < _LEAN_ROUNDS and self.sloped else ([], active[:0])
+        slopes, whose = self._differences(active) if self.sloped else ([], active[:0])
         more = self._one_more(active) if number < _EXCHANGE_ROUNDS else active[:0]
         told = self.shelf.ask(sections.x, back, *slopes, more)
         together = self._close_in(active, sections, told[0])
@@ -326,7 +344,7 @@ class _Search:
     def _one_more(self, active: Array) -> Array:
         """Return points in which a change is exchanged for another, or one more is made where that may be enough."""
         around, least = self.shelf.around, self.shelf.least()
-        room = self.shelf.rows_left // _SPARED
+        room = self.shelf.rows_left // (_SPARED_SLOPED if self.slope_seen else _SPARED)
         base, whose = [np.zeros((0, len(around.x0)))], [np.zeros(0, dtype=int)]
         cost, changed = around.cost(active), around.changed(active)
         for i in keep_cheapest(cost, _EXCHANGED).tolist():
@@ -368,29 +386,35 @@ class _Search:
 
     # --- slopes -----------------------------------------------------------------------------------------------------
 
-    @property
-    def _smooth(self) -> Array:
-        """Positions of the real features that can move and are known in the row."""
+    @cached_property
+    def _axis(self) -> Array:
+        """Positions of the features that can move, are ordered and known in the row."""
         around = self.shelf.around
-        return np.array([j for j in around.values if around.on_axis[j] and not around.space.discrete[j]], dtype=int)
+        return np.array([j for j in around.values if around.on_axis[j]], dtype=int)
 
     def _differences(self, active: Array) -> tuple[list[Array], Array]:
         """Return small steps from a few points that reach, one set of rows for each, and these points."""
-        around = self.shelf.around
-        axis = self._smooth
+        around, axis = self.shelf.around, self._axis
         if len(axis) == 0:
             return [], active[:0]
         beyond = around.changed(active).sum(axis=1) > self.most
         order = np.lexsort((around.cost(active), beyond))
         points = self._fresh(active[order], self.leant, _LEANT)
         low, high = around.space.limits(around.x0)
-        step = _DIFFERENCE * around.space.scale[axis]
+        step = np.where(around.space.discrete[axis], 1.0, _DIFFERENCE * around.space.scale[axis])
         step = np.where(points[:, axis] + step > high[axis], -step, step)
         step = np.where(points[:, axis] + step < low[axis], 0.0, step)
         rows = np.repeat(points[:, None, :], len(axis), axis=1)
         rows[:, np.arange(len(axis)), axis] += step
         moved = around.snap(rows.reshape(-1, len(around.x0)))[0].reshape(rows.shape)
         return list(np.concatenate([points[:, None, :], moved], axis=1)), points
+
+    def _on_slope(self, slope: Array) -> bool:
+        """Whether a point lies on a slope, and not beside a step: by real features, or by all if there are none."""
+        real = ~self.shelf.around.space.discrete[self._axis]
+        if real.any():
+            return bool((slope[self._axis[real]] != 0).sum() >= max(_SLOPED_SHARE * real.sum(), 1))
+        return bool((slope[self._axis] != 0).mean() >= _SLOPED_SHARE_WHOLE)
 
     def _planes(self, points: Array, sets: list[Array], told: list[Judged]) -> Array:
         """Return points where planes through the boundary are met at the least cost."""
@@ -399,12 +423,12 @@ class _Search:
         sizes = np.unique([*range(1, min(self.most, _PATH) + 1), self.most])
         sloped = False
         for one, rows, said in zip(points, sets, told, strict=True):
-            slope, axis = np.zeros(len(one)), self._smooth
+            slope, axis = np.zeros(len(one)), self._axis
             step = (rows[1:][np.arange(len(axis)), axis] - one[axis]) / around.space.scale[axis]
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 slope[axis] = (said.gap[1:] - said.gap[0]) / step
             slope = np.where(np.isfinite(slope), slope, 0.0)
-            if (slope != 0).sum() >= max(_SLOPED_SHARE * len(rows[1:]), 1):
+            if self._on_slope(slope):
                 sloped = True
                 found.append(lean(around, one, slope, float(said.gap[0]), self.power, sizes))
         self.sloped, self.slope_seen = sloped or len(points) == 0, self.slope_seen or sloped

@@ -29,7 +29,7 @@ _ALL_SINGLY = 12  # changes that are each given back alone
 _PARTS = {  # by whether it is the first time, and whether they are to be few
     (True, False): np.array([0.0, 0.5, 0.75, 0.88, 0.94, 0.97, 0.985, 0.995]),
     (False, False): np.linspace(0.0, 1.0, 9)[1:-1],
-    (True, True): np.array([0.0, 0.5, 0.9]),
+    (True, True): np.array([0.0, 0.9, 0.98, 0.997]),
     (False, True): np.array([0.3, 0.6]),
 }
 MOST_PARTS = max(map(len, _PARTS.values()))  # rows that closing in on one change takes at most
@@ -37,8 +37,8 @@ _MANY_CHANGES = 6
 _ROWS_AT_ONCE = 2_000  # that are made and priced before it is seen whether they are enough
 _VALUES_EACH_WAY = 5  # that one more change is given, on each side of the row
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)  # multiples of it, without their whole parts, are spread evenly
-_BLENDS = (0.4, 1.0)  # of the way to where the slopes point
-_RAYS = np.array([0.95, 1.0005, 1.01, 1.05, 1.2])  # times the change that the slopes ask for
+_BLENDS = (0.03, 0.12, 0.4, 1.0)  # of the way to where the slopes point: slopes change on the way
+_RAYS = np.array([-0.05, 0.0005, 0.01, 0.05, 0.2])  # of the change that the slopes ask for, more; of short ways less
 
 
 class Singles(NamedTuple):
@@ -368,25 +368,42 @@ def lean(around: Around, x: Array, slope: Array, gap: float, power: int, sizes: 
         u = np.where(around.on_axis, (x - x0) / space.scale, 0.0)
     u = np.where(np.isnan(u), 0.0, u)
     needed = float(slope @ u) - gap  # by which the plane changes from the row to where nothing is missing
+    with np.errstate(invalid="ignore"):
+        ends = (np.array(space.limits(x0)) - x0) / space.scale
+    room = np.where(slope * needed > 0, ends[1], -ends[0])
     order = np.argsort(-np.abs(slope), kind="stable")
-    order = order[slope[order] != 0]
-    low, high = space.limits(x0)
+    order = order[(slope[order] != 0) & (room[order] > 0)]
     rows = []
     for size in np.unique(np.minimum(sizes, len(order))).tolist():
-        ideal = np.zeros(len(x))
-        some = order[:size]
-        if power == 2 and size:
-            ideal[some] = slope[some] * needed / np.square(slope[some]).sum()
-        left = needed
-        for j in some.tolist() if power == 1 else []:
-            with np.errstate(invalid="ignore"):
-                ends = (np.array([low[j], high[j]]) - x0[j]) / space.scale[j]
-            ideal[j] = np.clip(left / slope[j], *ends)
-            left -= ideal[j] * slope[j]
+        ideal = (_share_out if power == 2 else _use_up)(slope, room, needed, order[:size])
         for blend in _BLENDS:
             way = u + blend * (ideal - u)
-            rows.append(np.where(around.on_axis, x0 + _RAYS[:, None] * way * space.scale, x))
+            rays = 1.0 + min(2.0 * blend, 1.0) * _RAYS[:, None]
+            rows.append(np.where(around.on_axis, x0 + rays * way * space.scale, x))
     return np.vstack(rows)
+
+
+def _use_up(slope: Array, room: Array, needed: float, order: Array) -> Array:
+    """Return changes ``(d,)`` of the least sum that make up for what is needed: the steepest go as far as they can."""
+    ideal, left = np.zeros(len(slope)), needed
+    for j in order.tolist():
+        ideal[j] = np.clip(left / slope[j], -room[j], room[j])
+        left -= ideal[j] * slope[j]
+    return ideal
+
+
+def _share_out(slope: Array, room: Array, needed: float, order: Array) -> Array:
+    """Return changes ``(d,)`` of the least Euclidean length that make up for it, each as far as it can go."""
+    ideal, left = np.zeros(len(slope)), needed
+    while len(order):
+        ideal[order] = slope[order] * left / np.square(slope[order]).sum()
+        over = np.abs(ideal[order]) > room[order]
+        if not over.any():
+            break
+        ideal[order[over]] = np.copysign(room[order[over]], ideal[order[over]])
+        left -= float(slope[order[over]] @ ideal[order[over]])
+        order = order[~over]
+    return ideal
 
 
 def keep_cheapest(cost: Array, most: int) -> Array:

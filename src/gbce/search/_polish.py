@@ -14,6 +14,7 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Points, Scene
 from gbce.posterior import GibbsPosterior
 from gbce.search._descents import Search, coordinates, has_gained, levels, newton
+from gbce.search._meeting import meet_alike
 from gbce.search._nelder_mead import nelder_mead
 
 __all__ = ["polish_mode"]
@@ -50,6 +51,7 @@ def polish_mode(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
     thorough = len(scene.free) <= _FEW_FEATURES
     least, last_round = f.min(), not thorough
     try:
+        v, f = _add_meetings(search, v, f)
         if thorough:
             v, f = _pick_starts(*_add_scattered(search, v, f, nearest=1.0), _N_STARTS)
         for _ in range(_MAX_ROUNDS):
@@ -91,6 +93,31 @@ def _starts(scene: Scene, search: Search) -> tuple[Array, Array]:
     v, f = _pick_starts((scene.draws.known.x[order][:, scene.free] - x0) / search.unit, f[order], _N_STARTS)
     v, f = np.vstack([np.zeros((1, len(x0))), v]), np.append(scene.objective(scene.row), f)
     return v[np.isfinite(f)], f[np.isfinite(f)]
+
+
+def _add_meetings(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
+    """Add points where known ones and training rows meet to which the models said the very same."""
+    scene, posterior = search.scene, search.posterior
+    known = scene.draws.known
+    pool = known.take(np.isfinite(scene.objective(known)) & np.isfinite(known.log_correction))
+    x, outputs, potential = pool.x, pool.outputs, scene.mixture.potential(pool.loss)
+    rows, said = posterior.landmarks, posterior.landmark_said
+    if rows is not None and said is not None:
+        x, outputs = np.vstack([x, rows]), np.vstack([outputs, said.outputs])
+        potential = np.append(potential, scene.mixture.potential(said.loss))
+    order = np.argsort(potential + posterior.prior.cost(x), kind="stable")
+    x, outputs, potential = x[order], outputs[order], potential[order]
+    found: list[tuple[Array, Array]] = [(v, f)]
+
+    def ask(met: Array) -> Array:
+        there = (met[:, scene.free] - scene.x0[scene.free]) / search.unit
+        found.append((there, search(there)))
+        return found[-1][1]
+
+    meet_alike(
+        scene.space, scene.x0, x, outputs, lambda met, whose: potential[whose] + posterior.prior.cost(met), ask, f.min()
+    )
+    return np.vstack([some for some, _ in found]), np.concatenate([value for _, value in found])
 
 
 def _add_scattered(search: Search, v: Array, f: Array, *, nearest: float) -> tuple[Array, Array]:
