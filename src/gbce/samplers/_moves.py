@@ -89,6 +89,15 @@ class NormalLaw:
         """Return the law with ``by`` times the variance in every direction that was learned."""
         return replace(self, variance=by * self.variance)
 
+    @property
+    def dimension(self) -> int:
+        """Number of latent coordinates."""
+        return len(self.mean)
+
+    def place(self, e: Array) -> Array:
+        """Turn standard normal noise ``(n, m)`` into draws."""
+        return self.mean + self.noise(e)
+
     def noise(self, e: Array) -> Array:
         """Turn standard normal ``(n, m)`` into centred noise of this covariance."""
         return e + ((e @ self.directions) * (np.sqrt(self.variance) - 1)) @ self.directions.T

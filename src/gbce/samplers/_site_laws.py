@@ -1,5 +1,7 @@
 """Normal laws around sites: the first guess at where the posterior is, and how wide."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.special import log_ndtr
 
@@ -8,6 +10,7 @@ from gbce.draws import log_target
 from gbce.posterior import GibbsPosterior
 from gbce.samplers._guide import Guide
 from gbce.samplers._moves import NormalLaw
+from gbce.samplers._tilted import TiltedLaw
 from gbce.search import Sites
 
 __all__ = ["WIDER", "guide_around"]
@@ -21,8 +24,8 @@ _NARROWEST = 1e-4  # variance of any law at first
 WIDER = 1.25  # times a variance: weights of a law that is too narrow have heavy tails
 
 
-def guide_around(sites: Sites, posterior: GibbsPosterior) -> Guide:
-    """Put three or four laws around each site, and the latent law beside them all.
+def guide_around(sites: Sites, posterior: GibbsPosterior, tilted: Sequence[TiltedLaw] = ()) -> Guide:
+    """Put three or four laws around each site, and the latent law and those that are ``tilted`` beside them all.
 
     One is as wide as the prior, one is made for what lies beyond the site, one is narrow wherever the site changes
     something or the potential bends, and one is that of a squared loss with the site's slope, if it has any. In the
@@ -39,7 +42,9 @@ def guide_around(sites: Sites, posterior: GibbsPosterior) -> Guide:
         if slope.any():
             laws.append(_law_sloped(z, slope, float(height)))
         whose += [max(whose, default=-1) + 1] * (len(laws) - len(whose))
-    return Guide(tuple(laws), 1 - _DEFENCE, np.full(len(laws), 1.0 / len(laws)), np.array(whose))
+    k = len(laws) + len(tilted)
+    whose += [max(whose) + 1] * len(tilted)
+    return Guide((*laws, *tilted), 1 - _DEFENCE, np.full(k, 1.0 / k), np.array(whose))
 
 
 def _law_beyond(z: Array, bend: Array) -> NormalLaw:
