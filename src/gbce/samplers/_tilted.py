@@ -6,6 +6,7 @@ direction that lowers the potential. That is exponential tilting (Siegmund, 1976
 multiplied by ``exp(-power * price)``, ``price`` being what the potential gains by that coordinate alone.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,7 +19,7 @@ from gbce.posterior import GibbsPosterior
 from gbce.priors import LocatedPrior
 from gbce.search import Sites
 
-__all__ = ["TiltedLaw", "tilt_towards"]
+__all__ = ["TiltedLaw", "tilt"]
 
 # Chosen by hand, as is every law that draws are weighed against.
 _MANY = 40  # coordinates from which on laws are tilted
@@ -27,7 +28,7 @@ _STEPS, _DEPTH = (
     0.5,
 )  # to either side: each has exp(-_DEPTH) of the mass beyond the one before, the last has the rest
 _ASKED = 2  # the step that models are asked about: a change that is about as large as most
-_REACHES = (0.5, 0.75, 1.0, 1.25)  # of what the lowest site gains, that laws are made for
+_SHARES = (0.25, 0.35, 0.5, 0.7, 1.0)  # of the lowest site's height: divergences from the latent law that laws have
 _HALVINGS = 60  # of an interval: to the last digits
 _WIDEST_SPIKE = 8.0  # latent deviations, beyond which a column changes with a chance of 1e-15
 _FARTHEST = 40.0  # log odds that a tilt may change for one coordinate: beyond it, only overflow matters
@@ -85,20 +86,28 @@ class TiltedLaw:
         return self._sum(z, self._log_ratio)
 
     def refit(self, z: Array, weights: Array) -> "TiltedLaw":
-        """Return the law under which coordinates gain as much as weighted points ``(n, m)`` do.
+        """Return the law under which prices add up to what they do for weighted points ``(n, m)``, on average.
 
         That is the one of largest likelihood, as for every exponential family.
         """
-        return self.reach(float(weights @ self._sum(z, self.price)))
+        gain = float(weights @ self._sum(z, self.price))
+        return self._raise_while(lambda law: law._mean(law.price) > gain)
 
-    def reach(self, gain: float) -> "TiltedLaw":
-        """Return the law under which the prices of all coordinates add up to ``gain`` on average."""
+    def diverge(self, divergence: float) -> "TiltedLaw":
+        """Return the law with so large a divergence from the latent law, or as large a one as it can have."""
+        return self._raise_while(lambda law: law._mean(law._log_ratio) < divergence)
+
+    def _raise_while(self, short: Callable[["TiltedLaw"], bool]) -> "TiltedLaw":
+        """Return the law with the power up to which it falls short."""
         law, low, high = self, 0.0, _FARTHEST / max(float(np.abs(self.price).max()), _LEAST)
         for _ in range(_HALVINGS):
             law = replace(self, power=0.5 * (low + high))
-            mean = float((law._chance * np.exp(law._log_ratio) * law.price).sum())
-            low, high = (law.power, high) if mean > gain else (low, law.power)
+            low, high = (law.power, high) if short(law) else (low, law.power)
         return law
+
+    def _mean(self, values: Array) -> float:
+        """Return what values ``(2 * steps + 1, m)`` of the steps add up to on average."""
+        return float((self._chance * np.exp(self._log_ratio) * values).sum())
 
     def _sum(self, z: Array, values: Array) -> Array:
         """Add up the values ``(2 * steps + 1, m)`` of the steps that points ``(n, m)`` lie on: ``(n,)``."""
@@ -116,10 +125,11 @@ def _beyond() -> Array:
     return np.exp(-_DEPTH * np.arange(_STEPS))
 
 
-def tilt_towards(posterior: GibbsPosterior, sites: Sites) -> list[TiltedLaw]:
-    """Return laws tilted towards what sites gain; none where columns are few, or the prior moves all of them.
+def tilt(posterior: GibbsPosterior, sites: Sites) -> list[TiltedLaw]:
+    """Return laws that diverge from the latent law about as far as a posterior with these sites can.
 
-    What each coordinate does by itself is asked at the row, two rows for each.
+    There are none where columns are few, or the prior moves all of them. What each coordinate does by itself is asked
+    at the row, two rows for each.
     """
     prior, m = posterior.prior, posterior.prior.dimension
     if not prior.spikes or m < _MANY or len(sites.height) == 0:
@@ -128,8 +138,7 @@ def tilt_towards(posterior: GibbsPosterior, sites: Sites) -> list[TiltedLaw]:
     middle = -ndtri(_beyond()[:, None] * np.exp(-0.5 * _DEPTH) * tail)
     price = np.concatenate([_prices(posterior, -middle)[::-1], np.zeros((1, m)), _prices(posterior, middle)])
     law = TiltedLaw(tail, price, 0.0)
-    gain = float(law._sum(sites.points.z[:1], law.price)[0])
-    return [law.reach(share * gain) for share in _REACHES] if gain < 0 else []
+    return [law.diverge(share * float(sites.height[0])) for share in _SHARES] if price.any() else []
 
 
 def _prices(posterior: GibbsPosterior, z: Array) -> Array:
