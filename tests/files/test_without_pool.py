@@ -179,9 +179,24 @@ def test_a_file_takes_a_fraction_of_the_bytes(made, tmp_path):
     assert after < 0.4 * before, f"bytes per row: {before:,} with the pool, {after:,} without"
 
 
-@pytest.mark.parametrize("pool", [None, 1, "no"])
+def test_a_pool_of_many_columns_is_left_out_with_a_warning_unless_it_is_asked_for(tmp_path):
+    data = np.random.default_rng(0).normal(size=(60, 800))
+    explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, sampler=gbce.Importance(5_000))
+    whole = explainer.explain(data[0], gbce.AtLeast(float(data[0].sum()) + 10), rules=[gbce.Mean()], seed=0)
+    with pytest.warns(UserWarning, match=r"save: 5,000 evaluated points in 800 columns would take 64 MB and are left"):
+        path = whole.save(tmp_path / "wide.gbce")
+    assert path.stat().st_size < 20_000_000
+    again = gbce.load(path)
+    assert again.draws.record is not None
+    same(whole, again)
+    kept = gbce.load(whole.save(tmp_path / "kept.gbce", pool=True))
+    np.testing.assert_array_equal(kept.draws.pool.z, whole.draws.pool.z)
+    whole.save(tmp_path / "slim.gbce", pool=False)  # no warning: it was asked for
+
+
+@pytest.mark.parametrize("pool", [0, 1, "no"])
 def test_bad_pool_is_refused(made, pool, tmp_path):
-    with pytest.raises(TypeError, match=rf"save: pool must be True or False, not {pool!r}"):
+    with pytest.raises(TypeError, match=rf"save: pool must be True, False or None, not {pool!r}"):
         made("one model").save(tmp_path / "one.gbce", pool=pool)
     assert not list(tmp_path.iterdir())
 
