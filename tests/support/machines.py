@@ -1,4 +1,4 @@
-"""The test suite as other machines run it: other BLAS kernels, another Python, lowest versions, other seeds, all extras.
+"""The test suite as other machines run it: other kernels, another Python, lowest versions, other seeds, all extras.
 
 ``make test-machines`` runs each variation once and prints one line for each, beside the default's. A variation that
 this machine cannot run (a kernel whose instructions its CPU lacks, a missing Python) is named as not run.

@@ -46,9 +46,7 @@ _POSSIBLE = (
 )
 # a file without the pool has no latent coordinates and no weights of the pool, but what was read off it
 _WITH_POOL = ("pool.z", "seen.z", "draws.pool_weights", "draws.log_base_weights")
-_MOST_POOL_BYTES = (
-    50_000_000  # of a pool that is kept unasked, before it is packed; by hand: 20,000 points, 150 columns
-)
+_MOST_POOL_BYTES = 50_000_000  # of a pool that is kept unasked, before it is packed: 20,000 points, 150 columns
 _RECORD_NUMBERS = ("n_evaluated", "ess", "worst_ess", "worst_of", "pareto_k", "expected_potential")
 _RECORD_ARRAYS = ("change", "change_se", "prior_moves", "prior_shares")
 
@@ -140,10 +138,10 @@ def _is_small(draws: Draws) -> bool:
     if draws.record is not None or size <= _MOST_POOL_BYTES:
         return True
     warnings.warn(
-        f"save: {len(draws.pool):,} evaluated points in {draws.pool.x.shape[1]:,} columns would take {size / 1e6:.0f} MB "
-        "and are left out of the file. Tables, pictures, decisions and draws are in it; path(...), at(...) and "
-        'frontier(among="pool") cannot be asked of what is read back. pool=True keeps the points, pool=False says that '
-        "they are not needed.",
+        f"save: {len(draws.pool):,} evaluated points in {draws.pool.x.shape[1]:,} columns would take "
+        f"{size / 1e6:.0f} MB and are left out of the file. Tables, pictures, decisions and draws are in it; path(...), "
+        'at(...) and frontier(among="pool") cannot be asked of what is read back. pool=True keeps the points, pool=False '
+        "says that they are not needed.",
         stacklevel=4,
     )
     return False

@@ -76,7 +76,9 @@ class NormalLaw:
         offset = z - mean
         value, vector = np.linalg.eigh((offset * weights[:, None]).T @ offset)
         ratio = min(z.shape[1] / n, _MOST_PER_POINT)
-        beyond = (value > (1 + np.sqrt(ratio)) ** 2) | (value < (1 - np.sqrt(ratio)) ** 2)
+        beyond = value > (1 + np.sqrt(ratio)) ** 2
+        if z.shape[1] <= _MOST_PER_POINT * n:  # fewer points leave directions without any spread: that tells nothing
+            beyond |= value < (1 - np.sqrt(ratio)) ** 2
         seen = np.maximum(value[beyond], _LEAST_VARIANCE)
         moment = seen + 1 - ratio
         root = np.sqrt(np.maximum(np.square(moment) - 4 * seen, 0.0))
