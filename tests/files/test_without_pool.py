@@ -179,19 +179,22 @@ def test_a_file_takes_a_fraction_of_the_bytes(made, tmp_path):
     assert after < 0.4 * before, f"bytes per row: {before:,} with the pool, {after:,} without"
 
 
-def test_a_pool_of_many_columns_is_left_out_with_a_warning_unless_it_is_asked_for(tmp_path):
-    data = np.random.default_rng(0).normal(size=(60, 800))
-    explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, sampler=gbce.Importance(5_000))
-    whole = explainer.explain(data[0], gbce.AtLeast(float(data[0].sum()) + 10), rules=[gbce.Mean()], seed=0)
-    with pytest.warns(UserWarning, match=r"save: 5,000 evaluated points in 800 columns would take 64 MB and are left"):
-        path = whole.save(tmp_path / "wide.gbce")
-    assert path.stat().st_size < 20_000_000
-    again = gbce.load(path)
-    assert again.draws.record is not None
+def test_a_pool_that_is_very_large_is_left_out_with_a_warning_unless_it_is_asked_for(made, tmp_path, monkeypatch):
+    whole = made("one model")
+    n, d = whole.draws.pool.x.shape
+    size = whole.draws.pool.z.nbytes + whole.draws.pool.x.nbytes
+    size += whole.draws.seen.z.nbytes + whole.draws.seen.x.nbytes if whole.draws.seen is not None else 0
+    monkeypatch.setattr("gbce.files._files._MOST_POOL_BYTES", size)
+    assert gbce.load(whole.save(tmp_path / "whole.gbce")).draws.record is None
+    monkeypatch.setattr("gbce.files._files._MOST_POOL_BYTES", size - 1)
+    with pytest.warns(UserWarning, match=rf"save: {n:,} evaluated points in {d} columns would take .* are left out"):
+        again = gbce.load(whole.save(tmp_path / "slim.gbce"))
     same(whole, again)
+    assert again.draws.record is not None
+    again.save(tmp_path / "again.gbce")  # no warning: it has no pool that could be missed
+    whole.save(tmp_path / "slim.gbce", pool=False)
     kept = gbce.load(whole.save(tmp_path / "kept.gbce", pool=True))
     np.testing.assert_array_equal(kept.draws.pool.z, whole.draws.pool.z)
-    whole.save(tmp_path / "slim.gbce", pool=False)  # no warning: it was asked for
 
 
 @pytest.mark.parametrize("pool", [0, 1, "no"])

@@ -139,8 +139,8 @@ def _is_small(draws: Draws) -> bool:
         return True
     warnings.warn(
         f"save: {len(draws.pool):,} evaluated points in {draws.pool.x.shape[1]:,} columns would take "
-        f"{size / 1e6:.0f} MB and are left out of the file. Tables, pictures, decisions and draws are in it; path(...), "
-        'at(...) and frontier(among="pool") cannot be asked of what is read back. pool=True keeps the points, pool=False '
+        f"{size / 1e6:.0f} MB and are left out of the file. Tables, pictures, decisions and draws are in it; path(), "
+        'at() and frontier(among="pool") cannot be asked of what is read back. pool=True keeps the points, pool=False '
         "says that they are not needed.",
         stacklevel=4,
     )

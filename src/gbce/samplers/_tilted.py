@@ -19,10 +19,10 @@ from gbce.posterior import GibbsPosterior
 from gbce.priors import LocatedPrior
 from gbce.search import Sites
 
-__all__ = ["TiltedLaw", "tilt"]
+__all__ = ["MANY", "TiltedLaw", "tilt"]
 
 # Chosen by hand, as is every law that draws are weighed against.
-_MANY = 40  # coordinates from which on laws are tilted
+MANY = 40  # coordinates from which on a search and the laws around what it found are not enough
 _STEPS, _DEPTH = (
     16,
     0.5,
@@ -97,7 +97,7 @@ class TiltedLaw:
         """Return the law with so large a divergence from the latent law, or as large a one as it can have."""
         return self._raise_while(lambda law: law._mean(law._log_ratio) < divergence)
 
-    def _raise_while(self, short: Callable[["TiltedLaw"], bool]) -> "TiltedLaw":
+    def _raise_while(self, short: Callable[["MANY", "TiltedLaw"], bool]) -> "TiltedLaw":
         """Return the law with the power up to which it falls short."""
         law, low, high = self, 0.0, _FARTHEST / max(float(np.abs(self.price).max()), _LEAST)
         for _ in range(_HALVINGS):
@@ -132,7 +132,7 @@ def tilt(posterior: GibbsPosterior, sites: Sites) -> list[TiltedLaw]:
     at the row, two rows for each.
     """
     prior, m = posterior.prior, posterior.prior.dimension
-    if not prior.spikes or m < _MANY or len(sites.height) == 0:
+    if not prior.spikes or m < MANY or len(sites.height) == 0:
         return []
     tail = ndtr(-_edge_of_spikes(prior))
     middle = -ndtri(_beyond()[:, None] * np.exp(-0.5 * _DEPTH) * tail)
