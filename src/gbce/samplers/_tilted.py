@@ -97,7 +97,7 @@ class TiltedLaw:
         """Return the law with so large a divergence from the latent law, or as large a one as it can have."""
         return self._raise_while(lambda law: law._mean(law._log_ratio) < divergence)
 
-    def _raise_while(self, short: Callable[["MANY", "TiltedLaw"], bool]) -> "TiltedLaw":
+    def _raise_while(self, short: Callable[["TiltedLaw"], bool]) -> "TiltedLaw":
         """Return the law with the power up to which it falls short."""
         law, low, high = self, 0.0, _FARTHEST / max(float(np.abs(self.price).max()), _LEAST)
         for _ in range(_HALVINGS):
