@@ -179,9 +179,27 @@ def test_a_file_takes_a_fraction_of_the_bytes(made, tmp_path):
     assert after < 0.4 * before, f"bytes per row: {before:,} with the pool, {after:,} without"
 
 
-@pytest.mark.parametrize("pool", [None, 1, "no"])
+def test_a_pool_that_is_very_large_is_left_out_with_a_warning_unless_it_is_asked_for(made, tmp_path, monkeypatch):
+    whole = made("one model")
+    n, d = whole.draws.pool.x.shape
+    size = whole.draws.pool.z.nbytes + whole.draws.pool.x.nbytes
+    size += whole.draws.seen.z.nbytes + whole.draws.seen.x.nbytes if whole.draws.seen is not None else 0
+    monkeypatch.setattr("gbce.files._files._MOST_POOL_BYTES", size)
+    assert gbce.load(whole.save(tmp_path / "whole.gbce")).draws.record is None
+    monkeypatch.setattr("gbce.files._files._MOST_POOL_BYTES", size - 1)
+    with pytest.warns(UserWarning, match=rf"save: {n:,} evaluated points in {d} columns would take .* are left out"):
+        again = gbce.load(whole.save(tmp_path / "slim.gbce"))
+    same(whole, again)
+    assert again.draws.record is not None
+    again.save(tmp_path / "again.gbce")  # no warning: it has no pool that could be missed
+    whole.save(tmp_path / "slim.gbce", pool=False)
+    kept = gbce.load(whole.save(tmp_path / "kept.gbce", pool=True))
+    np.testing.assert_array_equal(kept.draws.pool.z, whole.draws.pool.z)
+
+
+@pytest.mark.parametrize("pool", [0, 1, "no"])
 def test_bad_pool_is_refused(made, pool, tmp_path):
-    with pytest.raises(TypeError, match=rf"save: pool must be True or False, not {pool!r}"):
+    with pytest.raises(TypeError, match=rf"save: pool must be True, False or None, not {pool!r}"):
         made("one model").save(tmp_path / "one.gbce", pool=pool)
     assert not list(tmp_path.iterdir())
 

@@ -134,6 +134,19 @@ def test_every_dependency_has_its_reason():
         assert name == "gbce" or f"`{name}`" in reasons, name
 
 
+def test_the_lowest_version_of_every_dependency_is_declared_and_run():
+    import tomllib
+
+    from support.machines import VARIATIONS, lowest_versions
+
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    lowest = lowest_versions()
+    for requirement in project["dependencies"]:
+        name, version = requirement.split(">=")
+        assert f"{name}=={version}" in lowest
+    assert any(variation.packages == lowest and not variation.tests for variation in VARIATIONS)
+
+
 def test_version_is_the_one_of_the_package_and_of_the_changelog():
     from importlib.metadata import version
 

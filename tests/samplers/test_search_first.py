@@ -364,3 +364,49 @@ def test_other_etas_are_carried_by_draws_around_sites():
         assert again.ess > 100
         if eta:
             evidence_agrees(again, other.log_evidence)
+
+
+# --- many columns of which few change -------------------------------------------------------------------------------
+
+CHANGE, THERE = 0.02, 20.0  # chance of a change for each column, and what the sum of all has to come to
+
+
+class _Sum:
+    """A weighted sum of many columns, of which a sparse prior changes three: the loss of falling short, with a count.
+
+    The sum follows a compound law. Its characteristic function is a product, and its density a Fourier series.
+    """
+
+    def __init__(self, d):
+        self.weights = np.random.default_rng(5).uniform(0.5, 1.5, d) * np.where(np.arange(d) % 2, 1.0, -1.0)
+        self.n_rows = 0
+
+    def __call__(self, x):
+        self.n_rows += len(x)
+        return self._loss(x @ self.weights)
+
+    def _loss(self, s):
+        return np.square(np.maximum(THERE - s, 0.0))
+
+    def posterior(self):
+        prior = gbce.Sparse(gbce.Gaussian(sigma=2.0), change=CHANGE)
+        return posterior_of(self, np.zeros(len(self.weights)), as_loss(), 1.0, prior=prior)
+
+    def log_evidence(self):
+        half, terms, step = 120.0, 400, 0.05  # the sum comes nowhere near 120, and later terms are zero
+        s, t = np.arange(THERE - 12.0, 80.0, step), np.pi / half * np.arange(-terms, terms + 1)
+        moved = CHANGE * (np.exp(-0.5 * np.square(2.0 * np.outer(t, self.weights))) - 1.0)
+        phi = np.exp(np.log1p(moved).sum(axis=1)) - (1.0 - CHANGE) ** len(self.weights)  # less the atom at zero
+        density = (np.exp(-1j * np.outer(s, t)) @ phi).real / (2 * half)
+        return float(np.log((density * np.exp(-self._loss(s))).sum() * step))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_with_many_columns_of_which_few_change_nothing_has_to_be_tempered(seed):
+    """Laws around sites fit one set of changed columns each, and there are thousands: 150 columns took 500,000 rows."""
+    model = _Sum(150)
+    draws = sampled(gbce.SMC(), model.posterior(), seed)
+    assert draws.groups is None, "it was tempered"
+    evidence_agrees(draws, model.log_evidence())
+    assert draws.ess > 400
+    assert model.n_rows < 120_000

@@ -170,3 +170,13 @@ def test_infinite_losses_everywhere_leave_no_site():
     rng = np.random.default_rng(0)
     points = Points.evaluate(posterior, rng.standard_normal((10, 2)))
     assert len(find_sites(posterior, rng, points, Memory(posterior)).height) == 0
+
+
+def test_a_descent_in_a_thousand_columns_comes_to_the_mode():
+    """Rows for four slopes and no step left it at a height of 36, where it began."""
+    d = 1_000
+    weights = np.random.default_rng(1).uniform(0.5, 1.5, d) / np.sqrt(d)
+    posterior = posterior_of(lambda x: np.square(6.0 - x @ weights), np.zeros(d), as_loss(), 1.0)
+    rng = np.random.default_rng(0)
+    sites = find_sites(posterior, rng, Points.evaluate(posterior, rng.standard_normal((20, d))), Memory(posterior))
+    np.testing.assert_allclose(sites.height[0], 36.0 / (1.0 + 2.0 * weights @ weights), rtol=1e-3)

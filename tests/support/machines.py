@@ -1,4 +1,4 @@
-"""The test suite as other machines run it: other BLAS kernels, another Python, other seeds, all extras.
+"""The test suite as other machines run it: other kernels, another Python, lowest versions, other seeds, all extras.
 
 ``make test-machines`` runs each variation once and prints one line for each, beside the default's. A variation that
 this machine cannot run (a kernel whose instructions its CPU lacks, a missing Python) is named as not run.
@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +28,9 @@ OUT = ROOT / "out"
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
 _IMPORTING_HEAVY = ("tests/predictors", "tests/search")
 HEAVY = ("catboost>=1.2", "torch==2.13.0", "numba>=0.61")  # what the test extra leaves out for its size
+# Dependencies that are not installed with gbce, but that its dependencies have to get along with: of these, too, the
+# lowest version that the extras declare.
+_BESIDE = ("polars", "pyarrow")
 _ASK_KERNEL = (  # multiplies, so that a kernel the CPU cannot run dies here and not in the middle of the suite
     "import numpy, threadpoolctl; a = numpy.ones((300, 300)); numpy.linalg.svd(a @ a);"
     "print([i['architecture'] for i in threadpoolctl.threadpool_info() if i.get('internal_api') == 'openblas'][0])"
@@ -42,6 +46,21 @@ class Variation:
     python: str = ""  # a command; the one that runs this script when empty
     packages: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
+
+
+def lowest_versions(project: Path = ROOT / "pyproject.toml") -> tuple[str, ...]:
+    """Return what gbce needs, each at the lowest version that its own list of dependencies allows."""
+    declared = tomllib.loads(project.read_text())["project"]
+    extras = [one for extra in declared["optional-dependencies"].values() for one in extra]
+    beside = [one for one in extras if _parts(one)[0] in _BESIDE]
+    return tuple(f"{name}=={version}" for name, version in map(_parts, [*declared["dependencies"], *beside]))
+
+
+def _parts(requirement: str) -> tuple[str, str]:
+    """Return the name and the lowest version of a requirement, which is empty if it has none."""
+    name = re.match(r"[\w.-]+", requirement)
+    version = re.search(r">=\s*([\w.]+)", requirement)
+    return name[0] if name else "", version[1] if version else ""
 
 
 # What has nothing to do with each other shares a run: kernels that any x86 CPU has are run with shifted seeds.
@@ -63,6 +82,7 @@ VARIATIONS = (
         {"NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL", "GBCE_SHAKE": "1", "GBCE_WITHOUT": "pyarrow"},
     ),
     Variation("Python 3.13", python="python3.13"),
+    Variation("lowest versions of all dependencies", python="python3.11", packages=lowest_versions()),
     Variation("with catboost, torch and numba", packages=HEAVY, tests=_IMPORTING_HEAVY),
 )
 
@@ -78,7 +98,7 @@ def main() -> int:
     options = parser.parse_args()
     wanted = [v for v in VARIATIONS if not options.only or any(word in v.name for word in options.only)]
     if options.python:
-        wanted = [replace(v, python=options.python) if v.python else v for v in wanted]
+        wanted = [replace(v, python=options.python) if v.python and not v.packages else v for v in wanted]
     done, state = _kept(), _state()
     for variation in wanted:
         before = done.get(variation.name, {})

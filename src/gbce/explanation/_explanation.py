@@ -642,17 +642,18 @@ class Explanation:
 
         return explore(self, path, frontier=frontier)
 
-    def save(self, path: str | Path, *, pool: bool = True) -> Path:
+    def save(self, path: str | Path, *, pool: bool | None = None) -> Path:
         """Write everything to one file, whole or not at all; :func:`gbce.load` reads it back.
 
         Parameters
         ----------
         path : str or Path
             The file.
-        pool : bool
+        pool : bool, optional
             Whether to keep every evaluated point. Without them a file is four to six times smaller. Tables, pictures,
             decisions and draws stay as they are; :meth:`path`, :meth:`at`, ``frontier(among="pool")`` and ``draws.z``
-            cannot be asked of what is read back, and say so.
+            cannot be asked of what is read back, and say so. When left out they are kept up to 50 MB, which hundreds
+            of columns exceed; where they are not kept, a warning says so.
         """
         from gbce.files import save
 

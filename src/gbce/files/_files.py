@@ -1,5 +1,6 @@
 """Explanations in files: one zip of arrays and JSON. Reading one never runs code from it."""
 
+import warnings
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, cast
@@ -45,12 +46,13 @@ _POSSIBLE = (
 )
 # a file without the pool has no latent coordinates and no weights of the pool, but what was read off it
 _WITH_POOL = ("pool.z", "seen.z", "draws.pool_weights", "draws.log_base_weights")
+_MOST_POOL_BYTES = 50_000_000  # of a pool that is kept unasked, before it is packed: 20,000 points, 150 columns
 _RECORD_NUMBERS = ("n_evaluated", "ess", "worst_ess", "worst_of", "pareto_k", "expected_potential")
 _RECORD_ARRAYS = ("change", "change_se", "prior_moves", "prior_shares")
 
 
-def save(explanation: Explanation, path: str | Path, *, pool: bool = True, run: str | None = None) -> Path:
-    """Write an explanation to ``path``, whole or not at all; without its pool if so wished.
+def save(explanation: Explanation, path: str | Path, *, pool: bool | None = None, run: str | None = None) -> Path:
+    """Write an explanation to ``path``, whole or not at all; without its pool if so wished, or if that is very large.
 
     ``run`` tells which run of many rows it is a part of, for :func:`load_part`.
 
@@ -58,8 +60,10 @@ def save(explanation: Explanation, path: str | Path, *, pool: bool = True, run: 
     a noise given as a function comes back as one that says it is gone, and a rule or target that holds one comes back
     as plain data with its label.
     """
-    if not isinstance(pool, bool):
-        raise TypeError(f"save: pool must be True or False, not {pool!r}")
+    if pool is not None and not isinstance(pool, bool):
+        raise TypeError(f"save: pool must be True, False or None, not {pool!r}")
+    if pool is None:
+        pool = _is_small(explanation.draws)
     path, explanation = Path(path), explanation if pool else _without_pool(explanation)
     with whole_file(path) as file:
         write_archive(file, _manifest(explanation) | {"run": run}, _arrays(explanation), _as_plain)
@@ -135,6 +139,22 @@ def load_part(path: str | Path, max_bytes: int | None = None) -> tuple[Explanati
         except Exception as error:
             raise FileError(f"{path} is damaged: {type(error).__name__} {error}") from error
     return explanation, archive.manifest.get("run")
+
+
+def _is_small(draws: Draws) -> bool:
+    """Whether the pool takes few bytes; a warning says that it will be missed if not."""
+    points = [draws.pool] if draws.seen is None else [draws.pool, draws.seen]
+    size = sum(one.z.nbytes + one.x.nbytes for one in points)
+    if draws.record is not None or size <= _MOST_POOL_BYTES:
+        return True
+    warnings.warn(
+        f"save: {len(draws.pool):,} evaluated points in {draws.pool.x.shape[1]:,} columns would take "
+        f"{size / 1e6:.0f} MB and are left out of the file. Tables, pictures, decisions and draws are in it; path(), "
+        'at() and frontier(among="pool") cannot be asked of what is read back. pool=True keeps the points, pool=False '
+        "says that they are not needed.",
+        stacklevel=4,
+    )
+    return False
 
 
 def _without_pool(explanation: Explanation) -> Explanation:

@@ -13,6 +13,7 @@ from gbce.base import Array
 from gbce.draws import Draws
 from gbce.posterior import Mixture
 from gbce.samplers._moves import NormalLaw
+from gbce.samplers._tilted import TiltedLaw
 
 __all__ = ["Guide", "fit_guide", "join_guides"]
 
@@ -33,8 +34,8 @@ class Guide:
 
     Parameters
     ----------
-    laws : tuple of NormalLaw
-        At least one.
+    laws : tuple of NormalLaw or TiltedLaw
+        At least one, and at least one normal one.
     share : float
         Of the starting law; the rest is the latent law ``N(0, I)`` itself.
     weights : array of shape (k,), optional
@@ -43,7 +44,7 @@ class Guide:
         Which site each law was put around, where there are sites.
     """
 
-    laws: tuple[NormalLaw, ...]
+    laws: tuple[NormalLaw | TiltedLaw, ...]
     share: float
     weights: Array | None = None
     sites: Array | None = None
@@ -52,10 +53,10 @@ class Guide:
         """Draw ``n`` latent points from the laws, ``(n, m)``."""
         k = len(self.laws)
         which = rng.integers(k, size=n) if self.weights is None else rng.choice(k, size=n, p=self.weights)
-        z = rng.standard_normal((n, len(self.laws[0].mean)))
+        z = rng.standard_normal((n, self.laws[0].dimension))
         for k, law in enumerate(self.laws):
             own = which == k
-            z[own] = law.mean + law.noise(z[own])
+            z[own] = law.place(z[own])
         return z
 
     def near(self, z: Array) -> Array:
@@ -71,7 +72,11 @@ class Guide:
             if np.array_equal(points, z):
                 return parts
         equal = np.full(len(self.laws), 1.0 / len(self.laws))
-        parts = self._joined.log_densities(z)
+        parts = np.empty((len(z), len(self.laws)))
+        parts[:, [isinstance(law, NormalLaw) for law in self.laws]] = self._joined.log_densities(z)
+        for k, law in enumerate(self.laws):
+            if isinstance(law, TiltedLaw):
+                parts[:, k] = law.log_density(z)
         parts += np.log(equal if self.weights is None else self.weights)
         parts.flags.writeable = False
         self._remembered[:] = [*self._remembered[-1:], (z, parts)]
@@ -79,7 +84,7 @@ class Guide:
 
     @cached_property
     def _joined(self) -> "_Joined":
-        return _Joined.of(self.laws)
+        return _Joined.of([law for law in self.laws if isinstance(law, NormalLaw)])
 
     @cached_property
     def _remembered(self) -> list[tuple[Array, Array]]:

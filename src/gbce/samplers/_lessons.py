@@ -11,6 +11,7 @@ from gbce.posterior import GibbsPosterior
 from gbce.samplers._guide import Guide
 from gbce.samplers._moves import NormalLaw
 from gbce.samplers._site_laws import WIDER
+from gbce.samplers._tilted import TiltedLaw
 
 __all__ = ["Lessons"]
 
@@ -78,18 +79,25 @@ class Lessons:
         weights = self.weights()
         counted = weights > 0
         z, weights = self.points.z[counted], weights[counted]
+        plain = weights
         if effective_sample_size(weights) < self.enough:
             weights = _clip(weights, int(self.enough))
         log_parts = guide.log_parts(z) + np.log(guide.share)
         whole = np.logaddexp(log_sum_exp(log_parts, axis=1), np.log1p(-guide.share))
         part = log_parts - whole[:, None]
         np.exp(part, out=part)
-        part *= weights[:, None]
+        tilted = [isinstance(law, TiltedLaw) for law in guide.laws]
+        part *= np.where(
+            tilted, plain[:, None], weights[:, None]
+        )  # a tilt has one number to learn: it takes few points
         mass = part.sum(axis=0)
-        laws = []
+        laws: list[NormalLaw | TiltedLaw] = []
         for law, own, total in zip(guide.laws, part.T, mass, strict=True):
             size = total**2 / max(float(np.square(own).sum()), TINY)
-            laws.append(NormalLaw.fit(z, own / total, size).widen(WIDER) if size >= self.enough else law)
+            if isinstance(law, TiltedLaw):
+                laws.append(law.refit(z, own / total) if size >= _FEWEST_POINTS else law)
+            else:
+                laws.append(NormalLaw.fit(z, own / total, size).widen(WIDER) if size >= self.enough else law)
         shares = mass / max(mass.sum(), TINY)
         kept = np.flatnonzero((shares >= _NO_MASS) | _best_of_sites(guide, shares))
         weights = np.maximum(shares[kept], _LEAST_WEIGHT)

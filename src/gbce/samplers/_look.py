@@ -20,6 +20,7 @@ from gbce.samplers._coverage import Coverage
 from gbce.samplers._guide import Guide
 from gbce.samplers._lessons import Lessons
 from gbce.samplers._site_laws import guide_around
+from gbce.samplers._tilted import tilt
 from gbce.search import Sites
 
 __all__ = [
@@ -99,7 +100,7 @@ def take_look(
     ``plain`` are candidates of the prior, from which is learned as well. Where learning does not come to one effective
     draw in thirty, nothing is drawn. Where ``most`` is less than would be needed, as many are drawn as it allows.
     """
-    guide = guide_around(sites, posterior)
+    guide = guide_around(sites, posterior, tilt(posterior, sites))
     pilot = _pilot(plain.z.shape[1])
     lessons = Lessons(posterior, plain)
     best, failures, efficiency = guide, 0, 0.0

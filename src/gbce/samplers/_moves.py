@@ -76,7 +76,9 @@ class NormalLaw:
         offset = z - mean
         value, vector = np.linalg.eigh((offset * weights[:, None]).T @ offset)
         ratio = min(z.shape[1] / n, _MOST_PER_POINT)
-        beyond = (value > (1 + np.sqrt(ratio)) ** 2) | (value < (1 - np.sqrt(ratio)) ** 2)
+        beyond = value > (1 + np.sqrt(ratio)) ** 2
+        if z.shape[1] <= _MOST_PER_POINT * n:  # fewer points leave directions without any spread: that tells nothing
+            beyond |= value < (1 - np.sqrt(ratio)) ** 2
         seen = np.maximum(value[beyond], _LEAST_VARIANCE)
         moment = seen + 1 - ratio
         root = np.sqrt(np.maximum(np.square(moment) - 4 * seen, 0.0))
@@ -88,6 +90,15 @@ class NormalLaw:
     def widen(self, by: float) -> "NormalLaw":
         """Return the law with ``by`` times the variance in every direction that was learned."""
         return replace(self, variance=by * self.variance)
+
+    @property
+    def dimension(self) -> int:
+        """Number of latent coordinates."""
+        return len(self.mean)
+
+    def place(self, e: Array) -> Array:
+        """Turn standard normal noise ``(n, m)`` into draws."""
+        return self.mean + self.noise(e)
 
     def noise(self, e: Array) -> Array:
         """Turn standard normal ``(n, m)`` into centred noise of this covariance."""

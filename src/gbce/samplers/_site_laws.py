@@ -1,5 +1,7 @@
 """Normal laws around sites: the first guess at where the posterior is, and how wide."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.special import log_ndtr
 
@@ -8,6 +10,7 @@ from gbce.draws import log_target
 from gbce.posterior import GibbsPosterior
 from gbce.samplers._guide import Guide
 from gbce.samplers._moves import NormalLaw
+from gbce.samplers._tilted import MANY, TiltedLaw
 from gbce.search import Sites
 
 __all__ = ["WIDER", "guide_around"]
@@ -21,11 +24,12 @@ _NARROWEST = 1e-4  # variance of any law at first
 WIDER = 1.25  # times a variance: weights of a law that is too narrow have heavy tails
 
 
-def guide_around(sites: Sites, posterior: GibbsPosterior) -> Guide:
-    """Put three or four laws around each site, and the latent law beside them all.
+def guide_around(sites: Sites, posterior: GibbsPosterior, tilted: Sequence[TiltedLaw] = ()) -> Guide:
+    """Put three to five laws around each site, and the latent law and those that are ``tilted`` beside them all.
 
     One is as wide as the prior, one is made for what lies beyond the site, one is narrow wherever the site changes
-    something or the potential bends, and one is that of a squared loss with the site's slope, if it has any. In the
+    something or the potential bends, and one is that of a squared loss with the site's slope, if it has any; in many
+    coordinates a fifth is the same, but for what the site has beside its slope. In the
     well of a smooth potential the narrow one is as wide as the bends say: few draws come to a well of little mass, so
     that what is wrong with its law is not learned, and a law that is too narrow finds too little there.
     """
@@ -38,8 +42,12 @@ def guide_around(sites: Sites, posterior: GibbsPosterior) -> Guide:
         laws += [NormalLaw(z, np.zeros((len(z), 0)), np.zeros(0)), _law_beyond(z, bend), narrow]
         if slope.any():
             laws.append(_law_sloped(z, slope, float(height)))
+        if slope.any() and len(z) >= MANY:
+            laws.append(_law_sloped(_along(z, slope), slope, float(height)))
         whose += [max(whose, default=-1) + 1] * (len(laws) - len(whose))
-    return Guide(tuple(laws), 1 - _DEFENCE, np.full(len(laws), 1.0 / len(laws)), np.array(whose))
+    k = len(laws) + len(tilted)
+    whose += [max(whose) + 1] * len(tilted)
+    return Guide((*laws, *tilted), 1 - _DEFENCE, np.full(k, 1.0 / k), np.array(whose))
 
 
 def _law_beyond(z: Array, bend: Array) -> NormalLaw:
@@ -67,6 +75,16 @@ def _law_well(z: Array, bend: Array) -> NormalLaw:
     """Return a law around a site of a smooth potential: as wide as the bend says, where there is one."""
     bent = np.flatnonzero(bend > _BENT)
     return NormalLaw(z, np.eye(len(z))[:, bent], np.maximum(WIDER / (1 + bend[bent]), _NARROWEST))
+
+
+def _along(z: Array, slope: Array) -> Array:
+    """Return the part of a site that lies along its slope: at a mode that is all of it.
+
+    In many coordinates a search ends beside the mode, off by a little in each of them, and a law around that end has
+    next to no draw where the posterior is.
+    """
+    unit = slope / np.hypot.reduce(slope)
+    return np.asarray((z @ unit) * unit)
 
 
 def _law_sloped(z: Array, slope: Array, potential: float) -> NormalLaw:

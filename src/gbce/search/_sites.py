@@ -28,6 +28,7 @@ _COARSE = np.array([0.0, 0.3, 0.6, 0.8, 0.92, 1.04, 1.15])  # parts of a coordin
 _FINE = np.array([0.0, 0.9, 0.96, 0.985, 0.995, 1.01])  # and from the second round on, in turn with the coarse ones
 _MOST_ROWS, _MOST_ROWS_PER_COORDINATE = 2_500, 80  # asked about by one search: the sum of both
 _MOST_CELLS = 4_000_000  # numbers in all points that one search asks about: it bounds memory where columns are many
+_LEAST_ROWS_PER_COORDINATE = 16  # whatever that takes: with fewer, a descent ends before its first steps
 _BUDGET_PARTS = 4  # one part in so many of a budget may go into a search
 _PROBED = 4  # starts whose slopes are looked at first: where none has any, the model is piecewise constant
 _HOPELESS = 40.0  # height above the lowest at which a start is given up after the first stage
@@ -63,7 +64,8 @@ def _on_slope(slope: Array) -> Array:
 
 def rows_for_search(m: int) -> int:
     """Return how many rows a budget must still allow, in ``m`` coordinates, for a search to get all that it may ask."""
-    return _BUDGET_PARTS * min(_MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m, _MOST_CELLS // m)
+    most = max(_MOST_CELLS // m, _LEAST_ROWS_PER_COORDINATE * m)
+    return _BUDGET_PARTS * min(_MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m, most)
 
 
 def find_sites(
