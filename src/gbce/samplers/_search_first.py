@@ -153,14 +153,14 @@ class SearchFirst:
             agreed, cover = agreement(self.posterior.mixture, self.looks), join_looks(self.looks)
             holds = agreed.holds and len(self._missed_by(cover)) == 0
             agreements, disagreements = (agreements + 1, disagreements) if holds else (0, disagreements + 1)
-            if agreements > disagreements:  # a search that missed something once must be confirmed more often
+            if agreements > min(disagreements, 1):  # searches that miss something must be confirmed twice
                 if more_for_tail == 0 or _has_light_tail(cover, self.posterior.mixture):
                     break
                 more_for_tail -= 1
         if len(self.looks) < (1 if spent else 2):
             return None
         cover = join_looks(self.looks)
-        doubt = _count_missed(len(self._missed_by(cover))) or self._disagreement(agreed, agreements > disagreements)
+        doubt = _count_missed(len(self._missed_by(cover))) or self._disagreement(agreed, agreements > min(disagreements, 1))
         if doubt and not (spent or self.posterior.budget.limited):
             return None  # points have to be moved: laws do not come where known ones lie, or islands may agree better
         short = sum(look.efficiency * look.n for look in self.looks) < KEPT * self.n_effective
@@ -184,6 +184,9 @@ class SearchFirst:
         """Return what learns laws around sites, and draws; it returns nothing where no site was found."""
         assert self.starts is not None
         rng, sites, plain, half = fork(self.rng), self.found[number], self.starts.plain[number], 0.5 * self.n_effective
+        known = self.starts.landmarks
+        if sites.asked is not None:
+            known = (np.vstack([known[0], sites.asked[0]]), np.append(known[1], sites.asked[1]))
 
         def look(posterior: GibbsPosterior) -> Look | BudgetSpentError | None:
             wanted = 2 * round(MOST_FOR_EFFECTIVE * half)
@@ -191,7 +194,7 @@ class SearchFirst:
             if len(sites.height) == 0 or most == 0:  # no finite loss was met
                 return None
             try:
-                return take_look(posterior, rng, sites, plain, half, most)
+                return take_look(posterior, rng, sites, plain, known, half, most)
             except BudgetSpentError as error:
                 return error
 
