@@ -348,11 +348,12 @@ class Draws:
         """Mass to be expected beyond the largest weight, which no error read off the weights knows of.
 
         That is ``n ** (k - 1)`` for ``n`` weights with a Pareto tail of shape ``k``: one part in ``n`` where the tail
-        is light, 6% of 3,000 draws where ``k`` is 0.65.
+        is light, 6% of 3,000 draws where ``k`` is 0.65. Mass that one of several independent runs alone has seen
+        estimates what none has seen (Good, 1953); the larger of the two counts.
         """
         n = np.count_nonzero(self.pool_weights) if self.record is None else self.record.n_evaluated
         k = min(max(self.pareto_k, 0.0), 1.0) if np.isfinite(self.pareto_k) else float(self.pareto_k == np.inf)
-        return float(max(n, 1) ** (k - 1.0))
+        return max(float(max(n, 1) ** (k - 1.0)), self.info.seen_once or 0.0)
 
     @cached_property
     def ess(self) -> float:

@@ -108,7 +108,7 @@ class Lessons:
             weights=weights / weights.sum(),
             sites=None if guide.sites is None else guide.sites[kept],
         )
-        return fitted.beside(guide.strata, by_strata)
+        return fitted.beside(self.stratify(), by_strata)
 
     def stratify(self) -> Strata | None:
         """Fit strata to all points."""

@@ -42,14 +42,14 @@ _MOST_ROUNDS, _MOST_LEARNING = 14, 18_000  # of learning, and draws of all of th
 # take no more than so many rounds of learning.
 _GOOD, _ROUNDS_WORTH = 0.25, 2
 _IMPROVES = 1.2  # times the efficiency before: learning that gains less is over after two rounds that fail
-MOST_FOR_EFFECTIVE = 30  # draws for one effective draw: where more would be needed, points are moved instead
+MOST_FOR_EFFECTIVE = 60  # draws for one effective draw: where more would be needed, points are moved instead
 _ROUNDS_LEFT = 4  # rounds of learning that a budget must still allow for another one to begin
 _USUAL_ROUNDS, _AT_BEST = 2, 0.5  # rounds of learning that most looks take, and the efficiency that few exceed
 _STRATA_SHARE = 0.4  # of strata among the components of the first round
 KEPT = 0.5  # of the effective draws that were wanted: with fewer, a look draws a second time
 # When looks agree: at most this share of the mass is covered by one of them only, and the last one finds no more than
 # those before it by so many standard errors of the log evidence, or by this.
-_SEEN_ONCE, _Z_EVIDENCE, _EVIDENCE_SLACK = 0.02, 3.5, 0.03
+_SEEN_ONCE, _Z_EVIDENCE, _EVIDENCE_SLACK = 0.05, 3.5, 0.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ def take_look(
     """Learn laws around sites, then draw from them until about ``n_effective`` draws count, ``most`` at most.
 
     ``plain`` are candidates of the prior, from which is learned as well. Where learning does not come to one effective
-    draw in thirty, nothing is drawn. Where ``most`` is less than would be needed, as many are drawn as it allows.
+    draw in sixty, nothing is drawn. Where ``most`` is less than would be needed, as many are drawn as it allows.
     """
     lessons = Lessons(posterior, plain, known, rng)
     guide = guide_around(sites, posterior).beside(lessons.stratify(), _STRATA_SHARE)
@@ -127,8 +127,7 @@ def take_look(
     # What counts is drawn afresh. If it is far less effective than the rounds of learning promised, they had missed
     # something: then it is one more of them.
     for last in (False, True):
-        final = lessons.fit(best)
-        final = lessons.add_way(final.beside(lessons.stratify(), final.strata_weight))
+        final = lessons.add_way(lessons.fit(best))
         if efficiency * MOST_FOR_EFFECTIVE < 1:
             break
         n = min(int(np.ceil(n_effective / efficiency)), most)

@@ -161,10 +161,11 @@ class SearchFirst:
             return None
         cover = join_looks(self.looks)
         doubt = _count_missed(len(self._missed_by(cover))) or self._disagreement(agreed, agreements > min(disagreements, 1))
-        if doubt and not (spent or self.posterior.budget.limited):
-            return None  # points have to be moved: laws do not come where known ones lie, or islands may agree better
         short = sum(look.efficiency * look.n for look in self.looks) < KEPT * self.n_effective
-        info = SMCInfo(complete=not (short or spent), sites=len(self._sites), looks=len(self.looks), doubt=doubt)
+        if short and not (spent or self.posterior.budget.limited):
+            return None  # laws do not come where the mass is: points have to be moved
+        once = None if agreed is None else agreed.seen_once
+        info = SMCInfo(complete=not (short or spent), sites=len(self._sites), looks=len(self.looks), doubt=doubt, seen_once=once)
         base, (mixture, prior) = cover.log_base_weights, (self.posterior.mixture, self.posterior.prior)
         draws = Draws.weigh(cover.pool, mixture, prior, log_base_weights=base, info=info)
         return self._add_seen(replace(draws, prior_change=_prior_change(prior, self.rng)), cover)

@@ -71,9 +71,9 @@ class Strata:
         tree.fit(z, value)
         stratum, low, high = _boxes(tree.tree_, z.shape[1])
         log_mass = _log_probability(low, high).sum(axis=1)
-        best = np.full(len(low), np.inf)
-        np.minimum.at(best, stratum[tree.apply(z)], value)
-        found = log_mass - best
+        leaf, least = stratum[tree.apply(z)], value.min()
+        mean = np.bincount(leaf, np.exp(least - value), len(low)) / np.bincount(leaf, minlength=len(low))
+        found = log_mass + np.log(mean)
         flat = normalise(_FLATTER * found)
         return cls(tree, stratum, low, high, log_mass, 0.5 * normalise(found) + 0.5 * flat)
 
