@@ -31,6 +31,8 @@ class SamplerInfo:
         Log evidence of each of these models by itself.
     ended : str, optional
         Why it did not finish, as a part of a sentence, where it was not the budget.
+    seen_once : float, optional
+        Share of the mass that only one of several independent runs found: what none of them found is estimated by it.
     """
 
     sampler: str = "a sampler"
@@ -41,6 +43,7 @@ class SamplerInfo:
     joint: bool | None = None
     model_evidence: tuple[float, ...] | None = None
     ended: str | None = None
+    seen_once: float | None = None
 
     @property
     def draws_posterior(self) -> bool:

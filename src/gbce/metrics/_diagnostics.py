@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gbce._numerics import ENOUGH_ESS, MAX_PARETO_K, PRINTED_Z_95, pareto_k
+from gbce._numerics import ENOUGH_ESS, MAX_PARETO_K, PRINTED_Z_95
 from gbce.draws import Draws, SamplerInfo
 from gbce.posterior import Mixture
 
@@ -84,16 +84,16 @@ class Diagnosis:
     def of(cls, draws: Draws, mixture: Mixture, free: tuple[str, ...]) -> "Diagnosis":
         """Read it off draws; ``free`` names the latent coordinates."""
         record = draws.record
-        expected, k = _read_weights(draws, mixture) if record is None else (record.expected_potential, record.pareto_k)
+        expected = _expect_potential(draws, mixture) if record is None else record.expected_potential
         if draws.exact is not None:
-            expected, k = draws.exact.expected_potential, np.nan
+            expected = draws.exact.expected_potential
         worst, which = draws.worst_ess
         return cls(
             info=draws.info,
             ess=draws.ess,
             ess_worst=worst,
             ess_worst_of=(*free, "the loss", "the distance")[which],
-            pareto_k=k,
+            pareto_k=draws.pareto_k,
             n_draws=len(draws),
             n_distinct=len(draws.distinct[0]),
             n_evaluated=len(draws.pool) if record is None else record.n_evaluated,
@@ -169,14 +169,10 @@ class Diagnosis:
         return [reason for holds, reason in reasons if holds]
 
 
-def _read_weights(draws: Draws, mixture: Mixture) -> tuple[float, float]:
-    """Return the expected potential and the Pareto k of the weights' tail."""
-    potential = mixture.potential(draws.pool.loss)
-    weights = draws.pool_weights
-    counted = weights > 0
-    log_weights = draws.log_base_weights - potential - draws.pool.log_correction
-    k = pareto_k(log_weights) if draws.groups is None else np.nan
-    return float(weights[counted] @ potential[counted]), k
+def _expect_potential(draws: Draws, mixture: Mixture) -> float:
+    """Return the expected potential."""
+    counted = draws.pool_weights > 0
+    return float(draws.pool_weights[counted] @ mixture.potential(draws.pool.loss[counted]))
 
 
 def _judgement(verdict: Verdict, why: str) -> Judgement:

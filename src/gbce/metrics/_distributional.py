@@ -67,13 +67,13 @@ class Figure(NamedTuple):
         return lines
 
 
-def expectation(draws: Draws, values: Array) -> Figure:
-    """Posterior mean of ``values`` given for the pool, ``(N,)``."""
+def expectation(draws: Draws, values: Array, unit: float = 0.0) -> Figure:
+    """Posterior mean of ``values`` given for the pool, ``(N,)``; unseen mass may change it by its share of a unit."""
     values = np.where(draws.pool_weights > 0, values, 0.0)  # what has no weight does not count, even if it is infinite
     mean = float(draws.mean(values))
     if not np.isfinite(mean):
         return Figure(mean, np.nan)
-    return Figure(mean, float(draws.standard_error(values - mean)))
+    return Figure(mean, max(float(draws.standard_error(values - mean)), draws.unseen * unit))
 
 
 def success_probability(draws: Draws, reached: Array) -> Figure:
@@ -101,7 +101,13 @@ def tail(draws: Draws, loss: Array, alpha: float) -> Figure:
     # the first loss with more than that share at or below it: a share that is just attained does not rule it out
     high = weighted_quantile(own, draws.weights, min(level + error + SHARE_ROUNDING, 1.0))
     longer = max((high - t) if high > t else 0.0, (t - low) if t > low else 0.0)
-    return Figure(t, longer / NORMAL_975, (low, high))
+    return Figure(t, max(longer / NORMAL_975, draws.unseen * _unit_of_loss(draws)), (low, high))
+
+
+def _unit_of_loss(draws: Draws) -> float:
+    """Loss over which the posterior's density changes by a factor e: the scale on which losses of draws differ."""
+    eta = draws.rungs[-1]
+    return 1.0 / eta if eta > 0 else 0.0
 
 
 def _share_error(draws: Draws, loss: Array, t: float, level: float) -> float:
@@ -125,7 +131,7 @@ def _share_error(draws: Draws, loss: Array, t: float, level: float) -> float:
 
 def _n_independent(draws: Draws) -> float:
     """Return how many independent draws have the same error: of the pool, and of picking draws from it."""
-    return draws.ess if not draws.resampled else 1.0 / (1.0 / draws.ess + 1.0 / len(draws))
+    return 1.0 / (1.0 / draws.ess + draws.resampled / len(draws) + draws.unseen**2)
 
 
 def stability(draws: Draws, u: Places) -> Figure:
@@ -135,7 +141,8 @@ def stability(draws: Draws, u: Places) -> Figure:
     # n - 1 in the divisor when the weights are equal
     correction = 1.0 / max(1.0 - float(np.square(draws.weights).sum()), TINY)
     value = float(draws.mean(squares)) * correction
-    return Figure(value, float(draws.standard_error(squares - value)))
+    unit = float(draws.prior_weights @ squares)
+    return Figure(value, max(float(draws.standard_error(squares - value)), draws.unseen * unit))
 
 
 def importance(draws: Draws, space: Space, x0: Array) -> pd.DataFrame:
@@ -150,7 +157,9 @@ def importance(draws: Draws, space: Space, x0: Array) -> pd.DataFrame:
     else:
         size, read = space.change(draws.pool.x, x0), draws.read
         change = read.mean(size)
-        se = read.standard_error(size - change)
+        steps = np.array([float(feature.discrete) for feature in space.features])
+        unit = np.where(np.isin(np.arange(len(space)), space.free(x0)), np.maximum(draws.prior_change, steps), 0.0)
+        se = np.maximum(read.standard_error(size - change), read.unseen * unit)
     table = {"change": change, "se": se, "prior": draws.prior_change}
     with np.errstate(invalid="ignore", divide="ignore"):
         table["ratio"] = np.where(draws.prior_change > 0, change / draws.prior_change, 1.0)
@@ -191,8 +200,8 @@ def first_figures(draws: Draws, geometry: PoolGeometry, alpha: float) -> dict[st
         "success_probability": success_probability(draws, pool.reached[:, 0]),
         "tail": tail(draws, pool.loss[:, 0], alpha),
         "stability": stability(draws, geometry.places),
-        "expected_loss": expectation(draws, pool.loss[:, 0]),
-        "expected_distance": expectation(draws, geometry.distance),
+        "expected_loss": expectation(draws, pool.loss[:, 0], _unit_of_loss(draws)),
+        "expected_distance": expectation(draws, geometry.distance, float(draws.prior_weights @ geometry.distance)),
     }
 
 

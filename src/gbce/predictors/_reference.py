@@ -22,8 +22,8 @@ _MOST_REFERENCE_ROWS = 5_000
 # in 500 is missed once in fifty times.
 _N_COMPARED = 2_000
 _SETUP_SHARE = 0.25  # of a short budget, by hand: the rest is for the explanation, and fewer rows have to do
-_MOST_KNOWN_ROWS = 500  # of the data off which is read where a target is met; by hand, fewer with many models:
-_MOST_KNOWN_ASKED = 2_000  # rows over all models
+_MOST_KNOWN_ROWS = 2_000  # of the data off which is read where a target is met; by hand, fewer with many models:
+_MOST_KNOWN_ASKED = 4_000  # rows over all models
 _KNOWN_SHARE = 0.1  # of a short budget, by hand
 _FEWEST_REFERENCE_ROWS = 30  # with fewer, a spread is off by more than an eighth (1 / sqrt(2 n) = 0.13)
 

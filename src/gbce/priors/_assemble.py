@@ -129,6 +129,8 @@ def _whole_part(j: int, now: float, law: Law, scale: float, limits: tuple[float,
         whole = np.ones(1, dtype=bool)
         ends = np.array([limits[0]]), np.array([limits[1]])
         return Chained(np.array([j]), law, np.array([now]), np.array([scale]), *ends, whole, none, np.zeros(0))
+    farthest = np.ceil(law.farthest * scale) + 1.0
+    low, high = max(limits[0], now - farthest), min(limits[1], now + farthest)
     values = now + np.arange(np.ceil(low - now), np.floor(high - now) + 1)
     return WholeSteps(np.array([j]), values, law.cost((values - now) / scale), float(scale))
 

@@ -265,8 +265,8 @@ def _law_of(part: Part, i: int, *, rounded: bool = False) -> ColumnLaw:
 
 def _whole_law(part: Chained, rounded: bool) -> ColumnLaw:
     """Write out a whole number with very many values."""
-    origin, scale = float(part.origin[0]), float(part.factor[0])
-    reach = np.ceil(part.law.reach * scale) + 1.0
+    origin, scale = float(part.origin[0]), float(part.factor.ravel()[0])  # of one column, however it was given
+    reach = np.ceil(part.law.farthest * scale) + 1.0
     low, high = max(float(part.low[0]), origin - reach), min(float(part.high[0]), origin + reach)
     if high - low > _MOST_WHOLE:
         raise ValueError("a whole number has too many values")

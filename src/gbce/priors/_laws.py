@@ -19,7 +19,8 @@ class Law:
 
     ``from_normal`` maps standard normal noise to the law when there are no bounds. ``cost`` is minus the log density,
     zero at zero; ``reach`` is how far out it is not yet negligible: there the cost is 40 or a little more, and the
-    density some 1e-18 of its peak.
+    density some 1e-18 of its peak. ``farthest`` is where probabilities come to the end of double precision, at a cost
+    of about 600: what lies beyond does not occur, however much a model asks for it.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Law:
     from_normal: Callable[[Array], Array]
     cost: Callable[[Array], Array]
     reach: float
+    farthest: float
 
 
 def _half_square(t: Array) -> Array:
@@ -65,6 +67,7 @@ NORMAL = Law(
     lambda z: z,
     cost=_half_square,
     reach=9.0,
+    farthest=35.0,
 )
 LAPLACE = Law(
     "laplace",
@@ -74,6 +77,7 @@ LAPLACE = Law(
     _laplace_from_normal,
     cost=np.abs,
     reach=40.0,
+    farthest=600.0,
 )
 # four degrees of freedom: heavy tails, a finite variance, and a quantile in closed form
 STUDENT = Law(
@@ -84,6 +88,7 @@ STUDENT = Law(
     lambda z: np.sign(z) * -_student_quantile(ndtr(-np.abs(z))),
     cost=lambda t: 2.5 * np.log1p(0.25 * np.square(t)),
     reach=1e4,
+    farthest=1e4,
 )
 
 

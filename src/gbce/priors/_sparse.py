@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gbce._numerics import log_total
 from gbce._validation import is_number
 from gbce.base import Array, Prior
 from gbce.priors._atoms import Blank, Spiked
@@ -93,9 +94,8 @@ def _add_spike(part: Part, origin: Array, change: float) -> Part:
     if isinstance(part, WholeSteps):
         own = part.values == origin[0]
         # the others share what is left, in proportion
-        share = np.exp(-part.price[~own])
         price = part.price.copy()
-        price[~own] += np.log(share.sum()) - np.log(change)
+        price[~own] += log_total(-part.price[~own]) - np.log(change)
         price[own] = -np.log1p(-change)
         return replace(part, price=price - price[own])
     if isinstance(part, Blank) and part.missing_now:

@@ -51,9 +51,13 @@ class Coverage:
         """Log of the normaliser, against the latent law, that the pool found."""
         return log_total(self.log_base_weights + log_target(mixture, self.pool))
 
-    def outweighed(self, points: Points, mixture: Mixture) -> Array:
-        """Whether a single draw at each of the points ``(n,)`` would carry too much for the pool to be complete."""
-        share = log_target(mixture, points) - self.log_density(points) - self.log_mass(mixture)
+    def outweighed(self, points: Points, mixture: Mixture, log_mass: float | None = None) -> Array:
+        """Whether a single draw at each of the points ``(n,)`` would carry too much for the pool to be complete.
+
+        Too much of what the pool itself found, or of another log mass.
+        """
+        found = self.log_mass(mixture) if log_mass is None else log_mass
+        share = log_target(mixture, points) - self.log_density(points) - found
         return share > np.log(_OUTWEIGHS)
 
     def is_relevant(self, log_mass: Array, mixture: Mixture) -> Array:

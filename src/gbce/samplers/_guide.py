@@ -13,6 +13,7 @@ from gbce.base import Array
 from gbce.draws import Draws
 from gbce.posterior import Mixture
 from gbce.samplers._moves import NormalLaw
+from gbce.samplers._strata import Strata
 from gbce.samplers._tilted import TiltedLaw
 
 __all__ = ["Guide", "fit_guide", "join_guides"]
@@ -42,22 +43,43 @@ class Guide:
         Of the laws, summing to one; each counts the same when left out.
     sites : int array of shape (k,), optional
         Which site each law was put around, where there are sites.
+    strata : Strata, optional
+        Beside the laws: the last of the mixture's components, whose weight is the last of ``k + 1``.
     """
 
     laws: tuple[NormalLaw | TiltedLaw, ...]
     share: float
     weights: Array | None = None
     sites: Array | None = None
+    strata: Strata | None = None
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
-        """Draw ``n`` latent points from the laws, ``(n, m)``."""
-        k = len(self.laws)
-        which = rng.integers(k, size=n) if self.weights is None else rng.choice(k, size=n, p=self.weights)
+        """Draw ``n`` latent points from the laws and the strata, ``(n, m)``."""
+        if self.weights is None:
+            which = rng.integers(len(self.laws), size=n)
+        else:
+            which = rng.choice(len(self.weights), size=n, p=self.weights)
         z = rng.standard_normal((n, self.laws[0].dimension))
         for k, law in enumerate(self.laws):
             own = which == k
             z[own] = law.place(z[own])
+        if self.strata is not None:
+            own = which == len(self.laws)
+            z[own] = self.strata.draw(rng, int(own.sum()))
         return z
+
+    @property
+    def strata_weight(self) -> float:
+        """Weight of the strata among the components."""
+        return 0.0 if self.strata is None or self.weights is None else float(self.weights[-1])
+
+    def beside(self, strata: Strata | None, weight: float) -> "Guide":
+        """Return the guide with strata beside its laws, of this weight among the components, or with other ones."""
+        laws = np.full(len(self.laws), 1.0) if self.weights is None else self.weights[: len(self.laws)]
+        laws = laws / laws.sum()
+        if strata is None:
+            return replace(self, weights=laws, strata=None)
+        return replace(self, weights=np.append((1.0 - weight) * laws, weight), strata=strata)
 
     def near(self, z: Array) -> Array:
         """Log density ``(n,)`` of the laws against the latent law."""
@@ -77,6 +99,8 @@ class Guide:
         for k, law in enumerate(self.laws):
             if isinstance(law, TiltedLaw):
                 parts[:, k] = law.log_density(z)
+        if self.strata is not None:
+            parts = np.column_stack([parts, self.strata.log_density(z)])
         parts += np.log(equal if self.weights is None else self.weights)
         parts.flags.writeable = False
         self._remembered[:] = [*self._remembered[-1:], (z, parts)]
@@ -98,9 +122,8 @@ class Guide:
 
 def join_guides(guides: Sequence[Guide], share: float) -> Guide:
     """Return one guide with the laws of all of them, each guide counting the same."""
-    weights = [
-        np.full(len(guide.laws), 1.0 / len(guide.laws)) if guide.weights is None else guide.weights for guide in guides
-    ]
+    guides = [guide.beside(None, 0.0) for guide in guides]
+    weights = [guide.weights for guide in guides if guide.weights is not None]
     return Guide(tuple(law for guide in guides for law in guide.laws), share, np.concatenate(weights) / len(guides))
 
 

@@ -54,6 +54,10 @@ class Islands:
     max_sweeps: int
     max_rounds: int
 
+    def reduce(self, share: float) -> "Islands":
+        """Return one round with a share of the points and of the sweeps."""
+        return Islands(round(share * self.n_draws), self.n_islands, max(round(share * self.max_sweeps), 1), 1)
+
     def temper(
         self,
         posterior: GibbsPosterior,

@@ -11,6 +11,7 @@ from gbce.posterior import GibbsPosterior
 from gbce.samplers._guide import Guide
 from gbce.samplers._moves import NormalLaw
 from gbce.samplers._site_laws import WIDER
+from gbce.samplers._strata import Strata
 from gbce.samplers._tilted import TiltedLaw
 
 __all__ = ["Lessons"]
@@ -21,6 +22,7 @@ _LEAST_WEIGHT = 0.004  # of a law: so that every site is visited, and one that w
 _NO_MASS = 1e-3  # of all that the laws explain
 _POWERS = (0.5, 0.25, 0.125, 0.0625, 0.03125)  # parts of eta whose posteriors get laws of their own, for the eta path
 _ON_THE_WAY = 0.2  # share of these laws among all
+_STRATA_WEIGHT = (0.1, 0.6)  # of strata among the components, at least and at most
 _LEAST_CARRIED = 30.0  # effective points at a smaller eta below which it gets no law
 
 
@@ -34,10 +36,16 @@ class Lessons:
         What is to be learned.
     points : Points
         At first, candidates of the prior.
+    known : arrays of shapes (n, m) and (n,)
+        Other latent points, and minus the log of their density: strata are fitted to these as well.
+    rng : Generator
+        For the strata.
     """
 
     posterior: GibbsPosterior
     points: Points
+    known: tuple[Array, Array]
+    rng: np.random.Generator
     guides: list[tuple[Guide, int]] = field(init=False, default_factory=list)
     log_density: Array = field(init=False)
 
@@ -86,27 +94,33 @@ class Lessons:
         whole = np.logaddexp(log_sum_exp(log_parts, axis=1), np.log1p(-guide.share))
         part = log_parts - whole[:, None]
         np.exp(part, out=part)
-        tilted = [isinstance(law, TiltedLaw) for law in guide.laws]
-        part *= np.where(
-            tilted, plain[:, None], weights[:, None]
-        )  # a tilt has one number to learn: it takes few points
+        tilted = [isinstance(law, TiltedLaw) for law in guide.laws] + [False] * (part.shape[1] - len(guide.laws))
+        # a tilt has one number to learn: it takes few points
+        part *= np.where(tilted, plain[:, None], weights[:, None])
         mass = part.sum(axis=0)
         laws: list[NormalLaw | TiltedLaw] = []
-        for law, own, total in zip(guide.laws, part.T, mass, strict=True):
+        for law, own, total in zip(guide.laws, part.T, mass, strict=False):
             size = total**2 / max(float(np.square(own).sum()), TINY)
             if isinstance(law, TiltedLaw):
                 laws.append(law.refit(z, own / total) if size >= _FEWEST_POINTS else law)
             else:
                 laws.append(NormalLaw.fit(z, own / total, size).widen(WIDER) if size >= self.enough else law)
-        shares = mass / max(mass.sum(), TINY)
+        by_strata = float(np.clip(mass[len(laws) :].sum() / max(mass.sum(), TINY), *_STRATA_WEIGHT))
+        shares = mass[: len(laws)] / max(mass[: len(laws)].sum(), TINY)
         kept = np.flatnonzero((shares >= _NO_MASS) | _best_of_sites(guide, shares))
         weights = np.maximum(shares[kept], _LEAST_WEIGHT)
-        return Guide(
+        fitted = Guide(
             laws=tuple(laws[k] for k in kept),
             share=guide.share,
             weights=weights / weights.sum(),
             sites=None if guide.sites is None else guide.sites[kept],
         )
+        return fitted.beside(self.stratify(), by_strata)
+
+    def stratify(self) -> Strata | None:
+        """Fit strata to all points."""
+        z = np.vstack([self.points.z, self.known[0]])
+        return Strata.fit(self.rng, z, np.append(-log_target(self.posterior.mixture, self.points), self.known[1]))
 
     def add_way(self, guide: Guide) -> Guide:
         """Add laws fitted to the posterior at smaller etas, so that draws carry these as well."""
@@ -118,8 +132,9 @@ class Lessons:
                 laws.append(NormalLaw.fit(self.points.z, weights, size).widen(WIDER))
         if not laws or guide.weights is None:
             return guide
-        weights = np.concatenate([(1 - _ON_THE_WAY) * guide.weights, np.full(len(laws), _ON_THE_WAY / len(laws))])
-        return Guide(guide.laws + tuple(laws), guide.share, weights)
+        own = guide.weights[: len(guide.laws)]
+        weights = np.concatenate([(1 - _ON_THE_WAY) * own / own.sum(), np.full(len(laws), _ON_THE_WAY / len(laws))])
+        return Guide(guide.laws + tuple(laws), guide.share, weights).beside(guide.strata, guide.strata_weight)
 
 
 def _clip(weights: Array, n: int) -> Array:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gbce._numerics import effective_sample_size, log_sum_exp, normalise
+from gbce._numerics import effective_sample_size, log_sum_exp, log_total, normalise
 from gbce.base import Array
 from gbce.draws import Points, log_target
 from gbce.posterior import GibbsPosterior, Mixture
@@ -43,13 +43,14 @@ _MOST_ROUNDS, _MOST_LEARNING = 14, 18_000  # of learning, and draws of all of th
 # take no more than so many rounds of learning.
 _GOOD, _ROUNDS_WORTH = 0.25, 2
 _IMPROVES = 1.2  # times the efficiency before: learning that gains less is over after two rounds that fail
-MOST_FOR_EFFECTIVE = 30  # draws for one effective draw: where more would be needed, points are moved instead
+MOST_FOR_EFFECTIVE = 60  # draws for one effective draw: where more would be needed, points are moved instead
 _ROUNDS_LEFT = 4  # rounds of learning that a budget must still allow for another one to begin
 _USUAL_ROUNDS, _AT_BEST = 2, 0.5  # rounds of learning that most looks take, and the efficiency that few exceed
+_STRATA_SHARE = 0.4  # of strata among the components of the first round
 KEPT = 0.5  # of the effective draws that were wanted: with fewer, a look draws a second time
-# When looks agree: at most this share of what one found is not covered by the other, and the log evidences differ by no
-# more than so many standard errors, or by no more than this.
-_UNCOVERED, _Z_EVIDENCE, _EVIDENCE_SLACK = 0.02, 3.5, 0.03
+# When looks agree: at most this share of the mass is covered by one of them only, and the last one finds no more than
+# those before it by so many standard errors of the log evidence, or by this.
+_SEEN_ONCE, _Z_EVIDENCE, _EVIDENCE_SLACK = 0.05, 3.5, 0.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,16 +94,22 @@ def _pilot(m: int) -> int:
 
 
 def take_look(
-    posterior: GibbsPosterior, rng: np.random.Generator, sites: Sites, plain: Points, n_effective: float, most: int
+    posterior: GibbsPosterior,
+    rng: np.random.Generator,
+    sites: Sites,
+    plain: Points,
+    known: tuple[Array, Array],
+    n_effective: float,
+    most: int,
 ) -> Look:
     """Learn laws around sites, then draw from them until about ``n_effective`` draws count, ``most`` at most.
 
     ``plain`` are candidates of the prior, from which is learned as well. Where learning does not come to one effective
-    draw in thirty, nothing is drawn. Where ``most`` is less than would be needed, as many are drawn as it allows.
+    draw in sixty, nothing is drawn. Where ``most`` is less than would be needed, as many are drawn as it allows.
     """
-    guide = guide_around(sites, posterior, tilt(posterior, sites))
+    lessons = Lessons(posterior, plain, known, rng)
+    guide = guide_around(sites, posterior, tilt(posterior, sites)).beside(lessons.stratify(), _STRATA_SHARE)
     pilot = _pilot(plain.z.shape[1])
-    lessons = Lessons(posterior, plain)
     best, failures, efficiency = guide, 0, 0.0
     good = min(_GOOD, n_effective / (_ROUNDS_WORTH * pilot))
     for _ in range(min(_MOST_ROUNDS, _MOST_LEARNING // pilot)):
@@ -145,12 +152,13 @@ def join_looks(looks: Sequence[Look]) -> Coverage:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Whether looks agree: the larger share of what one found and others do not cover, and the gap of log evidences.
+    """Whether looks agree: the share of the mass that only one of them covers, and what the last one found in excess.
 
-    ``errors`` is that gap in standard errors.
+    The mass that was seen by one look only estimates what none has seen (Good, 1953). ``gap`` is by how much the log
+    evidence of the last look exceeds that of all others, and ``errors`` that gap in standard errors.
     """
 
-    uncovered: float
+    seen_once: float
     gap: float
     errors: float
 
@@ -158,24 +166,27 @@ class Agreement:
     def holds(self) -> bool:
         """Whether what remains is what chance alone explains."""
         close = self.errors <= _Z_EVIDENCE or self.gap <= _EVIDENCE_SLACK
-        return self.uncovered <= _UNCOVERED and close
+        return self.seen_once <= _SEEN_ONCE and close
 
     def describe(self) -> str:
         """Say in what they disagree, as a part of a sentence."""
-        if self.uncovered > _UNCOVERED:
-            return f"independent searches end at different places ({self.uncovered:.0%} of the mass seen by one only)"
+        if self.seen_once > _SEEN_ONCE:
+            return f"independent searches end at different places ({self.seen_once:.0%} of the mass seen by one only)"
         return f"independent searches lead to log evidences that differ by {self.gap:.2f}"
 
 
 def agreement(mixture: Mixture, looks: Sequence[Look]) -> Agreement:
-    """Compare the last look with all before it."""
+    """Compare what each look covers with what all found together, and the evidence of the last with all before it."""
+    whole = join_looks(looks)
+    weights = normalise(whole.log_base_weights + log_target(mixture, whole.pool))
+    total, covering = whole.log_mass(mixture), np.zeros(len(whole.pool), dtype=int)
+    for look in looks:
+        covering += ~join_looks([look]).outweighed(whole.pool, mixture, total)
     parts = [join_looks(looks[:-1]), join_looks(looks[-1:])]
-    weights = [normalise(part.log_base_weights + log_target(mixture, part.pool)) for part in parts]
-    gap = abs(parts[0].log_mass(mixture) - parts[1].log_mass(mixture))
-    error = np.sqrt(sum(np.square(one).sum() for one in weights))
-    pairs = zip(parts, weights, reversed(parts), strict=True)
-    uncovered = max(float(one[other.outweighed(part.pool, mixture)].sum()) for part, one, other in pairs)
-    return Agreement(uncovered, gap, float(gap / error))
+    evidence = [part.log_base_weights + log_target(mixture, part.pool) for part in parts]
+    gap = log_total(evidence[1]) - log_total(evidence[0])
+    error = np.sqrt(sum(np.square(normalise(one)).sum() for one in evidence))
+    return Agreement(float(weights[covering < 2].sum()), gap, float(gap / error))
 
 
 def _draw(posterior: GibbsPosterior, rng: np.random.Generator, guide: Guide, n: int) -> Points:

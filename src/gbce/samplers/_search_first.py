@@ -42,6 +42,9 @@ _FEWEST_CANDIDATES = 4  # to go on with: two for each of two searches
 _FEWEST_ROWS, _FEWEST_ROWS_PER_COORDINATE = 4_000, 100
 _SPARE = 1.05  # times the candidates that the first ones promise to be enough: how many count is not known exactly
 _LOOKS_FOR_TAIL = 2  # more looks, where all agree but a few draws carry most of the weight: one or two often help
+# Of points and sweeps of a tempered run after looks that found no laws, and one round: all of them took 350,000 to
+# 800,000 rows where log Z was -9 and -12, for no better verdict.
+_LAST_RESORT = 0.5
 _CLIMBERS = 20_000  # points that a tempered run starts with, where no budget is set
 _SHARES_OF_ETA = (1.0, 0.1, 0.01, 0.001)  # of the eta at which a climb with a goal ended, that laws are made for
 # In so few coordinates it is looked how much mass lies around points that the draws do not explain, so many of them.
@@ -153,18 +156,23 @@ class SearchFirst:
             agreed, cover = agreement(self.posterior.mixture, self.looks), join_looks(self.looks)
             holds = agreed.holds and len(self._missed_by(cover)) == 0
             agreements, disagreements = (agreements + 1, disagreements) if holds else (0, disagreements + 1)
-            if agreements > disagreements:  # a search that missed something once must be confirmed more often
+            if agreements > min(disagreements, 1):  # searches that miss something must be confirmed twice
                 if more_for_tail == 0 or _has_light_tail(cover, self.posterior.mixture):
                     break
                 more_for_tail -= 1
         if len(self.looks) < (1 if spent else 2):
             return None
         cover = join_looks(self.looks)
-        doubt = _count_missed(len(self._missed_by(cover))) or self._disagreement(agreed, agreements > disagreements)
-        if doubt and not (spent or self.posterior.budget.limited):
-            return None  # points have to be moved: laws do not come where known ones lie, or islands may agree better
+        doubt = _count_missed(len(self._missed_by(cover))) or self._disagreement(
+            agreed, agreements > min(disagreements, 1)
+        )
         short = sum(look.efficiency * look.n for look in self.looks) < KEPT * self.n_effective
-        info = SMCInfo(complete=not (short or spent), sites=len(self._sites), looks=len(self.looks), doubt=doubt)
+        if short and not (spent or self.posterior.budget.limited):
+            return None  # laws do not come where the mass is: points have to be moved
+        once = None if agreed is None else agreed.seen_once
+        info = SMCInfo(
+            complete=not (short or spent), sites=len(self._sites), looks=len(self.looks), doubt=doubt, seen_once=once
+        )
         base, (mixture, prior) = cover.log_base_weights, (self.posterior.mixture, self.posterior.prior)
         draws = Draws.weigh(cover.pool, mixture, prior, log_base_weights=base, info=info)
         return self._add_seen(replace(draws, prior_change=_prior_change(prior, self.rng)), cover)
@@ -184,6 +192,9 @@ class SearchFirst:
         """Return what learns laws around sites, and draws; it returns nothing where no site was found."""
         assert self.starts is not None
         rng, sites, plain, half = fork(self.rng), self.found[number], self.starts.plain[number], 0.5 * self.n_effective
+        known = self.starts.landmarks
+        if sites.asked is not None:
+            known = (np.vstack([known[0], sites.asked[0]]), np.append(known[1], sites.asked[1]))
 
         def look(posterior: GibbsPosterior) -> Look | BudgetSpentError | None:
             wanted = 2 * round(MOST_FOR_EFFECTIVE * half)
@@ -191,7 +202,7 @@ class SearchFirst:
             if len(sites.height) == 0 or most == 0:  # no finite loss was met
                 return None
             try:
-                return take_look(posterior, rng, sites, plain, half, most)
+                return take_look(posterior, rng, sites, plain, known, half, most)
             except BudgetSpentError as error:
                 return error
 
@@ -269,8 +280,9 @@ class SearchFirst:
             bridge, first = self._start_from(guide, self.posterior.mixture.eta)
         if first is None:
             bridge, first = Bridge(self.posterior.mixture), self._climbers()
-        run = self.islands.temper(self.posterior, self.rng, bridge, first, self._unreached(first))
-        return self._judge(self.islands.follow_guides(self.posterior, self.rng, [run], len(first)))
+        islands = self.islands if self.max_looks == 0 else self.islands.reduce(_LAST_RESORT)
+        run = islands.temper(self.posterior, self.rng, bridge, first, self._unreached(first))
+        return self._judge(islands.follow_guides(self.posterior, self.rng, [run], len(first)))
 
     def _unreached(self, first: Points) -> Unreached | None:
         """Return what is known of a target that none of the points so far reaches; nothing if one does."""

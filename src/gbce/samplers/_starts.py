@@ -15,16 +15,16 @@ from gbce.search import Memory, Sites, find_sites, height_of, rows_for_search, w
 __all__ = ["Starts"]
 
 # Chosen by hand: more starts find more sites, each costs about fifty rows.
-_KNOWN = 32  # known rows of one search
+_KNOWN = 96  # known rows of one search
 _GROUPS = 12  # of known rows, by their loss: those that fall short of the target a little may be much nearer
 _BEST_KNOWN = 4  # known rows of the lowest objective, which are asked about as they are
 _MOST_CHANGED = 100  # known rows asked about that differ from what the row can become
-_MOST_KNOWN = 500  # known rows that models are asked about, where they were not before
+_MOST_KNOWN = 2_000  # known rows that models are asked about, where they were not before
 _LOWEST, _GOOD, _GOOD_SHARE = 4, 6, 0.1  # of the candidates: the lowest, and some out of the best tenth
 _ANYWHERE = 16  # points from a wide law: in a smooth landscape every one leads down into some valley
 # Points that differ from the row in a few coordinates, which they have from a known row or at random: how many, in how
 # many coordinates at most, how wide at random, and how many of them are starts.
-_HYBRIDS, _FEW, _WIDTH, _LOWEST_HYBRIDS, _GOOD_HYBRIDS = 800, 4, 2.0, 12, 4
+_HYBRIDS, _FEW, _WIDTH, _LOWEST_HYBRIDS, _GOOD_HYBRIDS = 300, 4, 2.0, 12, 4
 
 
 @dataclass
@@ -47,6 +47,7 @@ class Starts:
     memory: Memory = field(init=False)
     known: Points | None = field(init=False, default=None)
     plain: list[Points] = field(init=False, default_factory=list)
+    landmarks: tuple[Array, Array] = field(init=False)
     _row: Points = field(init=False)
     _end_of_walk: Points | None = field(init=False, default=None)
     _groups: list[Array] = field(init=False)
@@ -104,7 +105,7 @@ class Starts:
 
     def _group_known(self) -> list[Array]:
         """Latent points ``(n, m)`` of known rows that are better than the row, grouped by their loss, nearest first."""
-        z, potential = self._ask_row_and_known()
+        z, potential = self.landmarks = self._ask_row_and_known()
         better = potential < self.posterior.mixture.potential(self._row.loss)[0]
         order = np.argsort(potential, kind="stable")
         order = order[better[order]] if better.any() else order

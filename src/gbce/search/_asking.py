@@ -72,12 +72,14 @@ class Asking:
     posterior: GibbsPosterior
     memory: Memory
     rows_left: int
+    asked: list[tuple[Array, Array]] = field(default_factory=list, init=False)  # latent points and their potentials
 
     def __call__(self, z: Array) -> tuple[Points, Array]:
         self.require(len(z))
         self.rows_left -= len(z)
         points = Points.evaluate(self.posterior, z)
         self.memory.add(points)
+        self.asked.append((points.z, potential_of(self.posterior, points)))
         return points, height_of(self.posterior, points)
 
     def require(self, n: int) -> None:

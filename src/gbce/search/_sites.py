@@ -6,6 +6,8 @@ as it is, because it differs from the row in every feature. What it does not nee
 at a time, then one by one, and what it needs is drawn back as far as that pays. Where this ends is a *site*.
 """
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -14,14 +16,17 @@ from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.draws import Points
 from gbce.posterior import GibbsPosterior
-from gbce.search._asking import LEAST_GAIN, Asking, Memory, height_of, join, keep_apart, take_lower
+from gbce.search._asking import LEAST_GAIN, Asking, Memory, height_of, join, keep_apart, potential_of, take_lower
 from gbce.search._slopes import SLOPED_SHARE, Descent, find_slopes, find_slopes_and_bends
 
 __all__ = ["Sites", "find_sites", "rows_for_search", "walk_out"]
 
 # The numbers of this file decide where sampling begins, never what is drawn: proposals around sites are weighed by
 # their density. They were chosen by hand on single trees in 10 and 29 columns, and are judged by benchmarks/trust.py.
-_ROUNDS, _TRIALS = 4, 4  # of taking back random sets of coordinates, and attempts for each point in a round
+_STEPS, _SLOPED_STEPS = 40, 12  # of taking coordinates back; on a slope, single ones are not what is too much
+_DRAWN_IN, _HALVINGS = 40, 5  # points drawn in coordinate by coordinate, and halvings of what may be too far
+_SAME_POTENTIAL = 1e-9  # by rounding
+_CROSSED, _CROSS_STEPS = 8, 12  # points whose changes are joined, and steps of taking back what that did not need
 _MOST_AFTER = 16  # starts that are left after these rounds
 _SINGLE_ROUNDS = 4  # of taking back and drawing back single coordinates, at most
 _COARSE = np.array([0.0, 0.3, 0.6, 0.8, 0.92, 1.04, 1.15])  # parts of a coordinate that are tried, zero being the row
@@ -40,17 +45,22 @@ _EXCHANGED, _EXCHANGES, _BEST_EXCHANGES = 6, 40, 3  # ends that are given values
 _NEWTON_STEPS = (1, 2, 5)  # at most; in between, ends that are the same are joined
 
 
+_Value = Callable[[GibbsPosterior, Points], Array]
+
+
 class Sites(NamedTuple):
     """Distinct places of low objective: ``k`` points, the lowest first, in ``m`` latent coordinates.
 
     ``height`` ``(k,)`` is minus the log density there. ``slope`` and ``bend`` ``(k, m)`` say how the potential changes
     around each: its slope, zero for a model that is piecewise constant, and its curvature over half a deviation.
+    ``asked`` are all latent points ``(n, m)`` that the search has asked about, and their potentials ``(n,)``.
     """
 
     points: Points
     height: Array
     slope: Array
     bend: Array
+    asked: tuple[Array, Array] | None = None
 
     @property
     def smooth(self) -> Array:
@@ -103,9 +113,11 @@ def find_sites(
     m = starts.z.shape[1]
     ask = Asking(posterior, memory, posterior.affords(rows_for_search(m)) // _BUDGET_PARTS)
     try:
-        now, height = _take_back_sets(ask, rng, now, height)
         now, height = keep_apart(now, height, np.inf, len(height))
         slope = find_slopes(ask, now.take(np.arange(min(_PROBED, len(now)))))
+        now = _shorten(ask, rng, now, height, bool(slope.any()))
+        height = height_of(posterior, now)
+        now, height = keep_apart(now, height, np.inf, len(height))
         if slope.any():
             descent = Descent(ask, bool(_on_slope(slope).any()))
             now, height = descent.choose(rng, now, height)
@@ -119,6 +131,8 @@ def find_sites(
         if donors is not None and len(donors):
             exchanged = _exchange(ask, rng, now, height, donors)
             now, height = keep_apart(*join(now, height, *_draw_back(ask, *exchanged)), _HOPELESS, _MOST_AFTER)
+        crossed = keep_apart(*_cross(ask, rng, now, height), _HOPELESS, _MOST_AFTER)
+        now, height = keep_apart(*join(now, height, *_draw_back(ask, *crossed)), _HOPELESS, _MOST_AFTER)
     except BudgetSpentError:  # what there is by then are sites as well, only less low
         pass
     now, height = keep_apart(now, height, _MARGIN, _MOST_SITES)
@@ -126,10 +140,11 @@ def find_sites(
     if not laws:
         return Sites(now, height, flat, flat)
     ask.rows_left = max(ask.rows_left, 3 * now.z.size)  # for a last look around, whatever was spent before
-    try:
-        return Sites(now, height, *find_slopes_and_bends(ask, now))
-    except BudgetSpentError:
-        return Sites(now, height, flat, flat)
+    slope = bend = flat
+    with suppress(BudgetSpentError):
+        slope, bend = find_slopes_and_bends(ask, now)
+    z, potential = zip(*ask.asked, strict=True) if ask.asked else ((flat[:0],), (height[:0],))
+    return Sites(now, height, slope, bend, (np.concatenate(z), np.concatenate(potential)))
 
 
 def walk_out(posterior: GibbsPosterior, row: Points, memory: Memory) -> Points:
@@ -148,18 +163,87 @@ def walk_out(posterior: GibbsPosterior, row: Points, memory: Memory) -> Points:
     return now
 
 
+def _shorten(ask: Asking, rng: np.random.Generator, now: Points, height: Array, sloped: bool) -> Points:
+    """Take back what points do not need.
+
+    Where models are piecewise constant the potential must not rise: a far point gains more by giving up what it needs
+    than by keeping it, and would never come to the near corner of its box.
+    """
+    if sloped:
+        return _take_back(ask, rng, now, height, _SLOPED_STEPS, height_of)
+    worth = potential_of(ask.posterior, now) < height.min()  # a point is nowhere lower than its potential
+    far, value = now.take(worth), potential_of(ask.posterior, now)[worth]
+    far = _take_back(ask, rng, far, value, _STEPS, potential_of)
+    order = np.argsort(height_of(ask.posterior, far), kind="stable")[:_DRAWN_IN]
+    far = _draw_in(ask, far.take(order), value[order])
+    return Points.join([far, now.take(~worth)])
+
+
 # --- stages -----------------------------------------------------------------------------------------------------------
 
 
-def _take_back_sets(ask: Asking, rng: np.random.Generator, now: Points, height: Array) -> tuple[Points, Array]:
-    """Take random sets of coordinates back to the centre wherever that lowers a point: many at once, or about one."""
+def _take_back(ask: Asking, rng: np.random.Generator, now: Points, value: Array, steps: int, kind: _Value) -> Points:
+    """Take coordinates back to the centre while a ``value`` does not rise: random blocks, halved where one fails.
+
+    A point that needs ``q`` of ``m`` coordinates is left with these after about ``2 q log2(m / q)`` steps, all points
+    in lock step.
+    """
     k, m = now.z.shape
-    for _ in range(_ROUNDS if k else 0):
-        part = m ** -rng.uniform(0.0, 1.0, size=(_TRIALS * k, 1))
-        trial = np.where(rng.random((_TRIALS * k, m)) < part, 0.0, np.tile(now.z, (_TRIALS, 1)))
-        tried, heights = ask(trial)
-        now, height = take_lower(now, height, tried, heights.reshape(_TRIALS, k))
-    return now, height
+    moved = now.z != 0
+    rank = np.argsort(np.argsort(np.where(moved, rng.random((k, m)), np.inf), axis=1), axis=1)
+    count, place = moved.sum(axis=1), np.zeros(k, dtype=int)
+    size = np.maximum(count // 2, 1)
+    for _ in range(steps):
+        active = np.flatnonzero(place < count)
+        if len(active) == 0:
+            break
+        block = (rank >= place[:, None]) & (rank < (place + size)[:, None])
+        now, won = _try_while(ask, now, np.where(block, 0.0, now.z), active, value, kind)
+        place = place + np.where(won, size, size == 1)
+        size = np.where(won, 2 * size, np.maximum(size // 2, 1))
+    return now
+
+
+def _draw_in(ask: Asking, now: Points, value: Array) -> Points:
+    """Draw points towards the centre while their potential does not rise: as a whole, then coordinate by coordinate.
+
+    In a box, where the potential is constant, this ends near the corner that is nearest to the centre.
+    """
+    for _ in range(_HALVINGS):
+        now, _won = _try_while(ask, now, 0.5 * now.z, np.arange(len(now)), value, potential_of)
+    low = np.zeros(now.z.shape)  # parts of each coordinate at which the potential is higher, and at which it is not
+    high = np.ones(now.z.shape)
+    point, coordinate = np.nonzero(now.z)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)[point, coordinate]
+        trial = now.z[point]
+        trial[np.arange(len(point)), coordinate] *= middle
+        ask.require(len(trial))
+        tried, _heights = ask(trial)
+        holds = potential_of(ask.posterior, tried) <= value[point] + _SAME_POTENTIAL
+        high[point[holds], coordinate[holds]] = middle[holds]
+        low[point[~holds], coordinate[~holds]] = middle[~holds]
+    return _try_while(ask, now, high * now.z, np.arange(len(now)), value, potential_of)[0]
+
+
+def _try_while(ask: Asking, now: Points, z: Array, active: Array, value: Array, kind: _Value) -> tuple[Points, Array]:
+    """Move the ``active`` points to ``z`` where their value is not above ``value`` there; and which ones moved."""
+    tried, _ = ask(z[active])
+    won, at = np.zeros(len(now), dtype=bool), np.zeros(len(now), dtype=int)
+    won[active] = kind(ask.posterior, tried) <= value[active] + _SAME_POTENTIAL
+    at[active] = np.arange(len(active))
+    return now.replace_where(tried.take(at), won), won
+
+
+def _cross(ask: Asking, rng: np.random.Generator, now: Points, height: Array) -> tuple[Points, Array]:
+    """Join the changes of every two of the lowest points, and take back what the union does not need."""
+    k = min(_CROSSED, len(now))
+    one, other = np.triu_indices(k, 1)
+    if len(one) == 0:
+        return now, height
+    both, _ = ask(np.where(now.z[one] != 0, now.z[one], now.z[other]))
+    both = _take_back(ask, rng, both, potential_of(ask.posterior, both), _CROSS_STEPS, potential_of)
+    return both, height_of(ask.posterior, both)
 
 
 def _draw_back(ask: Asking, now: Points, height: Array) -> tuple[Points, Array]:
