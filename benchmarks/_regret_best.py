@@ -93,10 +93,11 @@ def best_by_reading(question: Question) -> dict[str, float]:
 def best_by_trying(question: Question, rng: np.random.Generator) -> dict[str, float]:
     """Return the least of each figure but the number of changes that a long evolution finds."""
     data = question.space.project(question.numbers(question.frame), question.x0)
-    found = {}
-    for name in ("l1", "l2", MAP):
-        found[name] = _evolve(question, rng, data, lambda x, name=name: figures_of(question, x)[name])
-    return found
+
+    def figure(name: str) -> Callable[[Array], Array]:
+        return lambda x: figures_of(question, x)[name]
+
+    return {name: _evolve(question, rng, data, figure(name)) for name in ("l1", "l2", MAP)}
 
 
 def _evolve(question: Question, rng: np.random.Generator, data: Array, figure: Callable[[Array], Array]) -> float:

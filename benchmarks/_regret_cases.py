@@ -68,7 +68,7 @@ class Question:
     @cached_property
     def cost_of_prior(self) -> Callable[[Array], Array]:
         """What the prior adds to the objective at points ``(n, d)``."""
-        return self.prior.at(self.space, self.x0).cost  # type: ignore[no-any-return]
+        return self.prior.at(self.space, self.x0).cost
 
 
 def draw_question(seed: int, number: int, kind: Kind) -> Question:
@@ -107,8 +107,9 @@ def _space(rng: np.random.Generator, frame: pd.DataFrame) -> gbce.Space:
         return gbce.Space.infer(frame)
     numbers = [name for name in frame.columns if frame[name].dtype != "category" and frame[name].nunique() > 2]
     what = {name: rng.choice(["free", "immutable", "increase", "decrease"], p=[0.7, 0.1, 0.1, 0.1]) for name in numbers}
-    rules = {rule: [n for n, own in what.items() if own == rule] for rule in ("immutable", "increase", "decrease")}
-    return gbce.Space.infer(frame, bounds="data" if rng.random() < 0.5 else None, **rules)
+    still, up, down = ([n for n, own in what.items() if own == rule] for rule in ("immutable", "increase", "decrease"))
+    bounds: Any = "data" if rng.random() < 0.5 else None
+    return gbce.Space.infer(frame, bounds=bounds, immutable=still, increase=up, decrease=down)
 
 
 def _fit(rng: np.random.Generator, kind: Kind, x: Array, y: Array) -> Any:

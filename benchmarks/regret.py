@@ -123,7 +123,7 @@ def main() -> None:
     add_docs_option(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # networks need not converge; LightGBM is shown frames, and was fitted to arrays
-    start, lines = time.process_time(), []
+    start, lines = time.process_time(), list[Line]()
     for number in range(options.cases):
         lines += run_case(options.seed, number, TURNS[number % len(TURNS)])
     if options.csv:
