@@ -343,6 +343,17 @@ class Draws:
         with np.errstate(divide="ignore"):
             return pareto_k(np.log(self.pool_weights))
 
+    @property
+    def tail_factor(self) -> float:
+        """Times which the error of the weighted pool is larger than its weights say, because their tail is heavy.
+
+        The largest weights are still to come, where the figure is most unlike its mean. Measured for the second moment
+        of a normal law drawn from a narrower one: the error that covers 95% is 1.2, 1.5 and 1.9 times as large at
+        shapes of 0.39, 0.47 and 0.55.
+        """
+        k = self.pareto_k
+        return 1.0 if np.isnan(k) else 1.0 + 10.0 * min(max(k - 0.25, 0.0), 0.75) ** 2
+
     @cached_property
     def unseen(self) -> float:
         """Mass to be expected beyond the largest weight, which no error read off the weights knows of.
@@ -407,20 +418,21 @@ class Draws:
         """Monte Carlo error of a figure from its influence values on the pool, ``(N, ...)``.
 
         The influence of a mean is value minus mean. The first term is the error of the weighted pool, the second
-        that of picking the draws out of it, the third what :attr:`unseen` mass may change. Where the pool was let go,
-        the first two follow from the effective sample size.
+        that of picking the draws out of it, the third what mass that was seen once may change. Where the pool was let
+        go, the first two follow from the effective sample size.
         """
         if self.record is not None:
             square = np.tensordot(self.pool_weights, np.square(influence), axes=1)
-            return np.asarray(np.sqrt(square * (1.0 / self.ess + self.resampled / len(self) + self.unseen**2)))
+            share = self.tail_factor**2 / self.ess + self.resampled / len(self) + (self.info.seen_once or 0.0) ** 2
+            return np.asarray(np.sqrt(square * share))
         spread = np.tensordot(self.pool_weights, np.square(influence), axes=1)
-        unseen = 0.0 if np.isnan(self.pareto_k) else self.unseen  # between runs, what one of them has not seen shows
+        beside = spread * (self.info.seen_once or 0.0) ** 2
         weighted = self.pool_weights.reshape(-1, *[1] * (influence.ndim - 1)) * influence
         freedom = None if self.groups is None else int(self.groups.max())
         if not self.resampled or freedom == 0:
-            return np.sqrt(np.square(_error_of_sum(weighted, self.groups)) + unseen**2 * spread)
-        pool = np.square(_error_of_sum(weighted, self.groups, student=False))
-        both = pool + spread * (1.0 / len(self) + unseen**2)
+            return np.sqrt(np.square(self.tail_factor * _error_of_sum(weighted, self.groups)) + beside)
+        pool = np.square(self.tail_factor * _error_of_sum(weighted, self.groups, student=False))
+        both = pool + spread / len(self) + beside
         if freedom is None:
             return np.sqrt(both)
         # Welch and Satterthwaite: the larger the share of picking, which is well known, the more degrees of freedom

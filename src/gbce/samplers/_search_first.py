@@ -41,6 +41,8 @@ _FEWEST_CANDIDATES = 4  # to go on with: two for each of two searches
 # Rows that a search and two looks need to be of use: the sum of both. With fewer, candidates are tempered.
 _FEWEST_ROWS, _FEWEST_ROWS_PER_COORDINATE = 4_000, 100
 _SPARE = 1.05  # times the candidates that the first ones promise to be enough: how many count is not known exactly
+# Of the mass, missed by one of two searches: what two can miss, the next two can miss as well, however well they agree.
+_LOST_BY_ONE = 0.25
 _LOOKS_FOR_TAIL = 2  # more looks, where all agree but a few draws carry most of the weight: one or two often help
 # Of points and sweeps of a tempered run after looks that found no laws, and one round: all of them took 350,000 to
 # 800,000 rows where log Z was -9 and -12, for no better verdict.
@@ -136,6 +138,7 @@ class SearchFirst:
     def _look_until_agreed(self) -> Draws | None:
         """Take looks until the last one agrees with those before it; nothing where laws do not fit, or not in time."""
         agreed, agreements, disagreements, spent, more_for_tail = None, 0, 0, False, _LOOKS_FOR_TAIL
+        most_seen_once = 0.0
         first_two = self._look_twice()
         for number in range(self.max_looks):
             try:
@@ -154,6 +157,7 @@ class SearchFirst:
             if len(self.looks) == 1:
                 continue
             agreed, cover = agreement(self.posterior.mixture, self.looks), join_looks(self.looks)
+            most_seen_once = max(most_seen_once, agreed.seen_once)
             holds = agreed.holds and len(self._missed_by(cover)) == 0
             agreements, disagreements = (agreements + 1, disagreements) if holds else (0, disagreements + 1)
             if agreements > min(disagreements, 1):  # searches that miss something must be confirmed twice

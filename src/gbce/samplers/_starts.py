@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -21,6 +22,7 @@ _BEST_KNOWN = 4  # known rows of the lowest objective, which are asked about as 
 _MOST_CHANGED = 100  # known rows asked about that differ from what the row can become
 _MOST_KNOWN = 2_000  # known rows that models are asked about, where they were not before
 _LOWEST, _GOOD, _GOOD_SHARE = 4, 6, 0.1  # of the candidates: the lowest, and some out of the best tenth
+_MEETINGS = 32  # points between known rows of the same potential
 _ANYWHERE = 16  # points from a wide law: in a smooth landscape every one leads down into some valley
 # Points that differ from the row in a few coordinates, which they have from a known row or at random: how many, in how
 # many coordinates at most, how wide at random, and how many of them are starts.
@@ -89,7 +91,7 @@ class Starts:
 
         def begin(posterior: GibbsPosterior) -> Points:
             anywhere = _WIDTH * rng.standard_normal((_ANYWHERE, plain.z.shape[1]))
-            asked = self._evaluate(posterior, np.vstack([self._hybrids(rng), anywhere, known]))
+            asked = self._evaluate(posterior, np.vstack([self._hybrids(rng), anywhere, known, self._meetings]))
             hybrids, others = asked.take(np.arange(_HYBRIDS)), asked.take(np.arange(_HYBRIDS, len(asked)))
             best = self._pick(rng, hybrids, _LOWEST_HYBRIDS, _GOOD_HYBRIDS)
             return Points.join([self._pick(rng, plain, _LOWEST, _GOOD), best, others])
@@ -123,6 +125,27 @@ class Starts:
             parities.append(other < nearest)
         number = np.repeat(np.arange(len(self._groups)), [len(group) for group in self._groups])
         return np.concatenate(self._groups)[np.lexsort((np.concatenate(parities), number, np.concatenate(turns)))]
+
+    @cached_property
+    def _meetings(self) -> Array:
+        """Latent points ``(n, m)`` nearest to the centre between known rows of the very same potential.
+
+        Rows of one leaf of a tree have one potential, and what lies between them is in the leaf: no row of the data is
+        as near to its corner. Those that promise most are taken; rows of several leaves may promise too much.
+        """
+        z, potential = self.landmarks
+        if len(z) == 0:
+            return z
+        _, group, size = np.unique(potential, return_inverse=True, return_counts=True)
+        low, high = np.full((len(size), z.shape[1]), np.inf), np.full((len(size), z.shape[1]), -np.inf)
+        np.minimum.at(low, group, z)
+        np.maximum.at(high, group, z)
+        near = np.clip(0.0, low, high)
+        least = np.full(len(size), np.inf)
+        np.minimum.at(least, group, potential)
+        height = np.where(size > 1, least + 0.5 * np.square(near).sum(axis=1), np.inf)
+        order = np.argsort(height, kind="stable")[:_MEETINGS]
+        return near[order[np.isfinite(height[order])]]
 
     def _hybrids(self, rng: np.random.Generator) -> Array:
         """Latent points ``(n, m)`` that leave the row in a few coordinates only: as a known row does, or at random."""

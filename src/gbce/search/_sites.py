@@ -31,7 +31,7 @@ _MOST_AFTER = 16  # starts that are left after these rounds
 _SINGLE_ROUNDS = 4  # of taking back and drawing back single coordinates, at most
 _COARSE = np.array([0.0, 0.3, 0.6, 0.8, 0.92, 1.04, 1.15])  # parts of a coordinate that are tried, zero being the row
 _FINE = np.array([0.0, 0.9, 0.96, 0.985, 0.995, 1.01])  # and from the second round on, in turn with the coarse ones
-_MOST_ROWS, _MOST_ROWS_PER_COORDINATE = 2_500, 80  # asked about by one search: the sum of both
+_MOST_ROWS, _MOST_ROWS_PER_COORDINATE = 5_000, 80  # asked about by one search: the sum of both
 _MOST_CELLS = 4_000_000  # numbers in all points that one search asks about: it bounds memory where columns are many
 _LEAST_ROWS_PER_COORDINATE = 16  # whatever that takes: with fewer, a descent ends before its first steps
 _BUDGET_PARTS = 4  # one part in so many of a budget may go into a search
@@ -41,7 +41,10 @@ _MARGIN = 16.0  # height above the lowest at which an end is no site: e**-16 of 
 _MOST_SITES = 16
 _OUTWARD = np.array([-3.0, -1.5, -0.75, 0.75, 1.5, 3.0])  # steps of the walk from the row, in latent deviations
 _WALK_STEPS = 6  # at most
-_EXCHANGED, _EXCHANGES, _BEST_EXCHANGES = 6, 40, 3  # ends that are given values of known rows, trials, and best of them
+# Ends whose changes are exchanged for values of known rows, trials, and the probability that a change is given up.
+_FEWER_ON_SLOPES = 8  # times: there, descents have exchanged changes already
+_EXCHANGED, _EXCHANGES_PER_COORDINATE, _MOST_EXCHANGES, _GIVEN_UP = 6, 80, 1_500, 0.4
+_MOST_EXCHANGE_ROUNDS = 3
 _NEWTON_STEPS = (1, 2, 5)  # at most; in between, ends that are the same are joined
 
 
@@ -93,7 +96,7 @@ def find_sites(
     Parameters
     ----------
     posterior : GibbsPosterior
-        Whose models are asked, within its budget and a limit of 2,500 rows and 80 for each coordinate.
+        Whose models are asked, within its budget and a limit of 5,000 rows and 80 for each coordinate.
     rng : Generator
         For sets of coordinates that are taken back together, and for wide starts.
     starts : Points
@@ -129,8 +132,13 @@ def find_sites(
         now, height = keep_apart(now, height, _HOPELESS, _MOST_AFTER)
         now, height = _draw_back(ask, now, height)
         if donors is not None and len(donors):
-            exchanged = _exchange(ask, rng, now, height, donors)
-            now, height = keep_apart(*join(now, height, *_draw_back(ask, *exchanged)), _HOPELESS, _MOST_AFTER)
+            n = min(_EXCHANGES_PER_COORDINATE * m, _MOST_EXCHANGES) // (_FEWER_ON_SLOPES if slope.any() else 1)
+            for _ in range(_MOST_EXCHANGE_ROUNDS):  # what was found by one can be exchanged again
+                lowest = height.min(initial=np.inf)
+                exchanged = keep_apart(*_exchange(ask, rng, now, height, donors, n), _HOPELESS, _MOST_AFTER)
+                now, height = keep_apart(*join(now, height, *_draw_back(ask, *exchanged)), _HOPELESS, _MOST_AFTER)
+                if height.min(initial=np.inf) > lowest - LEAST_GAIN:
+                    break
         crossed = keep_apart(*_cross(ask, rng, now, height), _HOPELESS, _MOST_AFTER)
         now, height = keep_apart(*join(now, height, *_draw_back(ask, *crossed)), _HOPELESS, _MOST_AFTER)
     except BudgetSpentError:  # what there is by then are sites as well, only less low
@@ -256,23 +264,41 @@ def _draw_back(ask: Asking, now: Points, height: Array) -> tuple[Points, Array]:
     return now, height
 
 
-def _exchange(ask: Asking, rng: np.random.Generator, now: Points, height: Array, donors: Array) -> tuple[Points, Array]:
-    """Give the lowest points one or two coordinates of known points, or take one back: the best such changes."""
+def _exchange(
+    ask: Asking, rng: np.random.Generator, now: Points, height: Array, donors: Array, n: int
+) -> tuple[Points, Array]:
+    """Pay for what the lowest points change with another coordinate, which gets a value of a known point.
+
+    Some changes are given up, and one coordinate is set to what it is in a known point. Where the potential does
+    not rise, the new coordinate is drawn in as far as that holds, and what else is not needed any more is taken back.
+    """
     now, height = now.take(np.arange(min(_EXCHANGED, len(now)))), height[:_EXCHANGED]
     k, m = now.z.shape
-    trial = np.tile(now.z, (_EXCHANGES, 1))
-    line = np.arange(len(trial))
-    donor = donors[rng.integers(len(donors), size=len(trial))]
-    for share in (1.0, 0.3):
-        j = np.where(rng.random(len(trial)) < share, rng.integers(m, size=len(trial)), -1)
-        trial[line[j >= 0], j[j >= 0]] = donor[line[j >= 0], j[j >= 0]]
-    back = rng.integers(m, size=len(trial))
-    kept = rng.random(len(trial)) < 0.5
-    trial[line[~kept], back[~kept]] = 0.0
-    tried, heights = ask(trial)
-    order = np.argsort(heights.reshape(_EXCHANGES, k), axis=0, kind="stable")[:_BEST_EXCHANGES]
-    best = (order * k + np.arange(k)).ravel()
-    return tried.take(best), heights[best]
+    site = rng.integers(k, size=n)
+    line, trial = np.arange(len(site)), now.z[site]
+    trial = np.where(rng.random(trial.shape) < _GIVEN_UP, 0.0, trial)
+    new = rng.integers(m, size=len(site))
+    trial[line, new] = donors[rng.integers(len(donors), size=len(site)), new]
+    tried, _ = ask(trial)
+    value = potential_of(ask.posterior, now)[site]
+    holds = np.flatnonzero(potential_of(ask.posterior, tried) <= value + _SAME_POTENTIAL)
+    if len(holds) == 0:
+        return now, height
+    others = np.where(np.arange(m) == new[:, None], 0.0, trial)[holds]
+    holds = holds[np.argsort(np.square(others).sum(axis=1), kind="stable")[:_DRAWN_IN]]  # those that gave up most
+    moved, value = tried.take(holds), value[holds]
+    only = np.arange(m) == new[holds][:, None]
+    low, high = np.zeros(len(holds)), np.ones(len(holds))
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        tried, _ = ask(np.where(only, middle[:, None], 1.0) * moved.z)
+        good = potential_of(ask.posterior, tried) <= value + _SAME_POTENTIAL
+        low, high = np.where(good, low, middle), np.where(good, middle, high)
+    moved, _ = _try_while(
+        ask, moved, np.where(only, high[:, None], 1.0) * moved.z, np.arange(len(moved)), value, potential_of
+    )
+    moved = _take_back(ask, rng, moved, value, _CROSS_STEPS, potential_of)
+    return moved, height_of(ask.posterior, moved)
 
 
 def _draw_back_singly(ask: Asking, now: Points, height: Array, parts: Array) -> tuple[Points, Array, bool]:

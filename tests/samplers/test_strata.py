@@ -1,0 +1,57 @@
+"""Strata as a proposal distribution: densities, draws, and what a search cannot see."""
+
+import numpy as np
+import pytest
+from scipy.special import log_ndtr
+
+from gbce._numerics import effective_sample_size, log_mean_exp, normalise
+from gbce.samplers._strata import Strata
+
+CORNER = np.array([-2.0, 1.0, 0.0])  # the potential is 1 where z0 < -2 and z1 > 1, else 30
+
+
+def potential(z):
+    return np.where((z[:, 0] < CORNER[0]) & (z[:, 1] > CORNER[1]), 1.0, 30.0)
+
+
+@pytest.fixture(scope="module")
+def strata():
+    rng = np.random.default_rng(0)
+    z = np.vstack([rng.standard_normal((1_000, 3)), 3.0 * rng.standard_normal((1_000, 3))])
+    return Strata.fit(rng, z, potential(z))
+
+
+def test_the_density_is_that_of_the_draws(strata):
+    rng = np.random.default_rng(1)
+    drawn, latent = strata.draw(rng, 40_000), rng.standard_normal((400_000, 3))
+    density = np.exp(strata.log_density(latent))
+    for event in (lambda z: z[:, 0] > -np.inf, lambda z: z[:, 2] > 0.5, lambda z: (z[:, 0] < -2.2) & (z[:, 1] > 1.5)):
+        share, values = event(drawn).mean(), density * event(latent)
+        error = np.sqrt(share * (1 - share) / len(drawn) + values.var() / len(latent))
+        assert abs(share - values.mean()) < 4 * error + 1e-9
+
+
+def test_a_box_of_a_thousandth_is_drawn_from_as_if_it_were_all(strata):
+    z = strata.draw(np.random.default_rng(2), 4_000)
+    log_weights = -potential(z) - strata.log_density(z)
+    exact = log_ndtr(CORNER[0]) + log_ndtr(-CORNER[1]) - 1.0
+    weights = normalise(log_weights)
+    error = np.sqrt(np.square(weights).sum())
+    assert effective_sample_size(weights) > 0.3 * len(z)
+    assert abs(log_mean_exp(log_weights) - exact) < 4 * error + 1e-9
+
+
+def test_limits_far_out_are_kept():
+    rng = np.random.default_rng(3)
+    z = rng.standard_normal((500, 2))
+    z[:250, 0] -= 9.0
+    strata = Strata.fit(rng, z, np.where(z[:, 0] < -6.0, 0.0, 60.0))
+    drawn = strata.draw(rng, 2_000)
+    assert np.isfinite(drawn).all()
+    assert np.isfinite(strata.log_density(drawn)).all()
+    assert (drawn[:, 0] < -4.0).mean() > 0.3
+
+
+def test_where_all_is_the_same_there_is_nothing_to_divide():
+    z = np.random.default_rng(4).standard_normal((50, 2))
+    assert Strata.fit(np.random.default_rng(0), z, np.full(50, 3.0)) is None
