@@ -347,9 +347,9 @@ class Draws:
     def tail_factor(self) -> float:
         """Times which the error of the weighted pool is larger than its weights say, because their tail is heavy.
 
-        The largest weights are still to come, where the figure is most unlike its mean. Measured for the second moment
-        of a normal law drawn from a narrower one: the error that covers 95% is 1.2, 1.5 and 1.9 times as large at
-        shapes of 0.39, 0.47 and 0.55.
+        The largest weights are still to come, where a figure is most unlike its mean. For the second moment of a normal
+        law drawn from a narrower one, 1.96 errors cover 95% if they are 1.2, 1.5 and 1.9 times as large as the weights
+        say at shapes of 0.39, 0.47 and 0.55 (``tests/draws/test_unseen_mass.py``).
         """
         k = self.pareto_k
         return 1.0 if np.isnan(k) else 1.0 + 10.0 * min(max(k - 0.25, 0.0), 0.75) ** 2
