@@ -224,7 +224,9 @@ class Query:
         """
         if self.space.columns is None:
             return ()
-        told = sorted(zip(self.space.names, (self.x0 + 0.0).tolist(), strict=True))  # zero has no sign
+        values = zip(self.space.features, (self.x0 + 0.0).tolist(), strict=True)  # zero has no sign
+        told = sorted((one.name, repr(value) if not one.levels or value != value else str(one.levels[int(value)]))
+                      for one, value in values)  # fmt: skip
         return tuple(np.frombuffer(sha256(repr(told).encode()).digest()[:16], dtype="<u4").tolist())
 
 

@@ -196,7 +196,7 @@ def digits_beside_their_leaves(depth, leaf, state, row, target, sigma, eta):
     ],
 )
 def test_changes_that_gain_only_together_are_found_where_points_of_one_leaf_meet(tree, row, target, sigma, eta):
-    assert max(digits_beside_their_leaves(*tree, row, target, sigma, eta)) <= ROOM
+    assert max(digits_beside_their_leaves(*tree, row, target, sigma, eta)) <= 1.05
 
 
 # --- whole numbers on a slope ----------------------------------------------------------------------------------------

@@ -62,9 +62,8 @@ def test_explainer_takes_a_posterior_with_its_weights():
     assert np.array_equal(gbce.Explainer(uneven, frame).mixture.weights, [0.5, 0.3, 0.2])
     assert np.array_equal(gbce.Explainer(uneven, frame, weights=[1, 0, 0]).mixture.weights, [1, 0, 0])
     turned = frame[["b", "a"]]
-    assert np.allclose(
-        gbce.Explainer(posterior, turned).predictors[0](turned.to_numpy()).values, posterior[0].predict(frame)
-    )
+    explainer = gbce.Explainer(posterior, turned)
+    assert np.allclose(explainer.predictors[0](explainer.space.encode(turned)).values, posterior[0].predict(frame))
     classes = gbce.model_posterior(LogisticRegression(), frame, LABELS, gbce.LaplaceApproximation(), 3, seed=0)
     explanation = gbce.Explainer(classes, frame).explain(frame.iloc[0], gbce.Class("yes"), rules=[gbce.MAP()], seed=0)
     assert explanation.draws.loss.shape[1] == 3

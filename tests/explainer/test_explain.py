@@ -371,10 +371,10 @@ def test_other_weights_and_combinations_by_reweighting(diabetes):
     X, forest = diabetes
     y = load_diabetes(return_X_y=True)[1]
     models = [forest, LinearRegression().fit(X, y)]
-    base = gbce.Explainer(models, X, sampler=SMALL).explain(X.iloc[0], gbce.AtMost(160), rules=[], seed=0)
+    base = gbce.Explainer(models, X, sampler=SMALL).explain(X.iloc[0], gbce.AtMost(180), rules=[], seed=0)
     for options in ({"combine": "all"}, {"weights": [1, 0]}, {"combine": "average", "weights": [1, 3]}):
         fresh = gbce.Explainer(models, X, sampler=SMALL, **options).explain(
-            X.iloc[0], gbce.AtMost(160), rules=[], seed=0
+            X.iloc[0], gbce.AtMost(180), rules=[], seed=0
         )
         np.testing.assert_allclose(base.at(**options).draws.pool_weights, fresh.draws.pool_weights)
 

@@ -73,7 +73,7 @@ def test_mean_loss_is_not_lost_to_an_infinite_loss_without_weight():
     )
     assert np.isinf(explanation.draws.pool.loss).any()
     assert explanation.distribution["expected_loss"] == 0
-    assert explanation.distribution["expected_loss_se"] == 0
+    assert 0 < explanation.distribution["expected_loss_se"] < 0.01  # none of 500 draws had another loss
 
 
 def test_weights_and_spreads_of_extreme_numbers_are_those_of_ordinary_ones():

@@ -90,7 +90,7 @@ def test_the_interval_is_one_loss_where_the_lump_is_certain(way):
     """Five errors of a share of 600 draws away from the level, nothing but the lump can be the quantile."""
     found = tables(Steps(LEVEL + 5 * np.sqrt(LEVEL * (1 - LEVEL) / 400)), WAYS[way], range(20))
     assert np.mean([table["tail_low"] == table["tail_high"] == table["tail"] == 1.0 for table in found]) >= 0.8
-    assert np.mean([table["tail_se"] == 0 for table in found]) >= 0.8
+    assert np.mean([0 < table["tail_se"] < 0.01 for table in found]) >= 0.8
 
 
 def test_one_loss_alone_has_an_interval_of_no_length():
@@ -99,7 +99,8 @@ def test_one_loss_alone_has_an_interval_of_no_length():
         sampler=WAYS["importance"],
     )  # fmt: skip
     table = explainer.explain([0.0], gbce.AtLeast(1, scale=1, tolerance=0), rules=[], seed=0).distribution
-    assert [table[name] for name in ("tail", "tail_se", "tail_low", "tail_high")] == [1.0, 0.0, 1.0, 1.0]
+    assert [table[name] for name in ("tail", "tail_low", "tail_high")] == [1.0, 1.0, 1.0]
+    assert 0 < table["tail_se"] < 0.01  # an error is not zero while draws are finite
 
 
 def test_reports_show_the_tails_own_interval():

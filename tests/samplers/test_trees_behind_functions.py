@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks._exact import Wish
-from benchmarks._exact_tables import Table, tree_case
 from sklearn.datasets import load_digits
 from sklearn.tree import DecisionTreeRegressor
+
+from benchmarks._exact import Wish
+from benchmarks._exact_tables import Table, tree_case
 
 ERRORS = 6.0  # standard errors: what is beyond is no chance
 

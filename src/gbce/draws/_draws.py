@@ -351,20 +351,17 @@ class Draws:
         law drawn from a narrower one, 1.96 errors cover 95% if they are 1.2, 1.5 and 1.9 times as large as the weights
         say at shapes of 0.39, 0.47 and 0.55 (``tests/draws/test_unseen_mass.py``).
         """
-        k = self.pareto_k
+        k = self.pareto_k if self.weighed_anew or self.info.fitted else np.nan
         return 1.0 if np.isnan(k) else 1.0 + 10.0 * min(max(k - 0.25, 0.0), 0.75) ** 2
 
     @cached_property
     def unseen(self) -> float:
-        """Mass to be expected beyond the largest weight, which no error read off the weights knows of.
+        """Mass that no error read off the weights knows of: what not one of so many points shows.
 
-        That is ``n ** (k - 1)`` for ``n`` weights with a Pareto tail of shape ``k``: one part in ``n`` where the tail
-        is light, 6% of 3,000 draws where ``k`` is 0.65. Mass that one of several independent runs alone has seen
-        estimates what none has seen (Good, 1953); the larger of the two counts.
+        Mass that one of several independent runs alone has seen estimates what none has seen (Good, 1953).
         """
         n = np.count_nonzero(self.pool_weights) if self.record is None else self.record.n_evaluated
-        k = min(max(self.pareto_k, 0.0), 1.0) if np.isfinite(self.pareto_k) else float(self.pareto_k == np.inf)
-        return max(float(max(n, 1) ** (k - 1.0)), self.info.seen_once or 0.0)
+        return max(1.0 / max(n, 1), self.info.seen_once or 0.0)
 
     @cached_property
     def ess(self) -> float:

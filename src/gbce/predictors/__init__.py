@@ -14,6 +14,7 @@ from gbce.predictors._inside import Inside, look_inside
 from gbce.predictors._learners import check_data, classifies, folds_of, rows_of
 from gbce.predictors._lockstep import Lockstep
 from gbce.predictors._panel import Panel
+from gbce.predictors._partition import Partition
 from gbce.predictors._predictor import PredictionError, Predictor
 from gbce.predictors._reference import Reference
 from gbce.predictors._remote import Remote, Usage
@@ -26,6 +27,7 @@ __all__ = [
     "LinearScores",
     "Lockstep",
     "Panel",
+    "Partition",
     "PredictionError",
     "Predictor",
     "Reference",

@@ -59,6 +59,9 @@ def _student_quantile(u: Array) -> Array:
     return np.where(u < 0.5, -size, size)
 
 
+_FAR = 12.0  # deviations of the noise beyond which heavy tails go no farther: a chance of 1e-33, and numbers as large
+
+
 NORMAL = Law(
     "normal",
     ndtr,
@@ -85,7 +88,7 @@ STUDENT = Law(
     lambda t: stdtr(4.0, t),
     _student_quantile,
     lambda t: math.log(0.375) - 2.5 * np.log1p(0.25 * np.square(t)),
-    lambda z: np.sign(z) * -_student_quantile(ndtr(-np.abs(z))),
+    lambda z: np.sign(z) * -_student_quantile(ndtr(-np.minimum(np.abs(z), _FAR))),
     cost=lambda t: 2.5 * np.log1p(0.25 * np.square(t)),
     reach=1e4,
     farthest=1e4,

@@ -132,8 +132,8 @@ class Lessons:
                 laws.append(NormalLaw.fit(self.points.z, weights, size).widen(WIDER))
         if not laws or guide.weights is None:
             return guide
-        own = guide.weights[: len(guide.laws)]
-        weights = np.concatenate([(1 - _ON_THE_WAY) * own / own.sum(), np.full(len(laws), _ON_THE_WAY / len(laws))])
+        own, way = guide.weights[: len(guide.laws)], _ON_THE_WAY / (1 - guide.strata_weight)
+        weights = np.concatenate([(1 - way) * own / own.sum(), np.full(len(laws), way / len(laws))])
         return Guide(guide.laws + tuple(laws), guide.share, weights).beside(guide.strata, guide.strata_weight)
 
 

@@ -48,9 +48,9 @@ _ROUNDS_LEFT = 4  # rounds of learning that a budget must still allow for anothe
 _USUAL_ROUNDS, _AT_BEST = 2, 0.5  # rounds of learning that most looks take, and the efficiency that few exceed
 _STRATA_SHARE = 0.4  # of strata among the components of the first round
 KEPT = 0.5  # of the effective draws that were wanted: with fewer, a look draws a second time
-# When looks agree: at most this share of the mass is covered by one of them only, and the last one finds no more than
-# those before it by so many standard errors of the log evidence, or by this.
-_SEEN_ONCE, _Z_EVIDENCE, _EVIDENCE_SLACK = 0.05, 3.5, 0.03
+# When looks agree: at most this share of the mass is covered by one of them only, and the log evidences of what both
+# cover differ by no more than so many standard errors, or by no more than this.
+_SEEN_ONCE, _Z_EVIDENCE, _EVIDENCE_SLACK = 0.02, 3.5, 0.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,10 +152,11 @@ def join_looks(looks: Sequence[Look]) -> Coverage:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Whether looks agree: the share of the mass that only one of them covers, and what the last one found in excess.
+    """Whether looks agree: the share of the mass that only one of them covers, and the gap of log evidences.
 
-    The mass that was seen by one look only estimates what none has seen (Good, 1953). ``gap`` is by how much the log
-    evidence of the last look exceeds that of all others, and ``errors`` that gap in standard errors.
+    The mass that was seen by one look only estimates what none has seen (Good, 1953). ``gap`` is that between the last
+    look and all before it, apart from the mass that one of the two does not cover; ``errors`` is the gap in standard
+    errors.
     """
 
     seen_once: float
@@ -179,14 +180,15 @@ def agreement(mixture: Mixture, looks: Sequence[Look]) -> Agreement:
     """Compare what each look covers with what all found together, and the evidence of the last with all before it."""
     whole = join_looks(looks)
     weights = normalise(whole.log_base_weights + log_target(mixture, whole.pool))
-    total, covering = whole.log_mass(mixture), np.zeros(len(whole.pool), dtype=int)
-    for look in looks:
-        covering += ~join_looks([look]).outweighed(whole.pool, mixture, total)
+    total = whole.log_mass(mixture)
+    covers = np.array([~join_looks([look]).outweighed(whole.pool, mixture, total) for look in looks])
     parts = [join_looks(looks[:-1]), join_looks(looks[-1:])]
     evidence = [part.log_base_weights + log_target(mixture, part.pool) for part in parts]
-    gap = log_total(evidence[1]) - log_total(evidence[0])
+    missed = [float(weights[~covered].sum()) for covered in (covers[:-1].any(axis=0), covers[-1])]
+    earlier, last = (log_total(one) - np.log1p(-min(gone, 0.999)) for one, gone in zip(evidence, missed, strict=True))
     error = np.sqrt(sum(np.square(normalise(one)).sum() for one in evidence))
-    return Agreement(float(weights[covering < 2].sum()), gap, float(gap / error))
+    gap = abs(last - earlier)
+    return Agreement(float(weights[covers.sum(axis=0) < 2].sum()), gap, float(gap / error))
 
 
 def _draw(posterior: GibbsPosterior, rng: np.random.Generator, guide: Guide, n: int) -> Points:

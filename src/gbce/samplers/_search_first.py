@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gbce._numerics import MAX_PARETO_K, TINY, fork, normalise, pareto_k
+from gbce._numerics import MAX_PARETO_K, TINY, effective_sample_size, fork, normalise, pareto_k
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points, log_target
@@ -160,6 +160,8 @@ class SearchFirst:
             most_seen_once = max(most_seen_once, agreed.seen_once)
             holds = agreed.holds and len(self._missed_by(cover)) == 0
             agreements, disagreements = (agreements + 1, disagreements) if holds else (0, disagreements + 1)
+            if sum(one.n for one in self.looks) >= MOST_FOR_EFFECTIVE * self.n_effective:
+                break  # more would cost too much
             if agreements > min(disagreements, 1):  # searches that miss something must be confirmed twice
                 if more_for_tail == 0 or _has_light_tail(cover, self.posterior.mixture):
                     break
@@ -170,7 +172,8 @@ class SearchFirst:
         doubt = _count_missed(len(self._missed_by(cover))) or self._disagreement(
             agreed, agreements > min(disagreements, 1)
         )
-        short = sum(look.efficiency * look.n for look in self.looks) < KEPT * self.n_effective
+        weights = normalise(cover.log_base_weights + log_target(self.posterior.mixture, cover.pool))
+        short = effective_sample_size(weights) < KEPT * self.n_effective
         if short and not (spent or self.posterior.budget.limited):
             return None  # laws do not come where the mass is: points have to be moved
         once = None if agreed is None else agreed.seen_once

@@ -8,14 +8,13 @@ sampling, Press and Farrar, 1990, with the strata of a fitted tree).
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
-from sklearn.tree import DecisionTreeRegressor
 
 from gbce._numerics import normalise
 from gbce.base import Array
+from gbce.predictors import Partition
 
 __all__ = ["Strata"]
 
@@ -29,26 +28,19 @@ _LARGEST = 1.0 - 1e-16  # below one, where the inverse of the normal distributio
 
 @dataclass(frozen=True, eq=False)
 class Strata:
-    """Boxes ``low < z <= high`` that partition the latent space, and the probability of drawing from each.
+    """Boxes that partition the latent space, and the probability of drawing from each.
 
     Parameters
     ----------
-    tree : DecisionTreeRegressor
-        Whose leaves the boxes are.
-    stratum : int array
-        Which box each node of the tree is, where it is a leaf.
-    low, high : arrays of shape (L, m)
-        Limits of the boxes.
+    boxes : Partition
+        The leaves of a regression tree.
     log_mass : array of shape (L,)
         Log probability of each under the latent law.
     weights : array of shape (L,)
         Probability of drawing from each.
     """
 
-    tree: DecisionTreeRegressor
-    stratum: Array
-    low: Array
-    high: Array
+    boxes: Partition
     log_mass: Array
     weights: Array
 
@@ -69,46 +61,28 @@ class Strata:
                 order[: _MOST_POINTS // 2], rng.permutation(order[_MOST_POINTS // 2 :])[: _MOST_POINTS // 2]
             )
             z, value = z[kept], value[kept]
-        tree = DecisionTreeRegressor(max_leaf_nodes=_MOST_STRATA, random_state=int(rng.integers(2**31)))
-        tree.fit(z, value)
-        stratum, low, high = _boxes(tree.tree_, z.shape[1])
-        log_mass = _log_probability(low, high).sum(axis=1)
-        leaf, least = stratum[tree.apply(z)], value.min()
-        mean = np.bincount(leaf, np.exp(least - value), len(low)) / np.bincount(leaf, minlength=len(low))
+        boxes = Partition.fit(z, value, _MOST_STRATA, int(rng.integers(2**31)))
+        log_mass, n = _log_probability(boxes.low, boxes.high).sum(axis=1), len(boxes.low)
+        leaf, least = boxes.find(z), value.min()
+        mean = np.bincount(leaf, np.exp(least - value), n) / np.bincount(leaf, minlength=n)
         found = log_mass + np.log(mean)
         flat = normalise(_FLATTER * found)
-        return cls(tree, stratum, low, high, log_mass, 0.5 * normalise(found) + 0.5 * flat)
+        return cls(boxes, log_mass, 0.5 * normalise(found) + 0.5 * flat)
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
         """Draw ``n`` latent points ``(n, m)``."""
         which = rng.choice(len(self.weights), size=n, p=self.weights)
-        z = rng.standard_normal((n, self.low.shape[1]))
-        low, high = self.low[which], self.high[which]
+        z = rng.standard_normal((n, self.boxes.low.shape[1]))
+        low, high = self.boxes.low[which], self.boxes.high[which]
         at = np.nonzero(np.isfinite(low) | np.isfinite(high))
         z[at] = _draw_between(rng, low[at], high[at])
         return z
 
     def log_density(self, z: Array) -> Array:
         """Log density ``(n,)`` against the latent law."""
-        which = self.stratum[self.tree.apply(z)]
+        which = self.boxes.find(z)
         with np.errstate(divide="ignore"):
             return np.log(self.weights[which]) - self.log_mass[which]
-
-
-def _boxes(nodes: Any, m: int) -> tuple[Array, Array, Array]:
-    """Return which box each node is, and the limits ``(L, m)`` of the leaves' boxes."""
-    n = nodes.node_count
-    low, high = np.full((n, m), -np.inf), np.full((n, m), np.inf)
-    for node in range(n):  # children come after their parents
-        left, right, j = nodes.children_left[node], nodes.children_right[node], nodes.feature[node]
-        if left < 0:
-            continue
-        low[[left, right]], high[[left, right]] = low[node], high[node]
-        high[left, j] = low[right, j] = nodes.threshold[node]
-    leaves = np.flatnonzero(nodes.children_left < 0)
-    stratum = np.full(n, -1)
-    stratum[leaves] = np.arange(len(leaves))
-    return stratum, low[leaves], high[leaves]
 
 
 def _log_probability(low: Array, high: Array) -> Array:

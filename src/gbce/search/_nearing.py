@@ -370,7 +370,7 @@ def lean(around: Around, x: Array, slope: Array, gap: float, power: int, sizes: 
     needed = float(slope @ u) - gap  # by which the plane changes from the row to where nothing is missing
     with np.errstate(invalid="ignore"):
         ends = (np.array(space.limits(x0)) - x0) / space.scale
-    room = np.where(slope * needed > 0, ends[1], -ends[0])
+    room = np.where(np.sign(slope) * np.sign(needed) > 0, ends[1], -ends[0])
     order = np.argsort(-np.abs(slope), kind="stable")
     order = order[(slope[order] != 0) & (room[order] > 0)]
     rows = []
@@ -379,7 +379,8 @@ def lean(around: Around, x: Array, slope: Array, gap: float, power: int, sizes: 
         for blend in _BLENDS:
             way = u + blend * (ideal - u)
             rays = 1.0 + min(2.0 * blend, 1.0) * _RAYS[:, None]
-            rows.append(np.where(around.on_axis, x0 + rays * way * space.scale, x))
+            with np.errstate(over="ignore", invalid="ignore"):  # a way beyond any number is placed at a limit
+                rows.append(np.where(around.on_axis, x0 + rays * way * space.scale, x))
     return np.vstack(rows)
 
 

@@ -179,7 +179,7 @@ def _shorten(ask: Asking, rng: np.random.Generator, now: Points, height: Array, 
     """
     if sloped:
         return _take_back(ask, rng, now, height, _SLOPED_STEPS, height_of)
-    worth = potential_of(ask.posterior, now) < height.min()  # a point is nowhere lower than its potential
+    worth = potential_of(ask.posterior, now) < height.min(initial=np.inf)  # a point is nowhere lower than its potential
     far, value = now.take(worth), potential_of(ask.posterior, now)[worth]
     far = _take_back(ask, rng, far, value, _STEPS, potential_of)
     order = np.argsort(height_of(ask.posterior, far), kind="stable")[:_DRAWN_IN]

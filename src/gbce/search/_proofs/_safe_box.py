@@ -17,9 +17,7 @@ from gbce.trees import CellTrees
 
 __all__ = ["AllowedCells", "GrowingBox", "find_boxes", "grow_box"]
 
-_MOST_CELLS = (
-    500_000  # of two features that are summed up: some hundredths of a second; of more, those around the point
-)
+_MOST_CELLS = 500_000  # of two features, summed up in some hundredths of a second; of more, those around the point
 _MOST_STOPS = 400  # ends of a box on either side of the first feature; with more, some of them are tried
 
 _MOST_STEPS = 5_000  # cells or stretches that are added; by hand: a fraction of a second
