@@ -39,7 +39,9 @@ def unreachable():
     space = gbce.Space.infer(frame, bounds="data", immutable=["age", "Medu", "Fedu", "G1", "failures"])
     row = frame.iloc[int(np.argsort(model.predict(frame))[40])]
     # without looks, which find laws around the best leaves, points have to climb
-    return gbce.Explainer(model, frame, space=space, sampler=gbce.SMC(max_looks=0)).explain(row, gbce.AtLeast(20.5), rules=[], seed=0)
+    return gbce.Explainer(model, frame, space=space, sampler=gbce.SMC(max_looks=0)).explain(
+        row, gbce.AtLeast(20.5), rules=[], seed=0
+    )
 
 
 def test_a_grade_beyond_every_leaf_ends_after_a_few_usual_explanations(unreachable):
