@@ -33,6 +33,13 @@ if __name__ == "__main__":
 """
 
 
+def heed_signals():
+    """Do what signals say by default, whatever the tests were told to ignore, as nohup tells them."""
+    for name in ("SIGTERM", "SIGHUP"):
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there are no such signals")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_processes_end_with_the_one_they_work_for(name, tmp_path):
@@ -40,7 +47,9 @@ def test_processes_end_with_the_one_they_work_for(name, tmp_path):
     store = tmp_path / "s"
     command = [sys.executable, str(tmp_path / "script.py"), str(store)]
     # whoever outlives the run keeps these pipes open, and communicate waits for that
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=heed_signals
+    )
     try:
         while not list(store.glob("row-*.gbce")):
             assert process.poll() is None, process.communicate()[1]
@@ -49,6 +58,7 @@ def test_processes_end_with_the_one_they_work_for(name, tmp_path):
         process.communicate(timeout=120)
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
         raise
     assert process.returncode != 0
     finished = sorted(store.glob("row-*.gbce"))

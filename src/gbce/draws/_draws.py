@@ -351,7 +351,8 @@ class Draws:
         law drawn from a narrower one, 1.96 errors cover 95% if they are 1.2, 1.5 and 1.9 times as large as the weights
         say at shapes of 0.39, 0.47 and 0.55 (``tests/draws/test_unseen_mass.py``).
         """
-        k = self.pareto_k if self.weighed_anew or self.info.fitted else np.nan
+        unbounded = self.weighed_anew or self.info.seen_once is not None  # weights against proposals that were fitted
+        k = self.pareto_k if unbounded else np.nan
         return 1.0 if np.isnan(k) else 1.0 + 10.0 * min(max(k - 0.25, 0.0), 0.75) ** 2
 
     @cached_property

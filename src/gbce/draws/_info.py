@@ -71,11 +71,6 @@ class SamplerInfo:
         return ""
 
     @property
-    def fitted(self) -> bool:
-        """Whether the draws are weighed against proposals that were fitted, so that the weights have no bound."""
-        return False
-
-    @property
     def tempered(self) -> bool:
         """Whether the draws came up from the prior on rungs, so that the error of the evidence tells how well."""
         return False

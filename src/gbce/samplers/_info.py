@@ -53,11 +53,6 @@ class SMCInfo(SamplerInfo):
         return "islands"
 
     @property
-    def fitted(self) -> bool:
-        """Whether there were looks."""
-        return self.looks is not None
-
-    @property
     def tempered(self) -> bool:
         """Whether there were islands."""
         return self.islands is not None
