@@ -317,6 +317,9 @@ def test_a_needle_is_no_missed_mass_and_a_well_is(width, missed):
     bottom = Points.evaluate(posterior, place[None, :])
     assert cover.unexplained(bottom, posterior.mixture).all()
     assert cover.misses_around(posterior, np.random.default_rng(1), place) == missed
+    assert not cover.dwarfed(bottom, posterior.mixture).any()  # at a thousandth, e to the eight is not enough
+    steep = replace(posterior.mixture, eta=4.0)  # e to the 32 is
+    assert cover.dwarfed(bottom, steep).all()
 
 
 def test_a_doubt_is_the_first_reason_for_care():

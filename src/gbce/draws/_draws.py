@@ -39,6 +39,10 @@ class Covering(Protocol):
         """Whether known points ``(n,)`` show mass that the pool has missed."""
         ...
 
+    def dwarfed(self, points: Points, mixture: Mixture) -> Array:
+        """Whether what the pool found is next to nothing beside points ``(n,)``, however thin the places are."""
+        ...
+
     def misses_around(self, posterior: GibbsPosterior, rng: np.random.Generator, z: Array) -> bool:
         """Whether such mass may lie around a latent point ``(m,)``, by what the models say of points near it."""
         ...

@@ -88,10 +88,13 @@ def _find_unexplained(
     points = Points(z, placed.x, unread, loss, unread > 0, placed.cost, placed.log_correction)
     # a decision at a bound, or in the middle of a stretch of the axis, is another point of the latent space
     same = np.isclose(placed.x, x, rtol=_SAME_PLACE, atol=0.0, equal_nan=True).all(axis=1)
-    beyond = np.flatnonzero(same & cover.unexplained(points, query.mixture))
+    # a corner that rounding cuts off, or that lies across the axes, may have nothing around it that could be drawn; and
+    # rungs of a tempered run that has missed a mode would have points there by their own account
+    certain = cover.dwarfed(points, query.mixture)
+    beyond = np.flatnonzero(same & (certain | cover.unexplained(points, query.mixture)))
     if len(beyond):  # a needle is no reason to doubt
         with suppress(BudgetSpentError):
-            beyond = np.array([i for i in beyond if cover.misses_around(posterior, rng, z[i])], dtype=int)
+            beyond = np.array([i for i in beyond if certain[i] or cover.misses_around(posterior, rng, z[i])], dtype=int)
     return decisions[beyond[0]].label if len(beyond) else ""
 
 

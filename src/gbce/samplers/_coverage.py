@@ -25,6 +25,7 @@ _MOST_LOG_RATIO = 50.0  # of masses: beyond it, only overflow matters
 # Where a point lies in its well is looked at along each coordinate at these distances, both ways; in between the height
 # is taken to change evenly, so that a well that is narrower than the first counts as half as wide as that.
 _ALONG = 0.01 * 1.8 ** np.arange(11)
+_NEEDLE = 1e-3  # latent deviations: a place that is narrower than that in every coordinate is none
 _IN_BOX = 600  # draws that tell how full the box is; by hand: a few hundredths of a usual explanation
 _RELEVANT = 0.01  # of all mass: less around a known point is nothing to worry about; chosen by hand
 
@@ -72,6 +73,11 @@ class Coverage:
         """
         most = log_target(mixture, points) - 0.5 * np.square(points.z).sum(axis=1)
         return self.is_relevant(most, mixture) & self.outweighed(points, mixture)
+
+    def dwarfed(self, points: Points, mixture: Mixture) -> Array:
+        """Whether what the pool found is next to nothing beside points ``(n,)``, however thin the places are."""
+        thin = _height(mixture, points) + points.z.shape[1] * np.log(_NEEDLE)
+        return self.is_relevant(thin, mixture)
 
     def misses_around(self, posterior: GibbsPosterior, rng: np.random.Generator, z: Array) -> bool:
         """Whether mass that the pool has missed may lie around a latent point ``(m,)`` that it does not explain.
