@@ -35,9 +35,9 @@ class SMC:
     nothing was missed, they are the answer, with the weights of Algorithm 1. More of them are drawn where that is
     cheaper than what follows; beside so many that nothing can be missed there is one search. Otherwise each search puts
     normal laws around what it found, learns how wide they have to be, and draws afresh, weighed by the whole mixture.
-    Draws of two such looks are the answer if each covers what the other found; if not, or if a few draws carry most of
-    the weight, another look is taken. Where no laws fit, the candidates are tempered: eta is approached in rungs, at
-    which points are resampled and moved.
+    Draws of two such looks are the answer if hardly any mass is covered by one of them only; if not, or if a few draws
+    carry most of the weight, another look is taken. Where no laws fit, the candidates are tempered: eta is approached
+    in rungs, at which points are resampled and moved.
 
     Parameters
     ----------
