@@ -107,7 +107,9 @@ class Layout:
         return cls(written["library"], tuple(columns), written["schema"])
 
     def _polars(self, values: Sequence[pd.Series]) -> Any:
-        built = {c.name: _as_polars(series, c) for c, series in zip(self.columns, values, strict=True)}
+        # native columns: one of narwhals would be read through the Arrow interface, which breaks on categories in polars
+        # up to 1.20 and copies every column in others
+        built = {c.name: _as_polars(s, c).to_native() for c, s in zip(self.columns, values, strict=True)}
         return nw.from_dict(built, backend="polars").to_native()
 
     def _arrow_schema(self) -> Any:
