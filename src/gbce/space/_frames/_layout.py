@@ -107,8 +107,7 @@ class Layout:
         return cls(written["library"], tuple(columns), written["schema"])
 
     def _polars(self, values: Sequence[pd.Series]) -> Any:
-        # native columns: one of narwhals would be read through the Arrow interface, which breaks on categories in polars
-        # up to 1.20 and copies every column in others
+        # polars' own columns: those of narwhals are read through Arrow, which fails for categories in polars 1.20
         built = {c.name: _as_polars(s, c).to_native() for c, s in zip(self.columns, values, strict=True)}
         return nw.from_dict(built, backend="polars").to_native()
 
