@@ -4,7 +4,7 @@ import copy
 import io
 import pickle
 
-import cloudpickle
+from joblib.externals import cloudpickle
 import joblib
 import lightgbm
 import numpy as np

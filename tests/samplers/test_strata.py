@@ -55,3 +55,15 @@ def test_limits_far_out_are_kept():
 def test_where_all_is_the_same_there_is_nothing_to_divide():
     z = np.random.default_rng(4).standard_normal((50, 2))
     assert Strata.fit(np.random.default_rng(0), z, np.full(50, 3.0)) is None
+
+
+def test_a_box_too_thin_to_have_a_mass_has_no_density():
+    """Where points lie one rounding apart, a box between them was given a density that is not a number."""
+    rng = np.random.default_rng(3)
+    z = rng.standard_normal((300, 1))
+    z[:4, 0] = [0.0, 5e-17, 1e-16, 2e-16]
+    strata = Strata.fit(rng, z, np.where(np.arange(300) % 2, 1.0, 20.0))
+    assert np.isneginf(strata.log_mass).any()
+    density = strata.log_density(z)
+    assert not np.isnan(density).any()
+    assert np.isneginf(density[:4]).any()
