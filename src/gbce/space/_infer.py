@@ -234,8 +234,8 @@ def _require_one_sort(known: pd.Series, name: str) -> None:
         i = int(np.flatnonzero(text if number.sum() >= text.sum() else number)[0])
         belongs = "a number" if number.sum() >= text.sum() else "a text"
         raise ValueError(
-            f"data: column {name!r} holds {show(known.iloc[i])} in row {show(known.index[i])} where {belongs} belongs. Correct "
-            "it, or convert the whole column."
+            f"data: column {name!r} holds {show(known.iloc[i])} in row {show(known.index[i])} where {belongs} belongs. "
+            "Correct it, or convert the whole column."
         )
     odd = next((value for value in known if isinstance(value, (list, dict, set, np.ndarray))), None)
     if odd is not None:
