@@ -99,7 +99,9 @@ class Guide:
         tail, steps = None, None
         for k, law in enumerate(self.laws):
             if isinstance(law, TiltedLaw):
-                if steps is None or law.tail is not tail:  # to find them is most of the work, and tails are the same
+                if steps is None or not np.array_equal(
+                    law.tail, tail
+                ):  # to find them is most of the work, and tails are the same
                     tail, steps = law.tail, law.find_steps(z)
                 parts[:, k] = law.log_density_on(steps)
         if self.strata is not None:
