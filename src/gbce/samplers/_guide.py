@@ -96,7 +96,7 @@ class Guide:
         equal = np.full(len(self.laws), 1.0 / len(self.laws))
         parts = np.empty((len(z), len(self.laws)))
         parts[:, [isinstance(law, NormalLaw) for law in self.laws]] = self._joined.log_densities(z)
-        tail, steps = None, None
+        tail, steps = np.zeros(0), None
         for k, law in enumerate(self.laws):
             if isinstance(law, TiltedLaw):
                 if steps is None or not np.array_equal(
