@@ -113,7 +113,7 @@ class DifferentialEvolution(_Evolution):
                 vectorized=True,
                 updating="deferred",
                 polish=False,
-                rng=rng,
+                seed=rng,
             )
             population = end.population[np.argsort(end.population_energies, kind="stable")]
             return population[0]

@@ -375,6 +375,8 @@ def test_onnx_session_that_classifies_by_a_tensor():
         as_predictor(columns, space)
 
 
+# scikit-learn 1.6 warns whoever reads the columns of a remainder, as skl2onnx does
+@pytest.mark.filterwarnings(r"ignore:\s*The format of the columns of the 'remainder':FutureWarning")
 def test_onnx_session_with_an_input_per_column():
     narrow = {"age": "float32"}  # a classifier of doubles is not converted to a valid graph
     frame, new = (f.rename(columns={"debt": "debt left"}).astype(narrow) for f in (PLAIN, NEW_PLAIN))

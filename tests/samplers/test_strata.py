@@ -1,5 +1,7 @@
 """Strata as a proposal distribution: densities, draws, and what a search cannot see."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import log_ndtr
@@ -55,3 +57,13 @@ def test_limits_far_out_are_kept():
 def test_where_all_is_the_same_there_is_nothing_to_divide():
     z = np.random.default_rng(4).standard_normal((50, 2))
     assert Strata.fit(np.random.default_rng(0), z, np.full(50, 3.0)) is None
+
+
+def test_a_box_too_thin_to_have_a_mass_has_no_density(strata):
+    """Between points one rounding apart a box has a mass of zero: its density was not a number."""
+    z = np.random.default_rng(3).standard_normal((500, 3))
+    which = strata.boxes.find(z)
+    thin = np.arange(len(strata.weights)) == which[0]
+    weights = np.where(thin, 0.0, strata.weights)
+    density = replace(strata, log_mass=np.where(thin, -np.inf, strata.log_mass), weights=weights).log_density(z)
+    np.testing.assert_array_equal(density, np.where(thin[which], -np.inf, strata.log_density(z)))

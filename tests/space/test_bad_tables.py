@@ -18,7 +18,7 @@ DATA = pd.DataFrame(
         "school": pd.Categorical(
             np.array(["low", "mid", "high"])[RNG.integers(0, 3, N)], categories=["low", "mid", "high"], ordered=True
         ),
-        "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 500, N), "D"),
+        "since": (pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 500, N), "D")).as_unit("s"),
         "rate": RNG.normal(size=N),
     }
 )
@@ -313,7 +313,7 @@ BAD_DATA = {
     "dicts": (DATA.assign(job=[{}] * N), {}, r"data: column 'job' holds \{\}, which is neither a number nor a level"),
     "all missing": (DATA.assign(pay=NAN), {}, r"data: the columns \['pay'\] hold no value at all\. Drop them"),
     "all missing texts": (DATA.assign(job=None), {}, r"\['job'\] hold no value at all"),
-    "all missing strings": (DATA.assign(job=pd.array([None] * N, "str")), {}, r"\['job'\] hold no value at all"),
+    "all missing strings": (DATA.assign(job=pd.array([None] * N, "string")), {}, r"\['job'\] hold no value at all"),
     "all missing categories": (DATA.assign(job=pd.Categorical([None] * N)), {}, r"\['job'\] hold no value at all"),
     "all missing times": (DATA.assign(since=pd.NaT), {}, r"\['since'\] hold no value at all"),
     "all missing integers": (DATA.assign(age=pd.array([None] * N, "Int64")), {}, r"\['age'\] hold no value at all"),

@@ -22,12 +22,16 @@ _NEAREST_EACH = 5  # that reach the target, by each distance
 _MOST_CHANGES = 20  # beyond which numbers of changes are not told apart
 
 
-def signed_changes(space: Space, x: Array, x0: Array) -> Array:
-    """Signed changes ``(n, d)`` of points from a row in units of each feature's scale; a changed category, upwards."""
-    unordered = np.array([feature.unordered for feature in space.features])
+def signed_changes(space: Space, x: Array, x0: Array, columns: slice = slice(None)) -> Array:
+    """Signed changes ``(n, d)`` of points from a row in units of each feature's scale; a changed category, upwards.
+
+    Of some ``columns`` only, where all of them are not needed.
+    """
+    x, x0 = x[:, columns], x0[columns]
+    unordered = np.array([feature.unordered for feature in space.features[columns]])
     with np.errstate(invalid="ignore"):
         side = np.where(unordered | np.isnan(x - x0), 1.0, np.sign(x - x0))
-    return np.asarray(side * space.change(x, x0) / space.scale)
+    return np.asarray(side * space.change(x, x0, columns=columns) / space.scale[columns])
 
 
 def prior_shares(draws: Draws, space: Space, j: int) -> Array:
@@ -46,7 +50,7 @@ def prior_moves(draws: Draws, space: Space, x0: Array, j: int, levels: Sequence[
     """
     if draws.record is not None:
         return _between(draws.record.prior_moves[:, j], np.asarray(levels))
-    moves, weights = signed_changes(space, draws.pool.x, x0)[:, j], draws.prior_weights
+    moves, weights = signed_changes(space, draws.pool.x, x0, slice(j, j + 1))[:, 0], draws.prior_weights
     if space.features[j].unordered:
         return np.full(len(levels), weights @ moves)
     return np.array([weighted_quantile(moves, weights, q) for q in levels])

@@ -64,7 +64,11 @@ def in_order(wanted: Sequence[Any], space: Space, name: str, *, frame: bool = Tr
 def _pick(table: Any, positions: Sequence[int]) -> Any:
     """Return columns of a frame by their positions."""
     if isinstance(table, pd.DataFrame):
-        return table.iloc[:, list(positions)]
+        picked = table.iloc[:, list(positions)]
+        if not (picked.dtypes == "float64").all():
+            return picked
+        # laid out as by a table that has this order itself: sums differ in their last bits by layout
+        return pd.DataFrame(np.ascontiguousarray(picked.to_numpy()), columns=picked.columns)
     names = nw.from_native(table, eager_only=True).columns
     return table.select([names[j] for j in positions])
 

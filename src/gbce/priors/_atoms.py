@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from gbce.base import Array
 from gbce.priors._parts import Part, Reals
@@ -11,6 +11,25 @@ from gbce.priors._parts import Part, Reals
 __all__ = ["Blank", "Spiked"]
 
 _BELOW_ONE = 1 - 1e-16  # the largest double below one: at one itself the noise would be infinite
+_DEEP = -30.0  # noise below which tails are worked out as logarithms: they end as doubles at -37.6, when divided
+
+
+def _shrink_tail(z: Array, share: float) -> Array:
+    """Return the noise whose lower tail is ``share`` of the lower tail of ``z``."""
+    return _in_logs(ndtri(ndtr(z) * share), z, np.log(share))
+
+
+def _widen_tail(z: Array, share: float, most: float) -> Array:
+    """Return the noise of whose lower tail that of ``z`` is ``share``; a tail of ``most`` where it would be more."""
+    return _in_logs(ndtri(np.minimum(ndtr(z) / share, most)), z, -np.log(share))
+
+
+def _in_logs(value: Array, z: Array, log_factor: float) -> Array:
+    """Return noise as it is, but by logarithms where ``z`` is so far out that its tail is no number any more."""
+    deep = z < _DEEP
+    if deep.any():
+        value[deep] = ndtri_exp(log_ndtr(z[deep]) + log_factor)
+    return value
 
 
 @dataclass(frozen=True)
@@ -59,14 +78,14 @@ class Spiked(_Around):
 
     def _spread(self, z: Array) -> Array:
         """Return what lies beyond the cut on either side, spread over that side of the axis."""
-        return np.asarray(np.sign(z) * -ndtri(np.minimum(ndtr(-np.abs(z)) / self.change, 0.5)))
+        return np.sign(z) * -_widen_tail(-np.abs(z), self.change, 0.5)
 
     def invert(self, x: Array) -> Array:
         """Return noise for values; none where they are the row's."""
         stays = x == self.origin
         further = self.inner.invert(np.where(stays, self.origin, x))
         side = np.where(further < 0, -1.0, 1.0)
-        return np.where(stays, 0.0, side * -ndtri(ndtr(-np.abs(further)) * self.change))
+        return np.where(stays, 0.0, side * -_shrink_tail(-np.abs(further), self.change))
 
     def cost(self, x: Array) -> Array:
         """Return the slab's cost, and the odds against every change."""
@@ -109,10 +128,10 @@ class Blank(_Around):
         """Return the values alone."""
         if self.missing_now:
             gone = np.abs(z) <= -ndtri(0.5 * self.move)
-            further = np.sign(z) * -ndtri(np.minimum(ndtr(-np.abs(z)) / self.move, 0.5))
+            further = np.sign(z) * -_widen_tail(-np.abs(z), self.move, 0.5)
         else:
             gone = ndtr(-z) < self.move
-            further = ndtri(np.minimum(ndtr(z) / (1 - self.move), _BELOW_ONE))
+            further = _widen_tail(z, 1 - self.move, _BELOW_ONE)
         return np.where(gone, np.nan, self.inner.draw_values(further))
 
     def invert(self, x: Array) -> Array:
@@ -121,8 +140,8 @@ class Blank(_Around):
         z = self.inner.invert(np.where(gone, 0.0, x))
         if self.missing_now:
             side = np.where(z < 0, -1.0, 1.0)
-            return np.where(gone, 0.0, side * -ndtri(ndtr(-np.abs(z)) * self.move))
-        return np.where(gone, -ndtri(0.5 * self.move), ndtri(ndtr(z) * (1 - self.move)))
+            return np.where(gone, 0.0, side * -_shrink_tail(-np.abs(z), self.move))
+        return np.where(gone, -ndtri(0.5 * self.move), _shrink_tail(z, 1 - self.move))
 
     def cost(self, x: Array) -> Array:
         """Return the inner cost of known values, and the odds against a move from or to missing."""

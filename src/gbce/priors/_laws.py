@@ -51,15 +51,17 @@ def _laplace_from_normal(z: Array) -> Array:
     return np.sign(z) * -(math.log(2.0) + log_ndtr(-np.abs(z)))
 
 
+# Of a heavy tail, at twelve deviations of the noise: what is less likely would be as far out as 1e75, which models that
+# compute in single precision do not take.
+_LEAST_TAIL = float(ndtr(-12.0))
+
+
 def _student_quantile(u: Array) -> Array:
     """Quantile of Student's law with four degrees of freedom, in closed form."""
-    tail = np.minimum(u, 1.0 - u)
-    root = np.sqrt(np.maximum(4.0 * tail * (1.0 - tail), TINY))
+    tail = np.maximum(np.minimum(u, 1.0 - u), _LEAST_TAIL)
+    root = np.sqrt(4.0 * tail * (1.0 - tail))
     size = 2.0 * np.sqrt(np.maximum(np.cos(np.arccos(np.minimum(root, 1.0)) / 3.0) / root - 1.0, 0.0))
     return np.where(u < 0.5, -size, size)
-
-
-_FAR = 12.0  # deviations of the noise beyond which heavy tails go no farther: a chance of 1e-33, and numbers as large
 
 
 NORMAL = Law(
@@ -88,7 +90,7 @@ STUDENT = Law(
     lambda t: stdtr(4.0, t),
     _student_quantile,
     lambda t: math.log(0.375) - 2.5 * np.log1p(0.25 * np.square(t)),
-    lambda z: np.sign(z) * -_student_quantile(ndtr(-np.minimum(np.abs(z), _FAR))),
+    lambda z: np.sign(z) * -_student_quantile(ndtr(-np.abs(z))),
     cost=lambda t: 2.5 * np.log1p(0.25 * np.square(t)),
     reach=1e4,
     farthest=1e4,

@@ -96,9 +96,14 @@ class Guide:
         equal = np.full(len(self.laws), 1.0 / len(self.laws))
         parts = np.empty((len(z), len(self.laws)))
         parts[:, [isinstance(law, NormalLaw) for law in self.laws]] = self._joined.log_densities(z)
+        tail, steps = np.zeros(0), None
         for k, law in enumerate(self.laws):
             if isinstance(law, TiltedLaw):
-                parts[:, k] = law.log_density(z)
+                if steps is None or not np.array_equal(
+                    law.tail, tail
+                ):  # to find them is most of the work, and tails are the same
+                    tail, steps = law.tail, law.find_steps(z)
+                parts[:, k] = law.log_density_on(steps)
         if self.strata is not None:
             parts = np.column_stack([parts, self.strata.log_density(z)])
         parts += np.log(equal if self.weights is None else self.weights)

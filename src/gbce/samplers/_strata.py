@@ -81,8 +81,9 @@ class Strata:
     def log_density(self, z: Array) -> Array:
         """Log density ``(n,)`` against the latent law."""
         which = self.boxes.find(z)
-        with np.errstate(divide="ignore"):
-            return np.log(self.weights[which]) - self.log_mass[which]
+        weights = self.weights[which]
+        with np.errstate(divide="ignore", invalid="ignore"):  # a box too thin to have a mass is never drawn from
+            return np.where(weights > 0, np.log(weights) - self.log_mass[which], -np.inf)
 
 
 def _log_probability(low: Array, high: Array) -> Array:

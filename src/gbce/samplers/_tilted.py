@@ -9,6 +9,7 @@ multiplied by ``exp(-power * price)``, ``price`` being what the potential gains 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
@@ -83,14 +84,18 @@ class TiltedLaw:
 
     def log_density(self, z: Array) -> Array:
         """Log density ``(n,)`` against the latent law."""
-        return self._sum(z, self._log_ratio)
+        return self.log_density_on(self.find_steps(z))
+
+    def log_density_on(self, steps: "Steps") -> Array:
+        """Return the log density ``(n,)`` of points whose steps are known: laws of one ``tail`` share them."""
+        return _add_up(steps, self._log_ratio)
 
     def refit(self, z: Array, weights: Array) -> "TiltedLaw":
         """Return the law under which prices add up to what they do for weighted points ``(n, m)``, on average.
 
         That is the one of largest likelihood, as for every exponential family.
         """
-        gain = float(weights @ self._sum(z, self.price))
+        gain = float(weights @ _add_up(self.find_steps(z), self.price))
         return self._raise_while(lambda law: law._mean(law.price) > gain)
 
     def diverge(self, divergence: float) -> "TiltedLaw":
@@ -109,15 +114,29 @@ class TiltedLaw:
         """Return what values ``(2 * steps + 1, m)`` of the steps add up to on average."""
         return float((self._chance * np.exp(self._log_ratio) * values).sum())
 
-    def _sum(self, z: Array, values: Array) -> Array:
-        """Add up the values ``(2 * steps + 1, m)`` of the steps that points ``(n, m)`` lie on: ``(n,)``."""
-        middle = values[_STEPS]
+    def find_steps(self, z: Array) -> "Steps":
+        """Return the steps that points ``(n, m)`` lie on."""
         row, column = np.nonzero(np.abs(z) > -ndtri(self.tail))  # most coordinates lie on their middle step
         there = z[row, column]
         depth = np.log(self.tail[column]) - log_ndtr(-np.abs(there))
         out = 1 + np.minimum(np.maximum(depth / _DEPTH, 0.0), _STEPS - 1).astype(np.intp)
-        more = values[_STEPS + np.where(there < 0, -out, out), column] - middle[column]
-        return middle.sum() + np.bincount(row, weights=more, minlength=len(z))
+        return Steps(len(z), row, column, _STEPS + np.where(there < 0, -out, out))
+
+
+class Steps(NamedTuple):
+    """Steps of ``n`` points, other than middle ones ``(k,)``: the points, their coordinates, and the steps."""
+
+    n: int
+    row: Array
+    column: Array
+    step: Array
+
+
+def _add_up(steps: Steps, values: Array) -> Array:
+    """Add up the values ``(2 * steps + 1, m)`` of the steps that points lie on: ``(n,)``."""
+    middle = values[_STEPS]
+    more = values[steps.step, steps.column] - middle[steps.column]
+    return middle.sum() + np.bincount(steps.row, weights=more, minlength=steps.n)
 
 
 def _beyond() -> Array:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
+from gbce._validation import show
 from gbce.base import Array
 from gbce.space._assumed import Assumptions, Span, assume_bounds, describe_spans, describe_units
 from gbce.space._codecs import Codec, OneHotCodec
@@ -233,8 +234,8 @@ def _require_one_sort(known: pd.Series, name: str) -> None:
         i = int(np.flatnonzero(text if number.sum() >= text.sum() else number)[0])
         belongs = "a number" if number.sum() >= text.sum() else "a text"
         raise ValueError(
-            f"data: column {name!r} holds {known.iloc[i]!r} in row {known.index[i]!r} where {belongs} belongs. Correct "
-            "it, or convert the whole column."
+            f"data: column {name!r} holds {show(known.iloc[i])} in row {show(known.index[i])} where {belongs} belongs. "
+            "Correct it, or convert the whole column."
         )
     odd = next((value for value in known if isinstance(value, (list, dict, set, np.ndarray))), None)
     if odd is not None:

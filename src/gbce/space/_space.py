@@ -469,15 +469,18 @@ class Space:
         """Euclidean distance ``(n,)`` of ``(n, d)`` to the row in units of each feature's scale."""
         return distances_to(self.features, x, x0)
 
-    def change(self, x: Array, x0: Array) -> Array:
-        """Size of each feature's change ``(n, d)`` in its own units; any change of a category counts one."""
+    def change(self, x: Array, x0: Array, *, columns: slice = slice(None)) -> Array:
+        """Size of each feature's change ``(n, d)`` in its own units; any change of a category counts one.
+
+        Points and row may have some ``columns`` only.
+        """
         size = np.abs(x - x0)
-        unordered, gone = self._limits.unordered, np.isnan(size)
+        unordered, gone = self._limits.unordered[columns], np.isnan(size)
         size = np.where(unordered, size != 0, size) if unordered.any() else size
         if not gone.any():
             return size
         both = np.isnan(x) & np.isnan(x0)
-        return np.where(both, 0.0, np.where(gone, np.where(unordered, 1.0, self.scale), size))
+        return np.where(both, 0.0, np.where(gone, np.where(unordered, 1.0, self.scale[columns]), size))
 
     def changed(self, x: Array, x0: Array) -> Array:
         """Whether each feature of ``(n, d)`` differs from the row's: ``(n, d)``."""

@@ -107,7 +107,8 @@ class Layout:
         return cls(written["library"], tuple(columns), written["schema"])
 
     def _polars(self, values: Sequence[pd.Series]) -> Any:
-        built = {c.name: _as_polars(series, c) for c, series in zip(self.columns, values, strict=True)}
+        # polars' own columns: those of narwhals are read through Arrow, which fails for categories in polars 1.20
+        built = {c.name: _as_polars(s, c).to_native() for c, s in zip(self.columns, values, strict=True)}
         return nw.from_dict(built, backend="polars").to_native()
 
     def _arrow_schema(self) -> Any:
