@@ -34,7 +34,7 @@ _HALVINGS = 60  # of an interval: to the last digits
 _WIDEST_SPIKE = 8.0  # latent deviations, beyond which a column changes with a chance of 1e-15
 _FARTHEST = 40.0  # log odds that a tilt may change for one coordinate: beyond it, only overflow matters
 _LEAST, _MOST = 1e-300, 1 - 1e-16  # probabilities that have finite quantiles
-# Edges of a histogram's bins, in latent deviations: about a third of the spike of a column that changes as often as not.
+# Edges of a histogram's bins, in latent deviations: some fit into the spike of a column that seldom changes.
 _EDGES = np.linspace(-4.2, 4.2, 29)
 _KEPT_LATENT = 1 / 6  # of each coordinate's law, at least: the latent law, since a bin without points may have mass
 
