@@ -43,8 +43,8 @@ _FEWEST_ROWS, _FEWEST_ROWS_PER_COORDINATE = 4_000, 100
 _SPARE = 1.05  # times the candidates that the first ones promise to be enough: how many count is not known exactly
 # Of the mass, missed by one of two searches: what two can miss, the next two can miss as well, however well they agree.
 _LOST_BY_ONE = 0.25
-# Of the effective draws that were wanted: with fewer in all looks, points are tempered. With more, looks are handed over,
-# with care if need be: tempering after them took 46,000 to 71,000 rows, and was trusted in none of eight runs.
+# Of the effective draws that were wanted: with fewer in all looks, points are tempered. With more, looks are handed
+# over, with care if need be: tempering after them took 46,000 to 71,000 rows, and was trusted in none of eight runs.
 _LOST = 0.1
 _LOOKS_FOR_TAIL = 2  # more looks, where all agree but a few draws carry most of the weight: one or two often help
 # Of points and sweeps of a tempered run after looks that found no laws, and one round: all of them took 350,000 to

@@ -37,7 +37,8 @@ class SMC:
     normal laws around what it found, and the product of the marginals beside them, learns how wide they have to be, and
     draws afresh, weighed by the whole mixture.
     Draws of two such looks are the answer if hardly any mass is covered by one of them only; if not, or if a few draws
-    carry most of the weight, another look is taken, unless looks have taken too many rows. Where no laws fit, the candidates are tempered: eta is approached
+    carry most of the weight, another look is taken, unless looks have taken too many rows.
+    Where no laws fit, the candidates are tempered: eta is approached
     in rungs, at which points are resampled and moved.
 
     Parameters
