@@ -23,7 +23,7 @@ _NO_MASS = 1e-3  # of all that the laws explain
 _POWERS = (0.5, 0.25, 0.125, 0.0625, 0.03125)  # parts of eta whose posteriors get laws of their own, for the eta path
 _ON_THE_WAY = 0.2  # share of these laws among all
 _STRATA_WEIGHT = (0.1, 0.6)  # of strata among the components, at least and at most
-# Of the product of marginals among the laws, at least and at most. With 300 boosted trees on eight columns ten rows took
+# Of the product of marginals among the laws, at least and at most. With 300 boosted trees on 8 columns ten rows took
 # 720,000 model rows, with 0.6 at least 640,000; but that is too much where columns go together, as in a linear model.
 _PRODUCT_WEIGHT = (0.3, 0.8)
 _LEAST_CARRIED = 30.0  # effective points at a smaller eta below which it gets no law

@@ -140,6 +140,11 @@ class ProductLaw:
 
     log_ratio: Array
 
+    @property
+    def dimension(self) -> int:
+        """Number of latent coordinates."""
+        return len(self.log_ratio)
+
     @classmethod
     def fit(cls, z: Array, weights: Array, n: float) -> "ProductLaw":
         """Fit to weighted points ``(N, m)`` that are worth ``n`` independent ones.
