@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr
+from sklearn.datasets import load_diabetes
 
+import gbce
 from gbce._numerics import effective_sample_size, log_mean_exp, normalise
 from gbce.samplers._strata import Strata
+from gbce.samplers._tilted import ProductLaw
 
 CORNER = np.array([-2.0, 1.0, 0.0])  # the potential is 1 where z0 < -2 and z1 > 1, else 30
 
@@ -67,3 +70,28 @@ def test_a_box_too_thin_to_have_a_mass_has_no_density(strata):
     weights = np.where(thin, 0.0, strata.weights)
     density = replace(strata, log_mass=np.where(thin, -np.inf, strata.log_mass), weights=weights).log_density(z)
     np.testing.assert_array_equal(density, np.where(thin[which], -np.inf, strata.log_density(z)))
+
+
+def test_product_law_draws_what_its_density_says():
+    """Draws of a product of histograms, weighed by its density, are draws of the latent law; marginals are learned."""
+    rng = np.random.default_rng(3)
+    z = np.column_stack([-2.5 + 0.3 * rng.standard_normal(400), rng.standard_normal(400)])
+    law = ProductLaw.fit(z, np.full(400, 1 / 400), 400.0)
+    drawn = law.place(rng.standard_normal((20_000, 2)))
+    weights = np.exp(-law.log_density(drawn))
+    for value, exact in ((np.ones(20_000), 1.0), (drawn[:, 0], 0.0), (drawn[:, 1] > 1.0, ndtr(-1.0))):
+        each = weights * value
+        assert abs(each.mean() - exact) < 5 * each.std() / np.sqrt(20_000)
+    assert np.mean(np.abs(drawn[:, 0] + 2.5) < 0.9) > 0.7
+    assert abs(np.mean(np.abs(drawn[:, 1]) < 1.0) - 0.68) < 0.1
+
+
+def test_a_posterior_of_many_sets_of_columns_does_not_run_away():
+    """It is spread too thinly for normal laws; what looks found is handed over where tempering would not do better."""
+    lightgbm = pytest.importorskip("lightgbm")
+    x, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    model = lightgbm.LGBMRegressor(n_estimators=300, verbose=-1, n_jobs=1).fit(x, y)
+    explainer = gbce.Explainer(model, x, space=gbce.Space.infer(x, immutable=["age", "sex"]))
+    explanation = explainer.explain(x.iloc[9], gbce.AtMost(120), seed=0)
+    assert "islands" not in explanation.diagnostics
+    assert explanation.n_model_rows < 160_000

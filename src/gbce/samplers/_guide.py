@@ -14,7 +14,7 @@ from gbce.draws import Draws
 from gbce.posterior import Mixture
 from gbce.samplers._moves import NormalLaw
 from gbce.samplers._strata import Strata
-from gbce.samplers._tilted import TiltedLaw
+from gbce.samplers._tilted import ProductLaw, TiltedLaw
 
 __all__ = ["Guide", "fit_guide", "join_guides"]
 
@@ -35,7 +35,7 @@ class Guide:
 
     Parameters
     ----------
-    laws : tuple of NormalLaw or TiltedLaw
+    laws : tuple of NormalLaw, TiltedLaw or ProductLaw
         At least one, and at least one normal one.
     share : float
         Of the starting law; the rest is the latent law ``N(0, I)`` itself.
@@ -47,7 +47,7 @@ class Guide:
         Beside the laws: the last of the mixture's components, whose weight is the last of ``k + 1``.
     """
 
-    laws: tuple[NormalLaw | TiltedLaw, ...]
+    laws: tuple[NormalLaw | TiltedLaw | ProductLaw, ...]
     share: float
     weights: Array | None = None
     sites: Array | None = None
@@ -98,12 +98,12 @@ class Guide:
         parts[:, [isinstance(law, NormalLaw) for law in self.laws]] = self._joined.log_densities(z)
         tail, steps = np.zeros(0), None
         for k, law in enumerate(self.laws):
-            if isinstance(law, TiltedLaw):
-                if steps is None or not np.array_equal(
-                    law.tail, tail
-                ):  # to find them is most of the work, and tails are the same
+            if isinstance(law, TiltedLaw):  # to find the steps is most of the work, and tails are the same
+                if steps is None or not np.array_equal(law.tail, tail):
                     tail, steps = law.tail, law.find_steps(z)
                 parts[:, k] = law.log_density_on(steps)
+            elif not isinstance(law, NormalLaw):
+                parts[:, k] = law.log_density(z)
         if self.strata is not None:
             parts = np.column_stack([parts, self.strata.log_density(z)])
         parts += np.log(equal if self.weights is None else self.weights)

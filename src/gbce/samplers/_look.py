@@ -134,7 +134,8 @@ def take_look(
         n = min(int(np.ceil(n_effective / efficiency)), most)
         drawn = _draw(posterior, rng, final, n)
         efficiency = _efficiency(posterior, final, drawn, n)
-        if last or n == most or efficiency * n >= KEPT * n_effective:
+        hopeless = efficiency * MOST_FOR_EFFECTIVE < 1  # another such draw would not do either: this one counts
+        if last or hopeless or n == most or efficiency * n >= KEPT * n_effective:
             return Look(final, drawn, n, sites, efficiency)
         lessons.add(final, drawn)
     return Look(final, plain.take(np.zeros(0, dtype=int)), 0, sites, efficiency)

@@ -43,6 +43,9 @@ _FEWEST_ROWS, _FEWEST_ROWS_PER_COORDINATE = 4_000, 100
 _SPARE = 1.05  # times the candidates that the first ones promise to be enough: how many count is not known exactly
 # Of the mass, missed by one of two searches: what two can miss, the next two can miss as well, however well they agree.
 _LOST_BY_ONE = 0.25
+# Of the effective draws that were wanted: with fewer in all looks, points are tempered. With more, looks are handed
+# over, with care if need be: tempering after them took 46,000 to 71,000 rows, and was trusted in none of eight runs.
+_LOST = 0.1
 _LOOKS_FOR_TAIL = 2  # more looks, where all agree but a few draws carry most of the weight: one or two often help
 # Of points and sweeps of a tempered run after looks that found no laws, and one round: all of them took 350,000 to
 # 800,000 rows where log Z was -9 and -12, for no better verdict.
@@ -138,7 +141,7 @@ class SearchFirst:
     def _look_until_agreed(self) -> Draws | None:
         """Take looks until the last one agrees with those before it; nothing where laws do not fit, or not in time."""
         agreed, agreements, disagreements, spent, more_for_tail = None, 0, 0, False, _LOOKS_FOR_TAIL
-        most_seen_once = 0.0
+        most_seen_once, before = 0.0, self._rows_of_each
         first_two = self._look_twice()
         for number in range(self.max_looks):
             try:
@@ -148,6 +151,7 @@ class SearchFirst:
             if isinstance(look, BudgetSpentError):  # the looks that there are stand, if there is one
                 spent = True
                 break
+            costly = self._rows_of_each - before >= MOST_FOR_EFFECTIVE * self.n_effective
             if look is None or look.n == 0:  # no laws fit
                 disagreements += 1
                 if disagreements > 1 and len(self.looks) < 2:
@@ -160,8 +164,8 @@ class SearchFirst:
             most_seen_once = max(most_seen_once, agreed.seen_once)
             holds = agreed.holds and len(self._missed_by(cover)) == 0
             agreements, disagreements = (agreements + 1, disagreements) if holds else (0, disagreements + 1)
-            if sum(one.n for one in self.looks) >= MOST_FOR_EFFECTIVE * self.n_effective:
-                break  # more would cost too much
+            if costly:
+                break
             if agreements > min(disagreements, 1):  # searches that miss something must be confirmed twice
                 if more_for_tail == 0 or _has_light_tail(cover, self.posterior.mixture):
                     break
@@ -173,12 +177,16 @@ class SearchFirst:
             agreed, agreements > min(disagreements, 1)
         )
         weights = normalise(cover.log_base_weights + log_target(self.posterior.mixture, cover.pool))
-        short = effective_sample_size(weights) < KEPT * self.n_effective
-        if short and not (spent or self.posterior.budget.limited):
+        ess, limited = effective_sample_size(weights), self.posterior.budget.limited
+        if ess < _LOST * self.n_effective and not (spent or limited):
             return None  # laws do not come where the mass is: points have to be moved
         once = None if agreed is None else agreed.seen_once
         info = SMCInfo(
-            complete=not (short or spent), sites=len(self._sites), looks=len(self.looks), doubt=doubt, seen_once=once
+            complete=not (spent or (limited and ess < KEPT * self.n_effective)),
+            sites=len(self._sites),
+            looks=len(self.looks),
+            doubt=doubt,
+            seen_once=once,
         )
         base, (mixture, prior) = cover.log_base_weights, (self.posterior.mixture, self.posterior.prior)
         draws = Draws.weigh(cover.pool, mixture, prior, log_base_weights=base, info=info)
@@ -238,6 +246,11 @@ class SearchFirst:
         return plain
 
     # --- what is known ------------------------------------------------------------------------------------------------
+
+    @property
+    def _rows_of_each(self) -> float:
+        """Rows that each model was asked about so far, on average."""
+        return self.posterior.n_rows / len(self.posterior.predictors)
 
     @property
     def _sites(self) -> Points:

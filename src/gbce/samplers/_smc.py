@@ -34,9 +34,11 @@ class SMC:
     best candidates and from the row, look for places that these miss. Where the candidates carry the posterior and
     nothing was missed, they are the answer, with the weights of Algorithm 1. More of them are drawn where that is
     cheaper than what follows; beside so many that nothing can be missed there is one search. Otherwise each search puts
-    normal laws around what it found, learns how wide they have to be, and draws afresh, weighed by the whole mixture.
+    normal laws around what it found, and the product of the marginals beside them, learns how wide they have to be, and
+    draws afresh, weighed by the whole mixture.
     Draws of two such looks are the answer if hardly any mass is covered by one of them only; if not, or if a few draws
-    carry most of the weight, another look is taken. Where no laws fit, the candidates are tempered: eta is approached
+    carry most of the weight, another look is taken, unless looks have taken too many rows.
+    Where no laws fit, the candidates are tempered: eta is approached
     in rungs, at which points are resampled and moved.
 
     Parameters

@@ -14,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
+from gbce._numerics import TINY
 from gbce.base import Array
 from gbce.draws import Points, log_target
 from gbce.posterior import GibbsPosterior
 from gbce.priors import LocatedPrior
 from gbce.search import Sites
 
-__all__ = ["MANY", "TiltedLaw", "tilt"]
+__all__ = ["MANY", "ProductLaw", "TiltedLaw", "tilt"]
 
 # Chosen by hand, as is every law that draws are weighed against.
 MANY = 40  # coordinates from which on a search and the laws around what it found are not enough
@@ -34,6 +35,9 @@ _HALVINGS = 60  # of an interval: to the last digits
 _WIDEST_SPIKE = 8.0  # latent deviations, beyond which a column changes with a chance of 1e-15
 _FARTHEST = 40.0  # log odds that a tilt may change for one coordinate: beyond it, only overflow matters
 _LEAST, _MOST = 1e-300, 1 - 1e-16  # probabilities that have finite quantiles
+# Edges of a histogram's bins, in latent deviations: some fit into the spike of a column that seldom changes.
+_EDGES = np.linspace(-4.2, 4.2, 29)
+_KEPT_LATENT = 1 / 6  # of each coordinate's law, at least: the latent law, since a bin without points may have mass
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,64 @@ def _add_up(steps: Steps, values: Array) -> Array:
     middle = values[_STEPS]
     more = values[steps.step, steps.column] - middle[steps.column]
     return middle.sum() + np.bincount(steps.row, weights=more, minlength=steps.n)
+
+
+@dataclass(frozen=True, eq=False)
+class ProductLaw:
+    """A product of histograms on the latent space, one of each coordinate.
+
+    A posterior that is spread over dozens of sets of changed columns has no shape that a few normal laws could have;
+    fitted to some hundred points, these leave gaps between them, and draws that fall there carry most of the weight.
+    Its marginals are known well from as many points, and their product has no gaps.
+
+    Parameters
+    ----------
+    log_ratio : array of shape (m, bins)
+        Log density in each bin, against the latent law.
+    """
+
+    log_ratio: Array
+
+    @property
+    def dimension(self) -> int:
+        """Number of latent coordinates."""
+        return len(self.log_ratio)
+
+    @classmethod
+    def fit(cls, z: Array, weights: Array, n: float) -> "ProductLaw":
+        """Fit to weighted points ``(N, m)`` that are worth ``n`` independent ones.
+
+        A coordinate whose histogram diverges from the latent law by no more than chance explains stays as it is.
+        """
+        chance, bins = _bin_chances(), len(_EDGES) + 1
+        where = np.searchsorted(_EDGES, z)
+        found = np.array([np.bincount(own, weights, bins) for own in where.T])
+        ratio = np.pad(found / chance, ((0, 0), (1, 1)), mode="edge")
+        found = (0.25 * ratio[:, :-2] + 0.5 * ratio[:, 1:-1] + 0.25 * ratio[:, 2:]) * chance
+        found /= found.sum(axis=1, keepdims=True)
+        divergence = np.sum(found * np.log(np.maximum(found / chance, TINY)), axis=1)
+        by_chance = 0.5 * np.sum(found > 0, axis=1) / n  # expected of a histogram of the latent law itself
+        learned = np.clip(1.0 - by_chance / np.maximum(divergence, TINY), 0.0, 1.0 - _KEPT_LATENT)[:, None]
+        return cls(np.log(learned * found / chance + (1.0 - learned)))
+
+    def place(self, e: Array) -> Array:
+        """Turn standard normal noise ``(n, m)`` into draws."""
+        chance, z = _bin_chances(), np.empty(e.shape)
+        start = np.cumsum(chance) - chance
+        for j, ratio in enumerate(np.exp(self.log_ratio)):
+            below, u = np.cumsum(chance * ratio) - chance * ratio, ndtr(e[:, j])
+            where = np.searchsorted(below[1:], u)
+            z[:, j] = ndtri(np.clip(start[where] + (u - below[where]) / ratio[where], _LEAST, _MOST))
+        return z
+
+    def log_density(self, z: Array) -> Array:
+        """Log density ``(n,)`` against the latent law."""
+        return self.log_ratio[np.arange(z.shape[1]), np.searchsorted(_EDGES, z)].sum(axis=1)
+
+
+def _bin_chances() -> Array:
+    """Mass of the latent law in each bin of a histogram."""
+    return np.diff(ndtr(_EDGES), prepend=0.0, append=1.0)
 
 
 def _beyond() -> Array:
