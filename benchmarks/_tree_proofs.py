@@ -10,8 +10,7 @@ import numpy as np
 
 from gbce import Space
 from gbce.base import Array, Target
-from gbce.search import find_safe_ranges, prove_cheapest
-from gbce.trees import CellTrees
+from gbce.trees import CellTrees, find_safe_ranges, prove_cheapest
 
 __all__ = ["LIMIT", "Proved", "box_width", "prove_row", "say_proofs", "share_of_range"]
 

@@ -34,8 +34,8 @@ from sklearn.tree import DecisionTreeClassifier
 import gbce
 from benchmarks._documents import add_docs_option, print_into
 from benchmarks._edges import at_edges
-from gbce.predictors import TreeScores, as_predictor, look_inside
-from gbce.trees import read_cells
+from gbce.predictors import as_predictor
+from gbce.trees import TreeScores, look_inside, read_cells
 
 LIGHT: dict[str, Any] = {"n_estimators": 60, "min_child_samples": 5, "verbose": -1, "n_jobs": 1}
 EXTREME: dict[str, Any] = {"n_estimators": 60, "max_depth": 5, "n_jobs": 1, "enable_categorical": True}

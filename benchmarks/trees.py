@@ -36,11 +36,10 @@ from benchmarks._tree_proofs import Proved, box_width, prove_row, say_proofs, sh
 from benchmarks._tree_report import HEAD, PROOF_HEAD, Answer, figures, wins_of_treecf
 from benchmarks._wheels import MissingWheelError, adult, california, german_credit
 from gbce.base import Array
-from gbce.predictors import as_predictor, look_inside
-from gbce.search import CellWish, find_nearest_cells, offer_cells, wish_for
-from gbce.search._cell_loops import ADD_STEPS, MOVE
-from gbce.search._proofs._box_loops import BOUND, CUT, HOLD, NARROW, PRICE, PROMISE
-from gbce.trees import CellTrees, read_cells
+from gbce.predictors import as_predictor
+from gbce.trees import CellTrees, CellWish, find_nearest_cells, look_inside, offer_cells, read_cells, wish_for
+from gbce.trees._loops import BOUND, CUT, HOLD, NARROW, PRICE, PROMISE
+from gbce.trees._move_table import ADD_STEPS, MOVE
 
 MARK, PROOF_MARK = "trees", "tree-proofs"
 MOST_ROWS = 20_000  # of a table, picked at random

@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from gbce.posterior import Entropic, weights_from_risk
     from gbce.predictors import PredictionError, Remote, classifier
     from gbce.priors import DistancePrior, Gaussian, Gower, Laplace, NearData, Sparse
-    from gbce.samplers import SMC, Chains, ExactTrees, Importance, Nested, SearchOnly
-    from gbce.search import Proof
+    from gbce.samplers import SMC, Chains, Importance, Nested, SearchOnly
     from gbce.space import Feature, Space
     from gbce.targets import AtLeast, AtMost, Change, Class, Loss, Multi, Range, Value
+    from gbce.trees import ExactTrees, Proof
 
 __version__ = "0.1.0"
 
@@ -69,10 +69,11 @@ _ROOMS = {
     "posterior": "Entropic weights_from_risk",
     "predictors": "PredictionError Remote classifier",
     "priors": "DistancePrior Gaussian Gower Laplace NearData Sparse",
-    "samplers": "Chains ExactTrees Importance Nested SMC SearchOnly",
+    "samplers": "Chains Importance Nested SMC SearchOnly",
     "search": "Proof",
     "space": "Feature Space",
     "targets": "AtLeast AtMost Change Class Loss Multi Range Value",
+    "trees": "ExactTrees",
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
 

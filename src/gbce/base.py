@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from gbce.metrics import Evaluation
     from gbce.posterior import GibbsPosterior, Mixture
     from gbce.priors import LocatedPrior
-    from gbce.search import Proof
     from gbce.space import Condition, Space
+    from gbce.trees import Proof
 
 __all__ = [
     "Array", "Choice", "ModelNeededError", "Outputs", "Prior", "Query", "Reading", "Rule", "Sampler", "Target",

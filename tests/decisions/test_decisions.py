@@ -9,9 +9,8 @@ from scipy.spatial.distance import cdist
 from scipy.stats import binom, gaussian_kde, norm
 
 import gbce
-from gbce.decisions._bayes import expected_distance, geometric_median
-from gbce.decisions._risk import pick_draws, tail_mean
-from gbce.decisions._trials import Trials, lower_bound
+from gbce.decisions._point_estimates import expected_distance, geometric_median
+from gbce.decisions._risk import Trials, lower_bound, pick_draws, tail_mean
 from gbce.metrics import offsets
 from gbce.space import Places
 from support.exact import linear

@@ -7,10 +7,8 @@ import pytest
 
 import gbce
 from gbce.budget import Budget
-from gbce.decisions._giving_back import GivingBack
-from gbce.decisions._looks import Looks
-from gbce.decisions._promise import Promise, PromiseSearch
 from gbce.decisions._risk import UnderNoise
+from gbce.decisions._screening import GivingBack, Looks, Promise, PromiseSearch
 from support.scenes import scene_of
 
 D, COPIES = 12, 512

@@ -8,10 +8,8 @@ from scipy.stats import binom, norm
 
 import gbce
 from gbce.budget import Budget, BudgetSpentError
-from gbce.decisions._beyond import propose_around, propose_nearer
-from gbce.decisions._races import Race, Round, Tail, plan_race, rows_of
-from gbce.decisions._risk import tail_mean
-from gbce.decisions._trials import Trials
+from gbce.decisions._cvar import Race, Round, Tail, plan_race, rows_of
+from gbce.decisions._risk import Trials, propose_around, propose_nearer, tail_mean
 from support.scenes import scene_of
 
 GRID, RACE, BEYOND = gbce.CVaR(race=False, refine=False), gbce.CVaR(refine=False), gbce.CVaR()

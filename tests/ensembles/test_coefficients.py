@@ -8,10 +8,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 import gbce
-from gbce.ensembles._likelihood import Categorical, NormalErrors
-from gbce.ensembles._net import Net
-from gbce.ensembles._problem import Problem
-from gbce.ensembles._safe import safe_eta
+from gbce.ensembles._pac import safe_eta
+from gbce.ensembles._problem import Categorical, Net, NormalErrors, Problem
 from support.outcomes import LABELS, X, Y, coefficients
 
 DESIGN = np.column_stack([X, np.ones(80)])

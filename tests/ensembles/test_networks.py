@@ -13,10 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gbce
-from gbce.ensembles._anneal import anneal
-from gbce.ensembles._likelihood import Categorical, NormalErrors
-from gbce.ensembles._net import Net
-from gbce.ensembles._problem import Problem
+from gbce.ensembles._hmc import anneal
+from gbce.ensembles._problem import Categorical, Net, NormalErrors, Problem
 from support.outcomes import LABELS, X, Y, coefficients
 
 # --- networks --------------------------------------------------------------------------------------------------------

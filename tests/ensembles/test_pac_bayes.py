@@ -12,11 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gbce
-from gbce.ensembles._likelihood import Categorical, NormalErrors
-from gbce.ensembles._net import Net
 from gbce.ensembles._pac import SPEEDS, catoni_bound, clipped_loss, normal_kl
-from gbce.ensembles._problem import Problem
-from gbce.ensembles._question import Question
+from gbce.ensembles._posterior import Question
+from gbce.ensembles._problem import Categorical, Net, NormalErrors, Problem
 
 
 def rows(seed, n, d=8):

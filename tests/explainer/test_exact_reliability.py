@@ -9,7 +9,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 import gbce
 from gbce.budget import Budget
 from gbce.metrics import noise_law, sum_under_noise
-from gbce.pages._payload import explorer_payload
+from gbce.pages._explorer import explorer_payload
 from support.files import manifest, restated
 
 DATA = np.random.default_rng(1).normal(size=(200, 2))

@@ -8,17 +8,9 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 
 import gbce
-from gbce.predictors import look_inside
-from gbce.samplers import _climb
-from gbce.search import (
-    _curvature,
-    find_nearest_cells,
-    find_safe_ranges,
-    offer_cells,
-    price_units,
-    wish_for,
-)
-from gbce.trees import read_cells
+from gbce.samplers import _tempering as _climb
+from gbce.search import _objective as _curvature
+from gbce.trees import find_nearest_cells, find_safe_ranges, look_inside, offer_cells, price_units, read_cells, wish_for
 
 RNG = np.random.default_rng(0)
 

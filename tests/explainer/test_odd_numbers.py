@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gbce
-from gbce.space._units import deviations
+from gbce.space._feature import deviations
 
 X = np.random.default_rng(0).normal(size=(60, 2))
 PLAIN = {"scale": 1.0, "tolerance": 0.1}

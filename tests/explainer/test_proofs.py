@@ -10,9 +10,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 
 import gbce
-from gbce.predictors import look_inside
-from gbce.search import look_at_cells, prove_unattainable
-from gbce.trees import read_cells
+from gbce.trees import look_at_cells, look_inside, prove_unattainable, read_cells
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 3))

@@ -9,9 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gbce
-from gbce.predictors import look_inside
-from gbce.search import find_safe_ranges
-from gbce.trees import read_cells
+from gbce.trees import find_safe_ranges, look_inside, read_cells
 
 
 def make_table(n=300):

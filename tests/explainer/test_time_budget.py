@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gbce
-from gbce.batch._allowance import Allowance
+from gbce.batch._many import Allowance
 from gbce.budget import Budget, BudgetSpentError, Pace
 from support.clock import Clock
 

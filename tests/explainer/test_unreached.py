@@ -10,10 +10,9 @@ from sklearn.ensemble import RandomForestRegressor
 import gbce
 from gbce.budget import Budget, BudgetSpentError
 from gbce.draws import Points
-from gbce.explainer._unreached import ROWS_TIMES, sampling_budget
+from gbce.explainer._notes import ROWS_TIMES, sampling_budget
 from gbce.posterior import Mixture
-from gbce.samplers._climb import STALLED, Unreached
-from gbce.samplers._tempering import Bridge, Population
+from gbce.samplers._tempering import STALLED, Bridge, Population, Unreached
 
 USUAL = gbce.SMC().usual_rows
 
@@ -161,8 +160,8 @@ def rugged(x):
 
 def test_the_default_limit_ends_what_nothing_else_does(monkeypatch):
     """With a limit of half a usual explanation instead of ten."""
-    monkeypatch.setattr("gbce.explainer._unreached.ROWS_TIMES", 0.5)
-    monkeypatch.setattr("gbce.samplers._climb._NEAR_LOWEST", -1.0)  # no climb is given up for its loss
+    monkeypatch.setattr("gbce.explainer._notes.ROWS_TIMES", 0.5)
+    monkeypatch.setattr("gbce.samplers._tempering._NEAR_LOWEST", -1.0)  # no climb is given up for its loss
     data = np.random.default_rng(0).normal(size=(300, 6))
     explanation = gbce.Explainer(rugged, data).explain(data[0], gbce.AtLeast(200, scale=5), rules=[], seed=0)
     assert explanation.status == "not attained"
@@ -186,7 +185,7 @@ def test_a_point_that_reaches_lifts_the_limit():
 
 def test_what_is_reached_but_not_sampled_ends_too(monkeypatch):
     """With a limit of a fortieth of a usual explanation, and three times that once a point reaches."""
-    monkeypatch.setattr("gbce.explainer._unreached.ROWS_TIMES", 0.025)
+    monkeypatch.setattr("gbce.explainer._notes.ROWS_TIMES", 0.025)
     data = np.random.default_rng(0).normal(size=(300, 6))
     explanation = gbce.Explainer(rugged, data).explain(data[0], gbce.AtLeast(25, scale=0.5), rules=[], seed=0)
     assert explanation.status == "attainable"

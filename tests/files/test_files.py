@@ -18,8 +18,8 @@ import pandas as pd
 import pytest
 
 import gbce
-from gbce.files import _durable
-from gbce.files._durable import clear_leftovers, whole_file
+from gbce.files import _archive as _durable
+from gbce.files._archive import clear_leftovers, whole_file
 from gbce.space import space_fields, space_of
 from support.saved import DATA, QUICK, RNG, explained, same, score
 

@@ -15,9 +15,9 @@ import gbce
 from gbce._numerics import weighted_quantile
 from gbce.metrics import costs
 from gbce.pages import compare_receipts, receipt_of
+from gbce.pages._document import row_hash
+from gbce.pages._explorer import explorer_payload
 from gbce.pages._known import gather_points
-from gbce.pages._payload import explorer_payload
-from gbce.pages._receipt import row_hash
 from support.browser import opened, slide
 
 THREE_DIGITS = 1e-3  # relative: what the page must agree with Python to

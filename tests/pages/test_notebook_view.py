@@ -125,7 +125,7 @@ def test_a_decision_that_misses_is_marked(shown, open_view):
 
 
 def test_a_table_too_long_for_a_notebook_says_how_to_see_it(shown, monkeypatch):
-    monkeypatch.setattr("gbce.pages._notebook._MOST_ROWS", 1)
+    monkeypatch.setattr("gbce.pages._widget._MOST_ROWS", 1)
     view = shown[1]._repr_html_()
     assert "<iframe" not in view
     assert "table.to_html(" in view

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import gbce
-from gbce.pages._payload import explorer_payload
+from gbce.pages._explorer import explorer_payload
 from support.browser import opened, slide
 
 HOSTILE = ["<script>window.hacked = 1</script>", '"><img src=x onerror="window.hacked = 1">', "a'b\"c\\d\u2028e"]

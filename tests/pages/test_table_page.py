@@ -14,7 +14,7 @@ import gbce
 from gbce.batch._table import record_of, stack_records
 from gbce.explanation._words import number_text
 from gbce.pages import table_page
-from gbce.pages._table_payload import _pack_new, table_payload
+from gbce.pages._table_page import _pack_new, table_payload
 
 QUICK = gbce.Importance(n_candidates=600, n_draws=150)
 HOSTILE = ["</script><script>window.hit=1</script>", '"><img src=x onerror=window.hit=1>', "a\u2028b & <b>"]

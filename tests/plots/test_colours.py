@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from gbce.plots import _marks, _style, _table
+from gbce.plots import _style, _table
+from gbce.plots import _style as _marks
 
 # What is seen of a linear RGB colour (Machado, Oliveira and Fernandes, 2009, severity 1).
 SEEN = {

@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 
 import gbce
 from gbce.base import Rule
-from gbce.plots._marks import choose_styles
+from gbce.plots._style import choose_styles
 
 DATA = np.random.default_rng(0).normal(size=(100, 3))
 RED = "#ad0611"  # MAP's

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 import gbce
 from gbce.metrics import Neighbours
-from gbce.priors._near_data import Density
+from gbce.priors._families import Density
 from gbce.space import Places
 from support.exact import Grid, Linear, midpoints
 from support.laws import close

@@ -20,7 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gbce
-from gbce.predictors import _boosted, _stacked, as_predictor
+from gbce.predictors import _forests as _boosted
+from gbce.predictors import _stacked, as_predictor
 from gbce.predictors._stacked import FEW_HIST_ROWS, FEW_ROWS, ForestStack, HistStack
 from support.makes import ARRAY, FRAME, LABELS, NAMES, QUICK, SCORE
 

@@ -25,7 +25,8 @@ from sklearn.preprocessing import (
 from sklearn.svm import SVC
 
 import gbce
-from gbce.predictors import as_predictor, look_inside
+from gbce.predictors import as_predictor
+from gbce.trees import look_inside
 
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 import gbce
-from gbce.predictors import as_predictor, look_inside
+from gbce.predictors import as_predictor
+from gbce.trees import look_inside
 from support.edges import at_edges, check, compare
 
 lightgbm = pytest.importorskip("lightgbm")

@@ -38,7 +38,8 @@ from sklearn.preprocessing import (
 )
 
 import gbce
-from gbce.predictors import agrees, as_predictor, look_inside
+from gbce.predictors import as_predictor
+from gbce.trees import agrees, look_inside
 from support.edges import at_edges, check, compare
 
 RNG = np.random.default_rng(0)

@@ -22,8 +22,8 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor
 
 import gbce
-from gbce.predictors import as_predictor, look_inside
-from gbce.trees import read_cells
+from gbce.predictors import as_predictor
+from gbce.trees import look_inside, read_cells
 from support.edges import at_edges, check, compare
 
 RNG = np.random.default_rng(0)

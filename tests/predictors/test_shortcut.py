@@ -330,7 +330,7 @@ def test_new_fit_is_followed(core):
 
 
 def test_short_way_that_differs_is_not_taken(monkeypatch):
-    from gbce.predictors import _prepared
+    from gbce.predictors import _preprocessing as _prepared
 
     worked = _prepared._worked
     monkeypatch.setattr(_prepared, "_worked", lambda values, numbers: np.nextafter(worked(values, numbers), np.inf))
@@ -344,7 +344,7 @@ def test_model_of_an_unknown_kind_is_given_the_same_matrix():
 
 
 def test_explanation_is_the_same_without_it(monkeypatch):
-    from gbce.predictors import _shortcut
+    from gbce.predictors import _fast as _shortcut
 
     model = fitted("spelled out and scaled", "forest of classes")
     row = TABLE[(model.predict(TABLE) == "bad") & TABLE["amount"].notna()].iloc[[0]]

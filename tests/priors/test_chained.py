@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import gbce
-from gbce.priors._chained import Chained
-from gbce.priors._laws import LAPLACE, NORMAL, STUDENT, log_mass, truncate, truncate_and_weigh
+from gbce.priors._assemble import Chained
+from gbce.priors._distributions import LAPLACE, NORMAL, STUDENT, log_mass, truncate, truncate_and_weigh
 
 LAWS = [NORMAL, LAPLACE, STUDENT]
 BY_NAME = {law.name: law for law in LAWS}

@@ -7,8 +7,7 @@ from scipy import stats
 
 import gbce
 from gbce.priors import column_laws
-from gbce.priors._laws import LAPLACE, NORMAL
-from gbce.priors._stretches import draw_within, measure
+from gbce.priors._distributions import LAPLACE, NORMAL, draw_within, measure
 
 N = 60_000
 

@@ -5,10 +5,9 @@ import pytest
 from scipy.stats import laplace, norm
 
 import gbce
-from gbce.priors._atoms import Spiked
 from gbce.priors._distance import _safe_laws
-from gbce.priors._laws import LAPLACE, NORMAL, STUDENT, log_mass, truncate
-from gbce.priors._parts import Reals
+from gbce.priors._distributions import LAPLACE, NORMAL, STUDENT, log_mass, truncate
+from gbce.priors._parts import Reals, Spiked
 
 SPACE = gbce.Space.real(2, scale=[0.5, 20.0])
 X0 = np.array([1.0, -3.0])

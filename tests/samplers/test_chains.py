@@ -16,8 +16,7 @@ from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import as_predictor
 from gbce.samplers._chains import Chains
 from gbce.samplers._importance import Importance
-from gbce.samplers._moves import Kernel, StepSizes
-from gbce.samplers._slice import Slice
+from gbce.samplers._moves import Kernel, Slice, StepSizes
 from gbce.samplers._smc import SMC
 from support.clock import Clock
 from support.exact import Grid, gaussian_log_prior, linear, midpoints, tree_cells

@@ -15,9 +15,8 @@ from gbce.metrics import Diagnosis, Verdict
 from gbce.posterior import Mixture
 from gbce.samplers._coverage import Coverage
 from gbce.samplers._importance import candidates
-from gbce.samplers._look import agreement, join_looks, take_look
+from gbce.samplers._runs import WIDER, agreement, guide_around, join_looks, take_look
 from gbce.samplers._search_first import _can_be_outweighed, _cover_of_prior, _has_light_tail
-from gbce.samplers._site_laws import WIDER, guide_around
 from gbce.samplers._starts import Starts
 from gbce.search import Memory, Sites, find_sites
 from support.boxes import Boxes

@@ -10,13 +10,12 @@ from gbce.budget import Budget
 from gbce.draws import Draws, Points
 from gbce.draws._draws import _error_of_sum
 from gbce.posterior import Mixture
-from gbce.samplers._climb import _kernel
-from gbce.samplers._guide import Guide
 from gbce.samplers._importance import candidates
 from gbce.samplers._islands import Islands
 from gbce.samplers._moves import Kernel, Learned, NormalLaw, StepSizes, memory
+from gbce.samplers._proposals import Guide
 from gbce.samplers._starts import Starts
-from gbce.samplers._tempering import Bridge, Population
+from gbce.samplers._tempering import Bridge, Population, _kernel
 from support.laws import close
 from support.tempering import (
     SEARCHING,

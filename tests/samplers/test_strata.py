@@ -9,8 +9,7 @@ from sklearn.datasets import load_diabetes
 
 import gbce
 from gbce._numerics import effective_sample_size, log_mean_exp, normalise
-from gbce.samplers._strata import Strata
-from gbce.samplers._tilted import ProductLaw
+from gbce.samplers._proposals import ProductLaw, Strata
 
 CORNER = np.array([-2.0, 1.0, 0.0])  # the potential is 1 where z0 < -2 and z1 > 1, else 30
 

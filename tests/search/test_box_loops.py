@@ -9,14 +9,14 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 
 import gbce
-from gbce.predictors import look_inside
-from gbce.search._compiling import Loop
-from gbce.search._proofs import _axes, _box_loops, _cheapest
-from gbce.search._proofs._axes import Cutter, Intervals, Sets
-from gbce.search._proofs._cheapest import Leaves, Verdict, _Search, find_lowest
-from gbce.search._proofs._offers import Offer
-from gbce.search._proofs._optimum import make_task
-from gbce.trees import read_cells
+from gbce.trees import _bound as _axes
+from gbce.trees import _bound as _cheapest
+from gbce.trees import _loops as _box_loops
+from gbce.trees import look_inside, read_cells
+from gbce.trees._bound import Cutter, Intervals, Leaves, Sets, Verdict, _Search, find_lowest
+from gbce.trees._move_table import Loop
+from gbce.trees._optimum import make_task
+from gbce.trees._question import Offer
 
 LOOPS = {"PRICE": _axes, "HOLD": _axes, "CUT": _axes, "NARROW": _cheapest, "BOUND": _cheapest, "PROMISE": _cheapest}
 RNG = np.random.default_rng(8)

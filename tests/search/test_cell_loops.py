@@ -8,11 +8,10 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 
 import gbce
-from gbce.predictors import look_inside
-from gbce.search import _cell_loops, find_nearest_cells, offer_cells, price_units
-from gbce.search._cell_wish import wish_for
-from gbce.search._compiling import Loop
-from gbce.trees import read_cells
+from gbce.trees import _move_table as _cell_loops
+from gbce.trees import find_nearest_cells, look_inside, offer_cells, price_units, read_cells
+from gbce.trees._move_table import Loop
+from gbce.trees._question import wish_for
 
 RNG = np.random.default_rng(6)
 FRAME = pd.DataFrame({"a": RNG.normal(size=150), "b": RNG.normal(size=150), "c": RNG.integers(0, 6, 150)})
@@ -44,7 +43,7 @@ def _use(monkeypatch, compiled):
     for name in ("ADD_STEPS", "MOVE"):
         loop = Loop(getattr(_cell_loops, name).function, patience=0)
         loop._compiled = compiled(loop.function)
-        monkeypatch.setattr(f"gbce.search._cell_lines.{name}", loop)
+        monkeypatch.setattr(f"gbce.trees._move_table.{name}", loop)
 
 
 def _require_same(mine, other):

@@ -18,10 +18,9 @@ from gbce._numerics import DECIDING, stream
 from gbce.budget import Budget
 from gbce.draws import Scene
 from gbce.predictors import as_predictor
-from gbce.search import mode_on_cells
-from gbce.search._cell_descent import CellDescent
-from gbce.search._cell_mode import path_on_cells
-from gbce.search._cell_objective import objective_on_cells
+from gbce.trees import mode_on_cells
+from gbce.trees._descent import CellDescent, objective_on_cells
+from gbce.trees._mode import path_on_cells
 
 OPTIMAL = 0.95  # share of small cases that must be solved exactly; the search is no proof
 SMALL = {"n_estimators": 8, "num_leaves": 4, "min_child_samples": 5, "learning_rate": 0.5, "verbose": -1, "n_jobs": 1}

@@ -12,11 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import gbce
-from gbce.predictors import look_inside
-from gbce.search import CellWish, find_nearest_cells, offer_cells, price_units, wish_for
-from gbce.search._cell_lines import CellLines, enter_leaves
 from gbce.targets import Range
-from gbce.trees import read_cells
+from gbce.trees import CellWish, find_nearest_cells, look_inside, offer_cells, price_units, read_cells, wish_for
+from gbce.trees._move_table import CellLines, enter_leaves
 from support.cells import boosted, read, slots_that_can_be_had
 from support.position import Position
 

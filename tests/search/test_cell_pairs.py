@@ -19,9 +19,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import gbce
-from gbce.search import _cell_nearest, _cell_pairs, find_nearest_cells, offer_cells, price_units, wish_for
-from gbce.search._cell_lines import enter_leaves
-from gbce.search._cell_pairs import find_pairs
+from gbce.trees import _nearest as _cell_nearest
+from gbce.trees import _pairs as _cell_pairs
+from gbce.trees import find_nearest_cells, offer_cells, price_units, wish_for
+from gbce.trees._move_table import enter_leaves
+from gbce.trees._pairs import find_pairs
 from support.cells import boosted, read, slots_that_can_be_had
 
 UNITS = np.array([0.37, 2.9, 1.0, 0.11, 13.0])  # nothing that one column costs is like another

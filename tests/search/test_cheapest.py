@@ -21,11 +21,9 @@ from sklearn.preprocessing import OneHotEncoder
 
 import gbce
 from gbce.metrics import costs
-from gbce.predictors import look_inside
-from gbce.search import prove_cheapest
-from gbce.search._proofs._axes import Cutter, Intervals, Sets
-from gbce.search._proofs._offers import Offer
-from gbce.trees import read_cells
+from gbce.trees import look_inside, prove_cheapest, read_cells
+from gbce.trees._bound import Cutter, Intervals, Sets
+from gbce.trees._question import Offer
 
 SMALL = {"n_estimators": 3, "max_depth": 3, "random_state": 0}
 NUMBERS = {

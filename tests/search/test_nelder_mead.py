@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from gbce.search._nelder_mead import nelder_mead
+from gbce.search._descents import nelder_mead
 
 
 def rosenbrock(x):

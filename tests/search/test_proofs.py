@@ -23,8 +23,8 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import gbce
-from gbce.predictors import as_predictor, look_inside
-from gbce.search import prove_unattainable
+from gbce.predictors import as_predictor
+from gbce.trees import look_inside, prove_unattainable
 
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")

@@ -6,9 +6,8 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 
 import gbce
-from gbce.predictors import look_inside
-from gbce.search._proofs import _safe_box as boxes
-from gbce.trees import read_cells
+from gbce.trees import _safe_box as boxes
+from gbce.trees import look_inside, read_cells
 
 N = 240
 RNG = np.random.default_rng(4)

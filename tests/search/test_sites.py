@@ -12,8 +12,8 @@ from gbce.draws import Points
 from gbce.samplers._importance import candidates
 from gbce.samplers._starts import Starts
 from gbce.search import Memory, find_sites, height_of, walk_out
-from gbce.search._wells import Slopes
-from gbce.search._wells import Wells as KnownWells
+from gbce.search._objective import Slopes
+from gbce.search._objective import Wells as KnownWells
 from support.boxes import Boxes
 from support.exact import linear
 from support.tempering import Wells, as_loss, hard, posterior_linear, posterior_of

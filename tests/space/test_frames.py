@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gbce.space._frames import Layout, as_pandas
+from gbce.space import Layout, as_pandas
 
 pl = pytest.importorskip("polars")
 

@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 
 import gbce
-from gbce.decisions._bayes import expected_distance, geometric_median
 from gbce.decisions._mode import _product_density
-from gbce.decisions._sets import representatives
+from gbce.decisions._point_estimates import expected_distance, geometric_median, representatives
 from gbce.metrics import Neighbours
-from gbce.priors._near_data import Density
-from gbce.stress._sensitivity import energy_distance
+from gbce.priors._families import Density
+from gbce.stress._other_models import energy_distance
 
 RNG = np.random.default_rng(0)
 SPACE = gbce.Space(

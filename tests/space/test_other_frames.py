@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import gbce
-from gbce.space._frames import as_pandas
+from gbce.space import as_pandas
 
 pl = pytest.importorskip("polars")
 

@@ -69,7 +69,7 @@ def test_a_sparsity_path_searches_all_numbers_of_changes_in_the_same_calls(table
 
 
 def test_candidates_that_break_a_rule_are_not_asked_for_their_density(table, monkeypatch):
-    from gbce.priors._near_data import Density
+    from gbce.priors._families import Density
 
     X, _, space = table
     prior = gbce.NearData(gbce.Gaussian(), max_rows=50).learned(space, space.encode(X))

@@ -15,7 +15,7 @@ from gbce.metrics import wilson
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import as_predictor
 from gbce.space import Places
-from gbce.stress._sensitivity import energy_distance
+from gbce.stress._other_models import energy_distance
 from support.exact import Grid, gaussian_log_prior, linear, midpoints
 from support.scenes import scene_of
 from support.slopes import DATA, MODELS, QUICK, WEIGHTS, slope, slopes_explainer, slopes_explanation

@@ -3,8 +3,7 @@
 import numpy as np
 from lightgbm import LGBMRegressor
 
-from gbce.predictors import look_inside
-from gbce.trees import read_cells
+from gbce.trees import look_inside, read_cells
 
 
 def read(model, space, data):

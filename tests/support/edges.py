@@ -4,7 +4,8 @@ import numpy as np
 
 import gbce
 from benchmarks._edges import at_edges
-from gbce.predictors import agrees, as_predictor, look_inside
+from gbce.predictors import as_predictor
+from gbce.trees import agrees, look_inside
 
 __all__ = ["at_edges", "check", "compare"]
 

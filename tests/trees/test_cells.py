@@ -19,8 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from gbce import Space
-from gbce.predictors import look_inside
-from gbce.trees import CellTrees, nearest_values, read_cells
+from gbce.trees import CellTrees, look_inside, nearest_values, read_cells
 from support.position import Position
 
 N_RANDOM = 400

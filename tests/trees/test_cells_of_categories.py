@@ -6,9 +6,8 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import gbce
-from gbce.predictors import as_predictor, look_inside
-from gbce.search import prove_unattainable
-from gbce.trees import read_cells
+from gbce.predictors import as_predictor
+from gbce.trees import look_inside, prove_unattainable, read_cells
 
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")

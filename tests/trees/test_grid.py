@@ -9,8 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
 from gbce import Space
-from gbce.predictors import look_inside
-from gbce.trees import Axis, Grid, read_cells
+from gbce.trees import Axis, Grid, look_inside, read_cells
 from gbce.trees import _grid as module
 
 

@@ -1,8 +1,7 @@
 """Many rows at once: shared model calls, parallel groups, a folder to resume from."""
 
-from gbce.batch._encoded import EncodedRows
 from gbce.batch._groups import ANSWER, group_changes, group_costs
 from gbce.batch._many import explain_many
-from gbce.batch._table import ExplanationTable
+from gbce.batch._table import EncodedRows, ExplanationTable
 
 __all__ = ["ANSWER", "EncodedRows", "ExplanationTable", "explain_many", "group_changes", "group_costs"]

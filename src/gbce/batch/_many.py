@@ -6,7 +6,8 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,14 +19,82 @@ from tqdm.auto import tqdm
 from gbce._numerics import seed_numbers
 from gbce._validation import is_count, show
 from gbce.base import Array, Rule, Target
-from gbce.batch._allowance import Allowance
 from gbce.batch._store import Store, describe_run, rows_to_describe
 from gbce.batch._table import ExplanationTable, Record, failure_of, record_of, stack_records
-from gbce.budget import Budget, BudgetSpentError, deadline_in
+from gbce.budget import Budget, BudgetSpentError, budget_of, deadline_in, require_rows, require_seconds
 from gbce.explainer import Explainer, Progress, is_shown
 from gbce.predictors import Lockstep, Predictor
 
-__all__ = ["OnError", "explain_many"]
+__all__ = ["Allowance", "OnError", "explain_many"]
+
+# --- what explaining many rows may spend -----------------------------------------------------------------------------
+
+_MODELS_SHARE = 0.9  # of the whole time, chosen by hand: the rest is for computing figures when models have answered
+
+
+@dataclass
+class Allowance:
+    """Limits for each row and for all of them.
+
+    Parameters
+    ----------
+    rows : int, optional
+        Model rows for each row.
+    seconds : float, optional
+        For each row; less when setting up took some of it.
+    whole : Budget
+        For all rows; its clock is running.
+    """
+
+    rows: int | None
+    seconds: float | None
+    whole: Budget
+
+    @classmethod
+    def of(cls, rows: Any, seconds: Any, total_rows: Any, total_seconds: Any) -> "Allowance":
+        """Check what a user may give; the clock starts now."""
+        budget_of(rows, seconds)
+        require_rows(total_rows, "total_model_rows")
+        require_seconds(total_seconds, "total_time")
+        return cls(rows, seconds, budget_of(total_rows, total_seconds))
+
+    def rows_for_each(self, n: int, setting_up: int) -> int | None:
+        """Return the model rows for each of ``n`` rows; ``setting_up`` are those that it takes to begin.
+
+        It does not depend on which rows are finished or on who was asked before, so neither do the bits.
+        """
+        if self.whole.max_rows is None:
+            return self.rows
+        each = (self.whole.max_rows - setting_up) // max(n, 1)
+        if each < 1:
+            raise BudgetSpentError(
+                f"total_model_rows = {self.whole.max_rows:,} leaves none for each of {n:,} rows after {setting_up:,} "
+                "that setting up takes: raise it, or explain fewer rows"
+            )
+        return each if self.rows is None else min(self.rows, each)
+
+    @contextmanager
+    def setting_up(self, n: int) -> Iterator[Budget]:
+        """Yield what setting up may spend where ``n`` rows are to be explained: its time is taken out of theirs."""
+        if self.seconds is None:
+            yield self.whole
+            return
+        own = deadline_in(n * self.seconds)
+        rows = None if self.whole.max_rows is None else self.whole.max_rows - self.whole.rows
+        deadline = own if self.whole.deadline is None else min(own, self.whole.deadline)
+        yield Budget(rows, deadline, paces=self.whole.paces)
+        self.seconds = max(Budget(deadline=own).time_left / n, 0.0)
+
+    def seconds_for_group(self, n: int, left: int, workers: int) -> float | None:
+        """Return the seconds for ``n`` rows that are explained together, of ``left`` that ``workers`` have to do."""
+        own = None if self.seconds is None else n * self.seconds
+        if self.whole.deadline is None:
+            return own
+        part = _MODELS_SHARE * self.whole.time_left * min(n * workers / left, 1.0)
+        return part if own is None else min(own, part)
+
+
+# --- many rows -------------------------------------------------------------------------------------------------------
 
 OnError = Literal["record", "raise"]
 

@@ -2,6 +2,8 @@
 
 from gbce.base import Choice, ModelNeededError, Rule
 from gbce.decisions._apply import (
+    Decision,
+    answers_among,
     apply_known_rules,
     apply_rule,
     apply_rules,
@@ -10,18 +12,14 @@ from gbce.decisions._apply import (
     evaluate_points,
     require_rule,
     require_rules,
+    stack_points,
 )
-from gbce.decisions._bayes import GeometricMedian, Mean, Medoid
 from gbce.decisions._chance import ChanceConstrained
-from gbce.decisions._cvar import CVaR
-from gbce.decisions._decision import Decision, answers_among, stack_points
-from gbce.decisions._direct import DirectOpt
-from gbce.decisions._mode import MAP
+from gbce.decisions._cvar import CVaR, paper_rules
+from gbce.decisions._mode import MAP, sparsity_path
 from gbce.decisions._nearest import Nearest, nearest_sites
-from gbce.decisions._paper import paper_rules
-from gbce.decisions._refits import FEWEST_TO_CONFIRM, confirms, refit_shares, split_refits
-from gbce.decisions._reliable import Reliable
-from gbce.decisions._sets import DiverseSet, RandomDraw
+from gbce.decisions._point_estimates import DirectOpt, DiverseSet, GeometricMedian, Mean, Medoid, RandomDraw
+from gbce.decisions._reliable import FEWEST_TO_CONFIRM, Reliable, confirms, refit_shares, split_refits
 from gbce.draws import Scene
 
 __all__ = [
@@ -55,6 +53,7 @@ __all__ = [
     "refit_shares",
     "require_rule",
     "require_rules",
+    "sparsity_path",
     "split_refits",
     "stack_points",
 ]

@@ -1,7 +1,8 @@
 """From rules to decisions: rules are checked and applied, every chosen point gets its figures, within the budget."""
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,24 +10,190 @@ import numpy as np
 from gbce._numerics import DECIDING, stream
 from gbce.base import Array, Choice, Query, Rule
 from gbce.budget import BudgetSpentError
-from gbce.decisions._decision import Candidates, Decision, decisions_without_noise, stack_choices
-from gbce.decisions._names import named_rule
-from gbce.draws import Draws, Scene
+from gbce.draws import Draws, Points, Scene
 from gbce.metrics import Neighbours, evaluate_figures, unknown_errors, unknown_figures
 from gbce.posterior import Evaluated, GibbsPosterior, run_together
 from gbce.space import Space
+from gbce.trees import Proof
 
 __all__ = [
+    "Candidates",
+    "Decision",
     "Judgement",
+    "answers_among",
     "apply_known_rules",
     "apply_rule",
     "apply_rules",
     "confirm_point",
+    "decisions_without_noise",
     "evaluate_choices",
     "evaluate_points",
+    "named_rule",
     "require_rule",
     "require_rules",
+    "stack_choices",
+    "stack_points",
 ]
+
+# --- one chosen point with its figures -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """One chosen point and its figures; a figure that was not computed is NaN.
+
+    Parameters
+    ----------
+    label : str
+        Its name in tables: that of the rule that chose it, numbered if it chose several.
+    x : array of shape (d,)
+        Encoded.
+    outputs, loss, reached : array of shape (K,)
+        Under each model.
+    cost : float
+        The prior's distance d(row, x).
+    figures, errors : mapping
+        Robustness (Rb), plausibility (Plu) and whatever else is in :mod:`gbce.metrics`, by name, and the Monte Carlo
+        errors of those that have one.
+    rule : Rule, optional
+        What chose it; ``None`` for a row that a user proposed.
+    beside : bool
+        Whether it only stands beside the rule's answer, such as the best point with another number of changes.
+    proof : Proof, optional
+        What is proved about it, such as that nothing cheaper reaches the target.
+    """
+
+    label: str
+    x: Array
+    outputs: Array
+    loss: Array
+    reached: Array
+    cost: float
+    figures: Mapping[str, float] = field(default_factory=unknown_figures)
+    errors: Mapping[str, float] = field(default_factory=unknown_errors)
+    rule: Rule | None = None
+    beside: bool = False
+    proof: Proof | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Chosen points ``(k, d)`` before they have figures: their labels, rules, which stand beside an answer, proofs."""
+
+    x: Array
+    labels: tuple[str, ...]
+    rules: tuple[Rule | None, ...]
+    beside: tuple[bool, ...]
+    proofs: tuple[Proof | None, ...]
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def on_path(self) -> list[bool]:
+        """Which are on a path over the number of changes, beside its answer."""
+        return [
+            beside and rule is not None and rule.has_path for beside, rule in zip(self.beside, self.rules, strict=True)
+        ]
+
+
+def answers_among(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+    """Return the decisions that tables show: all but those on a path over the number of changes, beside its answer."""
+    return tuple(one for one in decisions if not (one.beside and one.rule is not None and one.rule.has_path))
+
+
+def stack_points(decisions: Sequence[Decision], d: int) -> Array:
+    """Return the chosen points of ``k`` decisions as an array ``(k, d)``; ``k`` may be zero."""
+    return np.array([decision.x for decision in decisions]).reshape(-1, d)
+
+
+def stack_choices(choices: Sequence[tuple[Rule, Choice]], d: int) -> Candidates:
+    """Return the points of all rules one after the other."""
+    x = np.vstack([np.zeros((0, d)), *(choice.x for _, choice in choices)])
+    labels = [label for rule, choice in choices for label in choice.labels(rule.label)]
+    rules = [rule for rule, choice in choices for _ in choice.x]
+    beside = tuple(b for _, choice in choices for b in choice.beside)
+    proofs = tuple(None if b else choice.proof for _, choice in choices for b in choice.beside)
+    return Candidates(x, tuple(labels), tuple(rules), beside, proofs)
+
+
+def decisions_without_noise(rule: Rule, choice: Choice, points: Points) -> list[Decision]:
+    """Return a rule's decisions for evaluated points; figures that would take the model are left NaN."""
+    return [
+        Decision(
+            label,
+            points.x[i],
+            points.outputs[i],
+            points.loss[i],
+            points.reached[i],
+            float(points.cost[i]),
+            rule=rule,
+            beside=choice.beside[i],
+        )
+        for i, label in enumerate(choice.labels(rule.label))
+    ]
+
+
+# --- built-in rules by their names, as text --------------------------------------------------------------------------
+
+_ROOM = __name__.rpartition(".")[0]
+
+
+def named_rule(name: str) -> Rule:
+    """Return the built-in rule of this name with its usual options.
+
+    Parameters
+    ----------
+    name : str
+        That of a class of this room, such as ``"MAP"``.
+
+    Returns
+    -------
+    Rule
+        An object of that class.
+
+    Raises
+    ------
+    ValueError
+        If there is no such rule, or none without options.
+
+    Examples
+    --------
+    >>> named_rule("Mean")
+    Mean()
+    """
+    known = _built_in(Rule)
+    if name not in known:
+        lowered = {one.lower(): one for one in known}
+        near = difflib.get_close_matches(name.lower(), list(lowered), n=1)
+        hint = f" Did you mean {lowered[near[0]]!r}?" if near else ""
+        raise ValueError(
+            f"there is no rule {name!r}; rules by name are {', '.join(sorted(known))}, and one with options is an "
+            f"object such as gbce.CVaR(0.8).{hint}"
+        )
+    needed = _options_without_default(known[name])
+    if needed:
+        options = ", ".join(f"{option}=..." for option in needed)
+        raise ValueError(f"the rule {name!r} needs options: write gbce.{name}({options})")
+    return known[name]()
+
+
+def _built_in(base: type[Any]) -> dict[str, type[Rule]]:
+    """Return the classes of this room that inherit from ``base``, by name; somebody's own are not among them."""
+    found: dict[str, type[Rule]] = {}
+    for kind in base.__subclasses__():
+        if kind.__module__.startswith(f"{_ROOM}.") and not kind.__name__.startswith("_"):
+            found[kind.__name__] = kind
+        found |= _built_in(kind)
+    return found
+
+
+def _options_without_default(kind: Any) -> list[str]:
+    missing = [f for f in fields(kind) if f.init and f.default is MISSING and f.default_factory is MISSING]
+    return [f.name for f in missing]
+
+
+# --- from rules to decisions -----------------------------------------------------------------------------------------
 
 # Of the largest output: what a model says of a row alone and among others may differ by so much without a word. By
 # hand: rounding in single precision, through hundreds of layers, stays far below.

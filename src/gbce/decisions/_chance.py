@@ -8,11 +8,10 @@ import numpy as np
 from gbce._validation import require_counts, require_finite
 from gbce.base import Array, Choice, Rule
 from gbce.budget import BudgetSpentError
-from gbce.decisions._looks import accepts, fresh_success
 from gbce.decisions._nearest import reaching_rows
-from gbce.decisions._promise import TRIAL_COPIES, Promise, PromiseSearch
-from gbce.decisions._reaching import Reaching
 from gbce.decisions._risk import UnderNoise, count_affordable, pick_draws, require_across, require_switch
+from gbce.decisions._screening import TRIAL_COPIES, Promise, PromiseSearch, accepts, fresh_success
+from gbce.decisions._structure import Reaching
 from gbce.draws import Scene
 from gbce.metrics import Noise, require_noise
 from gbce.space import Space

@@ -1,6 +1,6 @@
-"""The mode of the posterior: conventional counterfactual explanation (the paper's proposition)."""
+"""The sparsity path: the best point for each number of changed features, where densities do not compare across them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -9,12 +9,245 @@ from scipy.spatial.distance import cdist
 from gbce._numerics import first_of_least
 from gbce._validation import require_counts
 from gbce.base import Array, Choice, Rule
+from gbce.budget import BudgetSpentError
 from gbce.draws import Points, Scene
 from gbce.posterior import GibbsPosterior
-from gbce.search import mode_on_cells, polish_mode, sparsity_path
+from gbce.search import polish_mode
+from gbce.search._descents import Search, coordinates, has_gained, levels, newton
 from gbce.space import Places
+from gbce.trees import mode_on_cells
+from gbce.trees._mode import path_on_cells
 
-__all__ = ["MAP"]
+__all__ = ["MAP", "sparsity_path"]
+
+# --- the sparsity path -----------------------------------------------------------------------------------------------
+
+# Chosen by hand: they trade model rows for how widely the path is searched.
+_MOST_CHANGES = 6  # on the path, unless more are asked for
+_SUPPORTS = 3  # sets of changed features that are refined for each number of changes
+_LOOKED_THROUGH = 200  # best points of the pool, for these sets
+_STARTS = 2  # points of each set to begin with, beside the best that reaches the target
+_ROUNDS = 3  # of descents
+_MOST_ROWS = 40_000  # asked in all
+_MOST_VALUES, _EXCHANGES = 12, 3  # values of a discrete feature that a best point is given, and how often
+
+
+def sparsity_path(scene: Scene, polish: bool, asked: int | None) -> Choice:
+    """Choose the best point for each number of changes; the one that was asked for, or the sparsest success, first."""
+    if not scene.query.sparse:
+        raise ValueError("MAP(changes=...) needs a prior under which features stay exactly: gbce.Sparse(...)")
+    if asked is not None and asked > len(scene.free):
+        raise ValueError(f"MAP(changes={asked}): only {len(scene.free)} features can change")
+    most = min(max(_MOST_CHANGES, asked or 0), len(scene.free))
+    changed = scene.space.changed(scene.draws.known.x, scene.x0)[:, scene.free]
+    members = _members(scene, changed, most)
+    on_cells = path_on_cells(scene, scene.posterior, most) if polish and scene.posterior is not None else None
+    refined: dict[int, list[Points]] = {}
+    if on_cells is not None:
+        refined = _part_by_changes(scene, on_cells)
+    elif polish and scene.posterior is not None:
+        refined = _refine_path(scene, changed, members)
+    found: dict[int, Points] = {}
+    for k in range(most, 0, -1):
+        denser = found.get(k + 1) if on_cells is None else None
+        point = _best_with(scene, members[k], denser, refined.get(k, []), exchange=on_cells is None)
+        if point is not None:
+            found[k] = point
+    if scene.row.reached[0, 0] and asked is None:
+        return Choice(scene.row.x, scene.row)
+    if not found:
+        return Choice(scene.row.x, scene.row, "No evaluated point changes anything: the row itself was taken.")
+    marked = _choose_number(scene, found, asked)
+    order = [marked, *(k for k in sorted(found) if k != marked)]
+    names = tuple("" if k == marked else f"with {k} change{'s' * (k > 1)}" for k in order)
+    points = Points.join([found[k] for k in order])
+    reached = bool(found[marked].reached[0, 0])
+    why = (
+        "as was asked for"
+        if asked == marked
+        else "the fewest that reach the target"
+        if reached
+        else "nearest to the target"
+    )
+    note = f"MAP is the best point with {marked} change{'s' * (marked > 1)}, {why}."
+    if asked is not None and marked != asked:
+        note = f"MAP: no evaluated point has {asked} changes; the best one with {marked} was taken."
+    return Choice(points.x, points, note, names)
+
+
+def _choose_number(scene: Scene, found: dict[int, Points], asked: int | None) -> int:
+    """Return the number of changes that comes first: asked for, or the least that succeeds, or nearest to success."""
+    if asked is not None:
+        return asked if asked in found else min(found, key=lambda k: abs(k - asked))
+    reaching = [k for k in sorted(found) if found[k].reached[0, 0]]
+    if reaching:
+        return reaching[0]
+    return min(found, key=lambda k: float(scene.mixture.effective_loss(found[k].loss)[0]))
+
+
+def _part_by_changes(scene: Scene, points: list[Points]) -> dict[int, list[Points]]:
+    """Return points by how many features they change."""
+    found: dict[int, list[Points]] = {}
+    for point in points:
+        n = int(scene.space.changed(point.x, scene.x0)[0, scene.free].sum())
+        found.setdefault(n, []).append(point)
+    return found
+
+
+def _best_with(
+    scene: Scene, own: Array, denser: Points | None, refined: list[Points], *, exchange: bool
+) -> Points | None:
+    """Return the best point that changes some number of features; ``own`` are the pool's with as many, the best first.
+
+    One that reaches the target comes before one that does not. It comes out of the pool, or from a denser point by
+    taking one change back, or out of a search. Where leaves were searched, no ``exchange`` of single values is left.
+    """
+    pool = scene.draws.known
+    candidates = [pool.take(own[:1]), pool.take(own[pool.reached[own, 0]][:1]), *refined]
+    if scene.posterior is not None and denser is not None:
+        candidates += _take_one_back(scene, denser)
+    joined = Points.join(candidates)
+    if len(joined) == 0:
+        return None
+    best = _first(scene, joined)
+    for _ in range(_EXCHANGES if exchange else 0):
+        better = _first(scene, Points.join([best, *_exchange_values(scene, best)]))
+        if np.array_equal(better.x, best.x):
+            break
+        best = better
+    return best
+
+
+def _first(scene: Scene, points: Points) -> Points:
+    """Return the best of some points: one that reaches the target, if there is any."""
+    misses = (~points.reached[:, 0]).astype(float)
+    return points.take(np.array([first_of_least(misses, scene.objective(points), scene.distance(points.x))]))
+
+
+def _members(scene: Scene, changed: Array, most: int) -> dict[int, Array]:
+    """Return positions of the pool's points with each number of changes up to ``most``, the best first."""
+    pool, objective = scene.draws.known, scene.objective(scene.draws.known)
+    usable = np.flatnonzero(np.isfinite(objective) & np.isfinite(pool.log_correction))
+    order = usable[np.argsort(objective[usable], kind="stable")]
+    count = changed[order].sum(axis=1)
+    return {k: order[count == k] for k in range(1, most + 1)}
+
+
+def _supports(changed: Array) -> list[Array]:
+    """First few different sets of changed features."""
+    found: list[Array] = []
+    for line in changed[:_LOOKED_THROUGH]:
+        if not any((line == other).all() for other in found):
+            found.append(line)
+        if len(found) == _SUPPORTS:
+            break
+    return found
+
+
+def _take_one_back(scene: Scene, point: Points) -> list[Points]:
+    """Return the points in which one change of a point is taken back, if they can be asked about."""
+    where = scene.free[scene.space.changed(point.x, scene.x0)[0, scene.free]]
+    x = np.repeat(point.x, len(where), axis=0)
+    x[np.arange(len(where)), where] = scene.x0[where]
+    return _ask_about(scene, x, len(where) - 1)
+
+
+def _exchange_values(scene: Scene, point: Points) -> list[Points]:
+    """Return the points in which one discrete change of a point leads to another value that draws have there.
+
+    Steps from value to value do not lead past one that is worse than both of its neighbours.
+    """
+    changed = scene.free[scene.space.changed(point.x, scene.x0)[0, scene.free]]
+    others = []
+    for j in changed[scene.space.discrete[changed]]:
+        values = np.unique(scene.draws.known.x[:, j])
+        values = values[np.isfinite(values)]
+        if len(values) > _MOST_VALUES:
+            values = values[np.linspace(0, len(values) - 1, _MOST_VALUES).astype(int)]
+        x = np.repeat(point.x, len(values), axis=0)
+        x[:, j] = values
+        others.append(x)
+    return _ask_about(scene, np.concatenate(others), len(changed)) if others else []
+
+
+def _ask_about(scene: Scene, x: Array, n_changes: int) -> list[Points]:
+    """Return the rows that are possible and have so many changes as evaluated points, if they can be asked about."""
+    posterior = scene.posterior
+    x = scene.space.project(x, scene.x0)
+    x = x[scene.space.changed(x, scene.x0)[:, scene.free].sum(axis=1) == n_changes]
+    if posterior is None or len(x) == 0:
+        return []
+    try:
+        said = posterior.evaluate(x)
+    except BudgetSpentError:
+        return []
+    unread = np.zeros((len(x), scene.draws.pool.z.shape[1]))
+    return [Points(unread, x, *said, cost=posterior.prior.cost(x), log_correction=unread[:, 0])]
+
+
+@dataclass
+class _PathSearch(Search):
+    """A search that remembers the best points for each number of changes."""
+
+    by_changes: dict[int, "_PathSearch"] = field(default_factory=dict)
+
+    def remember(self, points: Points, value: Array) -> None:
+        """Keep the best of points that were asked about, for their numbers of changes."""
+        scene = self.scene
+        counts = scene.space.changed(points.x, scene.x0)[:, scene.free].sum(axis=1)
+        for k in np.unique(counts):
+            own = np.flatnonzero(counts == k)
+            memory = self.by_changes.setdefault(int(k), replace(self, by_changes={}))
+            super(_PathSearch, memory).remember(points.take(own), value[own])
+
+
+def _refine_path(scene: Scene, changed: Array, members: dict[int, Array]) -> dict[int, list[Points]]:
+    """Move what has changed and nothing else, for all numbers of changes at once: one model call per step.
+
+    Returns the best points that were met with each number of changes, and the best of those that reach the target.
+    """
+    posterior = scene.posterior
+    if posterior is None or any(scene.space.features[j].missing in ("leave", "any") for j in scene.free):
+        return {}  # a value that may be missing has no place on an axis
+    search = _PathSearch.of(scene, posterior, _MOST_ROWS)
+    v, f, may = _starts(scene, search, changed, members)
+    try:
+        for _ in range(_ROUNDS if len(f) else 0):
+            before = f.copy()
+            for descent in (levels, newton, coordinates):
+                v, f = descent(search, v, f, may)
+            active = has_gained(before, f)
+            v, f, may = v[active], f[active], may[active]
+            if len(f) == 0:
+                break
+    except BudgetSpentError:
+        pass
+    return {
+        k: [
+            replace(point, z=np.zeros((1, scene.draws.pool.z.shape[1])))
+            for point in (memory.best, memory.best_reached)
+            if point is not None
+        ]
+        for k, memory in search.by_changes.items()
+    }
+
+
+def _starts(scene: Scene, search: Search, changed: Array, members: dict[int, Array]) -> tuple[Array, Array, Array]:
+    """Return good points ``(s, m)`` with each number of changes, their objective ``(s,)`` and what may move there."""
+    x0, pool = scene.x0[scene.free], scene.draws.known
+    chosen, supports = [], []
+    for own in members.values():
+        for support in _supports(changed[own]):
+            same = own[(changed[own] == support).all(axis=1)]
+            best_ones = dict.fromkeys([*same[:_STARTS], *same[pool.reached[same, 0]][:1]])
+            chosen += list(best_ones)
+            supports += [support] * len(best_ones)
+    where = np.array(chosen, dtype=int)
+    v = (pool.x[where][:, scene.free] - x0) / search.unit
+    return v, scene.objective(pool)[where], np.array(supports, dtype=bool).reshape(v.shape)
+
+
+# --- the mode of the posterior ---------------------------------------------------------------------------------------
 
 _NO_SPREAD = 1e-12  # in units of scale: an axis with less spread than rounding leaves has no density
 

@@ -11,9 +11,7 @@ from gbce._numerics import first_of_least
 from gbce._validation import require_counts, require_finite
 from gbce.base import Array, Choice, Rule, Target
 from gbce.budget import BudgetSpentError
-from gbce.decisions._nearest_cells import seek_on_cells
-from gbce.decisions._proving import NO_PROOF, prove_nearest
-from gbce.decisions._reaching import Reaching
+from gbce.decisions._structure import NO_PROOF, Reaching, prove_nearest, seek_on_cells
 from gbce.draws import Points, Scene
 from gbce.metrics import costs
 from gbce.posterior import Evaluated, GibbsPosterior

@@ -5,10 +5,7 @@ needs the model: outputs, losses and verdicts of every point are kept, per model
 """
 
 from gbce.draws._draws import Covering, Draws, log_target
-from gbce.draws._exact import TAIL_LEVELS, ExactFigures
-from gbce.draws._info import SamplerInfo
-from gbce.draws._points import Points
-from gbce.draws._pool_record import PRIOR_LEVELS, PoolRecord
+from gbce.draws._points import PRIOR_LEVELS, TAIL_LEVELS, ExactFigures, Points, PoolRecord, SamplerInfo
 from gbce.draws._scene import Scene
 
 __all__ = [

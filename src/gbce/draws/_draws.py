@@ -11,10 +11,7 @@ from scipy.special import stdtrit
 from gbce._numerics import NORMAL_975, TINY, effective_sample_size, log_total, normalise, pareto_k, resample_evenly
 from gbce._numerics import resample as multinomial
 from gbce.base import Array
-from gbce.draws._exact import ExactFigures
-from gbce.draws._info import SamplerInfo
-from gbce.draws._points import Points
-from gbce.draws._pool_record import PoolRecord
+from gbce.draws._points import ExactFigures, Points, PoolRecord, SamplerInfo
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.priors import LocatedPrior
 from gbce.space import Space

@@ -1,14 +1,19 @@
-"""Hamiltonian Monte Carlo of many chains in lock-step (Neal 2011), each with a fixed linear map of its own."""
+"""Where chains over a network's weights begin: a population cooled from the prior, in which poor modes die out."""
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
-from gbce._numerics import WORST_R_HAT
+from gbce._numerics import WORST_R_HAT, effective_sample_size, normalise, resample_systematically
 from gbce.base import Array
+from gbce.ensembles._problem import Net, Problem
 
-__all__ = ["FIRST_STEP", "HMCRun", "Jump", "hmc", "mixing"]
+__all__ = ["FIRST_STEP", "HMCRun", "Jump", "anneal", "hmc", "mixing", "network_chains", "round_maps"]
+
+# --- hamiltonian Monte Carlo of many chains in lock-step (Neal 2011), each with a fixed linear map of its own --------
 
 Energy = Callable[[Array], tuple[Array, Array]]
 Jump = Callable[[Array, np.random.Generator], tuple[Array, Array]]
@@ -110,3 +115,98 @@ def mixing(figures: Array) -> dict[str, float]:
         "r_hat": float(np.minimum(np.nan_to_num(r_hat, nan=WORST_R_HAT), WORST_R_HAT).max()),
         "ess_bulk": float(np.nan_to_num(bulk, nan=0.0).min()),
     }
+
+
+# --- where chains over a network's weights begin ---------------------------------------------------------------------
+
+# By hand: the population only has to find good modes, the chains that begin there do the rest.
+_MOVES_PER_RUNG = 5  # to adapt the step in, and as many after
+_MOST_LEAPS = 10  # of a move
+_MOST_RUNGS = 100  # so that cooling ends however hard the problem is
+_EFFECTIVE_SHARE = 0.5  # of the population after a rung: half, as is usual (Del Moral, Doucet and Jasra 2006)
+_BISECTIONS = 50  # of the interval of eta' that the next one is sought in: then 2**-50 of it is left, which is rounding
+
+
+def anneal(problem: Problem, n: int, rng: np.random.Generator) -> Array:
+    """Return ``n`` states ``(n, p)`` near the posterior, by rungs of eta' that keep most of it effective."""
+    theta = rng.standard_normal((n, problem.net.n_parameters)) / np.sqrt(np.diag(problem.precision))
+    beta = 0.0
+    step: float | Array = FIRST_STEP
+    for _ in range(_MOST_RUNGS):
+        loss = problem.likelihood.loss(problem.net.outputs(theta, problem.X)).sum(axis=-1)
+        beta, before = _next_eta(loss, beta, problem.eta), beta
+        theta = theta[resample_systematically(rng, normalise(-(beta - before) * loss), n)]
+        here = problem.at(beta)
+        maps = round_maps(here, theta[None])
+        run = hmc(here.energy, theta, maps, _MOVES_PER_RUNG, _MOVES_PER_RUNG, _MOST_LEAPS, rng, step)
+        theta, step = run.states[-1], run.step
+        if beta == problem.eta:
+            break
+    return theta
+
+
+def _next_eta(loss: Array, beta: float, end: float) -> float:
+    """Return the largest eta' up to ``end`` at which enough of the population counts."""
+
+    def share(to: float) -> float:
+        weights = -(to - beta) * loss
+        return effective_sample_size(np.exp(weights - logsumexp(weights))) / len(loss)
+
+    if share(end) >= _EFFECTIVE_SHARE:
+        return end
+    low, high = beta, end
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if share(middle) >= _EFFECTIVE_SHARE else (low, middle)
+    return low
+
+
+def round_maps(problem: Problem, visited: Array) -> Array:
+    """Return a linear map for each chain, ``(c, p, p)``, under which the posterior around it is round.
+
+    The curvature is averaged over the states ``visited (v, c, p)``.
+    """
+    curvatures = [np.mean([problem.curvature(one) for one in chain], axis=0) for chain in np.swapaxes(visited, 0, 1)]
+    roots = [np.linalg.cholesky(one) for one in curvatures]
+    return np.array([np.linalg.inv(root).T for root in roots])
+
+
+# --- chains over a network's weights ---------------------------------------------------------------------------------
+
+_COOLED_PER_CHAIN = 4  # members of the population that is cooled, of which one in four begins a chain; by hand
+_STATES_PER_MAP = 10  # of a chain, evenly spaced, over which the curvature is averaged for its map; by hand
+_STRETCH_SD = 0.7  # of the logarithm by which a jump scales a unit; by hand, and 1 did as well
+
+
+def network_chains(
+    problem: Problem, n_chains: int, n_warmup: int, n_steps: int, leaps: int, rng: np.random.Generator
+) -> HMCRun:
+    """Run chains over a network's weights from a cooled population.
+
+    They may lie in different modes: each has its own step, and from half of the warm-up on its own map, made from the
+    states that it has visited.
+    """
+    start = anneal(problem, _COOLED_PER_CHAIN * n_chains, rng)[::_COOLED_PER_CHAIN]
+    step, jump, half = np.full(len(start), FIRST_STEP), _rescaling(problem.net), math.ceil(n_warmup / 2)
+    maps = round_maps(problem, start[None])
+    look = hmc(problem.energy, start, maps, half // 2, half - half // 2, leaps, rng, step, jump)
+    visited = look.states[np.linspace(0, len(look.states) - 1, _STATES_PER_MAP).astype(int)]
+    maps = round_maps(problem, visited)
+    return hmc(problem.energy, look.states[-1], maps, n_warmup - half, n_steps, leaps, rng, step, jump)
+
+
+def _rescaling(net: Net) -> Jump:
+    """Return a jump that multiplies all that enters one hidden unit by a random number, and divides what leaves it.
+
+    Outputs hardly change where the unit is nearly linear (and not at all with relu), but the energy bends sharply along
+    this way: steps that fit most places are far too long where weights are small, and chains stay stuck there for
+    hundreds of them.
+    """
+    exponents = net.scalings
+
+    def jump(theta: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+        unit = exponents[rng.integers(len(exponents), size=len(theta))]
+        stretch = _STRETCH_SD * rng.standard_normal(len(theta))
+        return theta * np.exp(stretch[:, None] * unit), stretch * unit.sum(axis=1)
+
+    return jump

@@ -1,16 +1,206 @@
-"""The Gibbs posterior of coefficients, ``exp(-eta' L(D, theta)) N(theta; 0, precision^-1)``."""
+"""Losses of outcomes as minus log likelihoods (up to a constant), with slopes and curvatures in the outputs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
 import numpy as np
 from scipy.linalg import eigh, solve_triangular
 from scipy.optimize import minimize
+from scipy.special import expit, log_softmax, softmax
 
 from gbce.base import Array
-from gbce.ensembles._likelihood import Likelihood
-from gbce.ensembles._net import Net
 
-__all__ = ["Problem", "gaussian_draws"]
+__all__ = ["Categorical", "Likelihood", "Net", "NormalErrors", "Problem", "gaussian_draws", "require_full_rank"]
+
+# --- losses of outcomes as minus log likelihoods (up to a constant), with slopes and curvatures in the ---------------
+
+
+class Likelihood(Protocol):
+    """A loss of ``n`` outcomes against outputs ``(c, n, o)``."""
+
+    def loss(self, outputs: Array) -> Array:
+        """Return the loss of each row, ``(c, n)``."""
+        ...
+
+    def slope(self, outputs: Array) -> Array:
+        """Return its slope in the outputs, ``(c, n, o)``."""
+        ...
+
+    def curvature(self, outputs: Array) -> Array:
+        """Return its curvature in the outputs, ``(n, o, o)`` for outputs ``(n, o)``."""
+        ...
+
+    def take(self, index: Array) -> Self:
+        """Return the same of some rows."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class NormalErrors:
+    """Outcomes ``y (n,)`` with normal errors: squared loss over twice the variance."""
+
+    y: Array
+    sd: float
+
+    def loss(self, outputs: Array) -> Array:
+        """Return ``(f - y)**2 / (2 sd**2)``."""
+        return np.square(outputs[..., 0] - self.y) / (2 * self.sd**2)
+
+    def slope(self, outputs: Array) -> Array:
+        """Return ``(f - y) / sd**2``."""
+        return (outputs - self.y[:, None]) / self.sd**2
+
+    def curvature(self, outputs: Array) -> Array:
+        """Return ``1 / sd**2``."""
+        return np.full((len(self.y), 1, 1), self.sd**-2)
+
+    def take(self, index: Array) -> Self:
+        """Return the same of some rows."""
+        return replace(self, y=self.y[index])
+
+
+@dataclass(frozen=True, eq=False)
+class Categorical:
+    """Classes by number, ``codes (n,)``: log loss of one logit (two classes) or of one score per class."""
+
+    codes: Array
+
+    def loss(self, outputs: Array) -> Array:
+        """Return ``-log p(class)``."""
+        if outputs.shape[-1] == 1:
+            return np.logaddexp(0.0, np.where(self.codes == 1, -1.0, 1.0) * outputs[..., 0])
+        rows = np.arange(len(self.codes))
+        return -log_softmax(outputs, axis=-1)[..., rows, self.codes]
+
+    def slope(self, outputs: Array) -> Array:
+        """Return probabilities minus the indicator of the class that occurred."""
+        if outputs.shape[-1] == 1:
+            return expit(outputs) - self.codes[:, None]
+        return softmax(outputs, axis=-1) - np.eye(outputs.shape[-1])[self.codes]
+
+    def curvature(self, outputs: Array) -> Array:
+        """Return the covariance of the indicator of the class."""
+        if outputs.shape[-1] == 1:
+            p = expit(outputs)
+            return (p * (1 - p))[:, :, None]
+        p = softmax(outputs, axis=-1)
+        return p[:, :, None] * np.eye(p.shape[1]) - p[:, :, None] * p[:, None, :]
+
+    def take(self, index: Array) -> Self:
+        """Return the same of some rows."""
+        return replace(self, codes=self.codes[index])
+
+
+# --- layers with exact derivatives, for many parameter vectors at once -----------------------------------------------
+
+_ACTIVATIONS = {
+    "identity": (lambda a: a, lambda h: np.ones_like(h)),
+    "relu": (lambda a: np.maximum(a, 0.0), lambda h: (h > 0).astype(float)),
+    "tanh": (np.tanh, lambda h: 1.0 - h * h),
+    "logistic": (expit, lambda h: h * (1.0 - h)),
+}  # each with its slope as a function of its own value
+
+Layers = list[tuple[Array, Array]]
+
+
+@dataclass(frozen=True)
+class Net:
+    """Layers of ``sizes[0]`` inputs to ``sizes[-1]`` outputs; parameters are ``(c, p)``, outputs ``(c, n, o)``."""
+
+    sizes: tuple[int, ...]
+    activation: str = "identity"
+    bias: bool = True
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters p."""
+        return sum((i + self.bias) * o for i, o in self._shapes)
+
+    @property
+    def _shapes(self) -> list[tuple[int, int]]:
+        return list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
+
+    def layers(self, theta: Array) -> Layers:
+        """Return weights ``(..., i, o)`` and biases ``(..., o)`` of each layer out of ``theta (..., p)``."""
+        found, at = [], 0
+        for i, o in self._shapes:
+            weights = theta[..., at : at + i * o].reshape(*theta.shape[:-1], i, o)
+            at += i * o
+            biases = theta[..., at : at + o] if self.bias else np.zeros((*theta.shape[:-1], o))
+            at += o if self.bias else 0
+            found.append((weights, biases))
+        return found
+
+    @property
+    def scalings(self) -> Array:
+        """What enters each hidden unit, ``+1``, and what leaves it, ``-1``: ``(units, p)``, zero elsewhere."""
+        rows = []
+        for number, width in enumerate(self.sizes[1:-1]):
+            for unit in range(width):
+                layers = [(np.zeros((i, o)), np.zeros(o)) for i, o in self._shapes]
+                layers[number][0][:, unit] = layers[number][1][unit] = 1.0
+                layers[number + 1][0][unit] = -1.0
+                rows.append(self.pack(layers))
+        return np.array(rows)
+
+    def pack(self, layers: Layers) -> Array:
+        """Return the vector ``(p,)`` of weights ``(i, o)`` and biases ``(o,)``."""
+        return np.concatenate([np.concatenate([w.ravel(), b] if self.bias else [w.ravel()]) for w, b in layers])
+
+    def forward(self, theta: Array, X: Array) -> list[Array]:
+        """Return what comes into each layer, and the outputs last, each ``(c, n, width)``."""
+        value = _ACTIVATIONS[self.activation][0]
+        passed = [X]
+        for number, (w, b) in enumerate(self.layers(theta)):
+            a = passed[-1] @ w + b[..., None, :]
+            passed.append(a if number == len(self.sizes) - 2 else value(a))
+        return passed
+
+    def outputs(self, theta: Array, X: Array) -> Array:
+        """Return outputs ``(c, n, o)``."""
+        return self.forward(theta, X)[-1]
+
+    def gradient(self, theta: Array, passed: list[Array], slope: Array) -> Array:
+        """Return the gradient ``(c, p)`` of a sum over rows, given its slope in the outputs ``(c, n, o)``."""
+        parts: list[Array] = []
+        for number, (w, _) in reversed(list(enumerate(self.layers(theta)))):
+            gw = np.swapaxes(passed[number], -1, -2) @ slope
+            gw = gw.reshape(*gw.shape[:-2], -1)
+            parts.insert(0, np.concatenate([gw, slope.sum(axis=-2)], axis=-1) if self.bias else gw)
+            if number:
+                slope = (slope @ np.swapaxes(w, -1, -2)) * _ACTIVATIONS[self.activation][1](passed[number])
+        return np.concatenate(parts, axis=-1)
+
+    def jacobian(self, theta: Array, X: Array) -> Array:
+        """Return the derivatives ``(n, o, p)`` of outputs in one parameter vector ``(p,)``."""
+        passed = self.forward(theta, X)
+        n, o = passed[-1].shape
+        found = np.empty((n, o, self.n_parameters))
+        for k in range(o):
+            slope = np.zeros((n, o))
+            slope[:, k] = 1.0
+            parts: list[Array] = []
+            for number, (w, _) in reversed(list(enumerate(self.layers(theta)))):
+                gw = (passed[number][:, :, None] * slope[:, None, :]).reshape(n, w.size)
+                parts.insert(0, np.concatenate([gw, slope], axis=1) if self.bias else gw)
+                if number:
+                    slope = (slope @ w.T) * _ACTIVATIONS[self.activation][1](passed[number])
+            found[:, k] = np.concatenate(parts, axis=1)
+        return found
+
+    def outputs_linearised(self, theta: Array, step: Array, X: Array) -> Array:
+        """Return outputs ``(n, o)`` at ``theta`` plus their linear change for a ``step`` in the parameters."""
+        passed = self.forward(theta, X)
+        change = np.zeros_like(X)
+        for number, ((w, _), (dw, db)) in enumerate(zip(self.layers(theta), self.layers(step), strict=True)):
+            change = change @ w + passed[number] @ dw + db
+            if number < len(self.sizes) - 2:
+                change = change * _ACTIVATIONS[self.activation][1](passed[number + 1])
+        return passed[-1] + change
+
+
+# --- the Gibbs posterior of coefficients, ``exp(-eta' L(D, theta)) N(theta -------------------------------------------
 
 # Newton's method for a mode, where the energy is convex; by hand:
 _MOST_NEWTON_STEPS = 100  # a posterior without a mode would go on for ever
@@ -117,3 +307,47 @@ def gaussian_draws(mean: Array, precision: Array, normal: Array) -> Array:
     except np.linalg.LinAlgError:
         raise ValueError(_IMPROPER) from None
     return mean + solve_triangular(root, normal.T, lower=True, trans="T").T
+
+
+# --- whether the data determine all coefficients that have no prior --------------------------------------------------
+
+# The precision of coefficients holds products of columns, which squares ratios of singular values: at 1e-6 four of a
+# double's sixteen digits are left, and what is left further down is rounding.
+_SMALLEST_RATIO = 1e-6
+_INVOLVED_SHARE = 0.01  # of a dependence, in columns of equal length, from which on a column is part of it; by hand
+_MOST_COLUMNS_NAMED = 6  # in one sentence; by hand
+_ADVICE = (
+    "which leaves no proper posterior of coefficients: drop what is redundant, give a prior_sd, or take a learner with "
+    "regularisation"
+)
+
+
+def require_full_rank(design: Array, names: Sequence[str]) -> None:
+    """Refuse columns ``(n, p)`` without a prior that depend on each other, by name.
+
+    They do where the smallest singular value is below 1e-6 of the largest, after every column was scaled to length 1,
+    so that units do not matter.
+    """
+    n, p = design.shape
+    length = np.linalg.norm(design, axis=0)
+    if p == 0:
+        return
+    if not length.all():
+        empty = [name for name, zero in zip(names, length == 0, strict=True) if zero]
+        raise ValueError(f"{_join_names(empty)} {'is' if len(empty) == 1 else 'are'} zero in every row, {_ADVICE}")
+    _, found, ways = np.linalg.svd(design / length, full_matrices=n < p)
+    values = np.concatenate([found, np.zeros(p - len(found))])
+    small = values < _SMALLEST_RATIO * values[0]
+    if small.any():
+        share = np.linalg.norm(ways[small], axis=0)
+        involved = [name for name, part in zip(names, share, strict=True) if part > _INVOLVED_SHARE * share.max()]
+        ratio = values[-1] / values[0]
+        raise ValueError(
+            f"{_join_names(involved)} depend on each other (the smallest singular value is {ratio:.1e} of the largest, "
+            f"and below {_SMALLEST_RATIO:g} it counts as none), {_ADVICE}"
+        )
+
+
+def _join_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_COLUMNS_NAMED} more" if len(names) > _MOST_COLUMNS_NAMED else ""
+    return ", ".join(names[:_MOST_COLUMNS_NAMED]) + more

@@ -1,8 +1,15 @@
 """Choosing eta: by what the posterior is to achieve, or by how well the model predicts."""
 
-from gbce.eta._goals import ExpectedLoss, SuccessProbability
-from gbce.eta._model_error import ModelError, noise_scale
-from gbce.eta._rules import Calibration, EtaRule, as_eta, as_etas
+from gbce.eta._rules import (
+    Calibration,
+    EtaRule,
+    ExpectedLoss,
+    ModelError,
+    SuccessProbability,
+    as_eta,
+    as_etas,
+    noise_scale,
+)
 from gbce.eta._solve import STEEPEST, Solved, solve_eta, solve_eta_among
 
 __all__ = [

@@ -1,16 +1,241 @@
 """Eta as a user may give it: a number, several, or a rule that finds one."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from gbce.base import Array
-from gbce.eta._goals import ExpectedLoss, SuccessProbability
-from gbce.eta._model_error import ModelError
+from gbce._numerics import seed_number
+from gbce._validation import is_number, require_counts, require_finite
+from gbce.base import Array, Target
+from gbce.predictors import check_data, classifies, folds_of
 
-__all__ = ["Calibration", "EtaRule", "as_eta", "as_etas"]
+__all__ = [
+    "Calibration",
+    "EtaRule",
+    "ExpectedLoss",
+    "ModelError",
+    "SuccessProbability",
+    "as_eta",
+    "as_etas",
+    "noise_scale",
+]
+
+# --- what a posterior is to achieve, where that decides eta ----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SuccessProbability:
+    """The smallest eta whose posterior reaches the target with a given probability.
+
+    It is found on the way up of the sampler, without further model calls. With several models it is the first one's.
+
+    Where success is a matter of one model's loss alone (a wish for a number, or for one of two classes), its
+    probability never falls as eta grows. It can fall with :class:`gbce.Multi`, with one of several classes and with
+    several models: the least total loss may lie where the target is missed. There all of the path is searched; if no
+    eta succeeds often enough, the smallest that does so as often as any is taken, and a note says so.
+
+    Parameters
+    ----------
+    probability : float
+        Wanted, above 0 and below 1.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> import numpy as np
+    >>> data = np.random.default_rng(0).normal(size=(200, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data, eta=gbce.SuccessProbability(0.9))
+    >>> explanation = explainer.explain(data[0], gbce.Value(3.0, scale=1, tolerance=0.5), rules=[], seed=0)
+    >>> abs(explanation.distribution["success_probability"] - 0.9) < 0.05
+    np.True_
+    """
+
+    probability: float
+
+    def __post_init__(self) -> None:
+        require_finite(self, "probability")
+        if not 0 < self.probability < 1:
+            raise ValueError(
+                f"SuccessProbability: probability must lie between 0 and 1, not {self.probability!r}; no finite eta "
+                "makes success certain"
+            )
+
+    @property
+    def label(self) -> str:
+        """The rule in words."""
+        return f"SuccessProbability({self.probability:g})"
+
+    def shortfall(self, loss: Array, reached: Array, weights: Array) -> float:
+        """Return what is missing to the wanted probability at weighted points, each array ``(n,)``."""
+        return self.probability - float(weights @ reached)
+
+
+@dataclass(frozen=True)
+class ExpectedLoss:
+    """The eta whose posterior has a given expected loss: a Lagrange multiplier.
+
+    Of all laws with no larger expected loss, the posterior at this eta is the one nearest to the prior (in
+    Kullback-Leibler divergence), if there is one model. With several, the loss asked about is the first one's, which
+    may rise with eta; the smallest eta that achieves it is taken.
+
+    Parameters
+    ----------
+    loss : float
+        Wanted, in the units of the target's loss.
+
+    Examples
+    --------
+    >>> ExpectedLoss(0.5).label
+    'ExpectedLoss(0.5)'
+    """
+
+    loss: float
+
+    def __post_init__(self) -> None:
+        require_finite(self, "loss")
+
+    @property
+    def label(self) -> str:
+        """The rule in words."""
+        return f"ExpectedLoss({self.loss:g})"
+
+    def shortfall(self, loss: Array, reached: Array, weights: Array) -> float:
+        """Return by how much the expected loss at weighted points is too large, each array ``(n,)``."""
+        counted = weights > 0
+        return float(weights[counted] @ loss[counted]) - self.loss
+
+
+# --- eta and scales from how well a model predicts -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ModelError:
+    """The unit rule: the eta at which the loss is minus the log likelihood of the wanted output.
+
+    For squared loss that is ``1 / (2 * MSE)`` in units of the output, so that the target is seen as a draw from
+    ``N(f(x), MSE)``; for absolute loss it is one over the mean absolute error; for the log loss of a class it is 1.
+    With several models the error is the first one's.
+
+    Parameters
+    ----------
+    y : array of shape (n,), optional
+        Outcomes of the rows of the explainer's data: the model is refitted on folds of them, once.
+    mse, mae : float, optional
+        A mean squared or mean absolute error that is known already.
+    cv : int
+        Number of folds, shuffled.
+    seed : int
+        Of the shuffle.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> ModelError(mse=0.5).eta(gbce.Value(3.0, scale=1.0), {"mse": 0.5})
+    1.0
+    """
+
+    y: Any = None
+    mse: float | None = None
+    mae: float | None = None
+    cv: int = 5  # a convention
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("mse", "mae"):
+            value = getattr(self, name)
+            if value is not None and not (is_number(value) and 0 < value < math.inf):
+                raise ValueError(f"ModelError: {name} must be a positive number, not {value!r}")
+        require_counts(self, "cv")
+
+    @property
+    def label(self) -> str:
+        """The rule in words."""
+        return "ModelError"
+
+    def measure(self, model: Any, X: Any, target: Target, known: dict[str, Any] | None) -> dict[str, Any]:
+        """Return the error that the target's loss needs, added to what is ``known``; folds are fitted once."""
+        known = {} if known is None else known
+        name = target.error
+        if name is None or name in known:
+            return known
+        given = getattr(self, name)
+        if given is not None:
+            return {**known, name: float(given)}
+        if self.y is None:
+            raise ValueError(
+                f"ModelError needs the model's error for {target.describe()}: give the outcomes of the data, "
+                f"ModelError(y), or a number, ModelError({name}=...)"
+            )
+        if not hasattr(model, "fit"):
+            raise TypeError(
+                f"ModelError cannot refit {type(model).__name__} on folds: give its error, ModelError({name}=...)"
+            )
+        if len(self.y) != len(X):
+            raise ValueError(f"ModelError: y has {len(self.y)} outcomes, but the explainer's data have {len(X)} rows")
+        return {**known, name: _cross_validate(model, X, self.y, name, self.cv, self.seed), "folds": self.cv}
+
+    def eta(self, target: Target, known: dict[str, Any]) -> float:
+        """Return eta for a target whose scale is known."""
+        name = target.error
+        if name is None:
+            return 1.0
+        scale = 1.0 if target.loss_unit is None else float(target.loss_unit)
+        return scale / known["mae"] if name == "mae" else scale**2 / (2.0 * known["mse"])
+
+
+def noise_scale(model: Any, X: Any, y: Any, *, cv: int = 5, seed: int = 0) -> float:
+    """Scale at which ``eta = 1`` means ``y* ~ N(f(x), MSE)``: the square root of twice the cross-validated MSE.
+
+    With ``Value(y, scale=noise_scale(model, X, y))`` the squared loss is minus the log likelihood of the wanted
+    output under the model's own prediction error.
+
+    Parameters
+    ----------
+    model : regressor
+        A scikit-learn estimator or pipeline; it is cloned and refitted on each fold.
+    X, y : array or frame of shape (n, d), and (n,)
+        Training data.
+    cv : int
+        Number of folds, shuffled.
+    seed : int
+        Of the shuffle.
+
+    Returns
+    -------
+    float
+        In the units of ``y``.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 2))
+    >>> y = X @ [1.0, 2.0] + rng.normal(scale=0.5, size=500)
+    >>> bool(abs(noise_scale(LinearRegression(), X, y) - 0.5 * 2**0.5) < 0.05)
+    True
+    """
+    return math.sqrt(2.0 * _cross_validate(model, X, y, "mse", cv, seed))
+
+
+def _cross_validate(model: Any, X: Any, y: Any, error: str, cv: int, seed: int) -> float:
+    """Return the mean error over folds, each predicted by a model that was fitted to the others."""
+    from sklearn.base import clone
+    from sklearn.model_selection import cross_val_score
+
+    if not hasattr(model, "fit"):
+        raise TypeError(f"noise_scale cannot refit {type(model).__name__} on folds, it has no fit: give a number")
+    if classifies(model):
+        raise TypeError("noise_scale and ModelError with squared loss are for regressors; log loss needs no scale")
+    X, y = check_data(model, X, y)
+    folds = folds_of(y, False, cv, seed_number(seed))
+    scoring = {"mse": "neg_mean_squared_error", "mae": "neg_mean_absolute_error"}[error]
+    return float(np.mean(-cross_val_score(clone(model), X, y, cv=folds, scoring=scoring, error_score="raise")))
+
+
+# --- eta as a user may give it ---------------------------------------------------------------------------------------
 
 EtaRule = SuccessProbability | ExpectedLoss | ModelError
 

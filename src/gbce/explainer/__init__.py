@@ -1,6 +1,6 @@
 """The one call: from a fitted model and a row to an explanation. Assembly only; the mathematics lives elsewhere."""
 
 from gbce.explainer._explainer import Explainer
-from gbce.explainer._progress import Progress, is_shown
+from gbce.explainer._session import Progress, is_shown
 
 __all__ = ["Explainer", "Progress", "is_shown"]

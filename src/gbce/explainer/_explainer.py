@@ -30,35 +30,33 @@ from gbce.decisions import (
 from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
-from gbce.explainer._answering import DENIED, hand_over, judge_answer, proof_of, safe_box_of
-from gbce.explainer._assumed import AssumedPrior, assume_prior, order_by_model
-from gbce.explainer._deciding import decide
-from gbce.explainer._given import explain_given
+from gbce.explainer._answering import DENIED, Prover, hand_over, judge_answer, proof_of, safe_box_of
 from gbce.explainer._notes import (
+    AssumedPrior,
+    assume_prior,
     budget_note,
     calibration_note,
     doubt_draws,
     hanging_note,
     judge_status,
     mode_note,
+    order_by_model,
+    sampling_budget,
+    seek_reach,
     shortfall_note,
+    unreached_note,
 )
-from gbce.explainer._progress import Progress, watched
-from gbce.explainer._provenance import ADVICE, require_own
-from gbce.explainer._proving import Prover
-from gbce.explainer._reach import seek_reach
-from gbce.explainer._settings import say_settings
-from gbce.explainer._unreached import sampling_budget, unreached_note
+from gbce.explainer._session import ADVICE, Progress, decide, explain_given, require_own, say_settings, watched
 from gbce.explanation import Event, Explanation, SafeBox, Status, choice_table, exclude_row, require_explanation
 from gbce.metrics import SEVERAL_MODELS, Evaluation, Neighbours, require_noise
 from gbce.posterior import Combine, GibbsPosterior, Mixture, as_weights
 from gbce.predictors import Predictor, Reference, as_predictor
 from gbce.priors import WithEffort
-from gbce.samplers import MANY_MODELS, SMC, ExactTrees, SearchOnly, sample_jointly, sum_if_few
+from gbce.samplers import MANY_MODELS, SMC, SearchOnly, sample_jointly
 from gbce.space import Space, has_labels, restate
 from gbce.stress import KnownModels, OtherModels, explainer_survival, frontier, replace_models, sensitivity
 from gbce.targets import as_target
-from gbce.trees import CellReader
+from gbce.trees import CellReader, ExactTrees, sum_if_few
 
 if TYPE_CHECKING:
     from gbce.batch import ExplanationTable

@@ -5,10 +5,8 @@ from gbce.explanation._alternatives import Alternatives
 from gbce.explanation._answer import Answer, AnswerKind, Mean, Share, cheapest_known
 from gbce.explanation._explanation import Explanation, require_explanation
 from gbce.explanation._given import Event, answer_given, exclude_row, meets, with_conditions
-from gbce.explanation._safe import SafeBox
-from gbce.explanation._status import Status
 from gbce.explanation._tables import choice_table, point_table
-from gbce.explanation._words import changed_columns, number_text, say_value
+from gbce.explanation._words import SafeBox, Status, changed_columns, number_text, say_value
 
 __all__ = [
     "Alternatives",

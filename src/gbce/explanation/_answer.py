@@ -13,9 +13,8 @@ from gbce._validation import printable
 from gbce.base import Array, Query
 from gbce.decisions import Decision
 from gbce.draws import Draws, Points
-from gbce.explanation._safe import SafeBox
 from gbce.explanation._tables import point_table
-from gbce.explanation._words import changed_columns, say_changes
+from gbce.explanation._words import SafeBox, changed_columns, say_changes
 from gbce.metrics import costs
 from gbce.space import effort_cost, plain_value
 

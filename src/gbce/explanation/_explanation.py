@@ -18,18 +18,18 @@ from gbce.eta import Calibration, EtaRule, ModelError, as_etas, solve_eta
 from gbce.explanation._alternatives import Alternatives, alternatives
 from gbce.explanation._answer import Answer
 from gbce.explanation._given import Event, condition
-from gbce.explanation._path import path_table
-from gbce.explanation._status import Status
 from gbce.explanation._tables import (
     changes,
     choice_table,
     draws_frontier,
     intervals,
+    path_table,
     point_table,
     quantiles,
     rule_index,
     shares,
 )
+from gbce.explanation._words import Status
 from gbce.metrics import (
     Diagnosis,
     Disagreement,
@@ -44,8 +44,8 @@ from gbce.metrics import (
     unknown_figures,
 )
 from gbce.posterior import Combine, Mixture, as_weights
-from gbce.search import Proof
 from gbce.space import Space, say_effort
+from gbce.trees import Proof
 
 if TYPE_CHECKING:
     from gbce.plots import Plots
@@ -574,7 +574,7 @@ class Explanation:
 
         Variables are the features that can move, ``loss`` and ``distance``. Needs the extra ``arviz``.
         """
-        from gbce.explanation._arviz import to_arviz
+        from gbce.explanation._tables import to_arviz
 
         return to_arviz(self)
 
@@ -591,7 +591,7 @@ class Explanation:
         dict
             Texts, finite numbers, booleans, ``None`` (missing, or not finite), lists and mappings of them.
         """
-        from gbce.explanation._plain import as_dict
+        from gbce.explanation._tables import as_dict
 
         return as_dict(self, draws=draws)
 

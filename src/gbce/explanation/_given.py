@@ -13,8 +13,7 @@ from gbce.base import Array, Query
 from gbce.decisions import Decision, apply_known_rules
 from gbce.draws import Draws, Points
 from gbce.explanation._answer import Answer, cheapest_known
-from gbce.explanation._status import Status
-from gbce.explanation._words import join_words
+from gbce.explanation._words import Status, join_words
 from gbce.metrics import costs, unknown_figures
 from gbce.space import Condition, Effort, Space, effort_cost, read_conditions, read_effort, restate, say_effort
 

@@ -1,18 +1,37 @@
 """Draws and decisions as a person reads them: values as the table has them, not as they are encoded."""
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from gbce._numerics import weighted_quantile
+from gbce._numerics import REWEIGHTING, normalise, resample_evenly, stream, weighted_quantile
 from gbce.base import Array, Choice, Rule
-from gbce.decisions import Decision
+from gbce.decisions import Decision, Nearest, stack_points
 from gbce.draws import Draws, Points
 from gbce.metrics import costs, frontier_table, pareto_front, positions_at_levels, prior_shares
-from gbce.space import Space
+from gbce.space import Space, plain_records, plain_value
 
-__all__ = ["changes", "choice_table", "draws_frontier", "intervals", "point_table", "quantiles", "rule_index", "shares"]
+if TYPE_CHECKING:
+    from gbce.explanation._explanation import Explanation
+
+__all__ = [
+    "as_dict",
+    "changes",
+    "choice_table",
+    "draws_frontier",
+    "intervals",
+    "path_table",
+    "point_table",
+    "quantiles",
+    "rule_index",
+    "shares",
+    "to_arviz",
+]
+
+# --- draws and decisions as a person reads them ----------------------------------------------------------------------
 
 
 def point_table(space: Space, x: Array, labels: Sequence[str]) -> pd.DataFrame:
@@ -119,3 +138,152 @@ def draws_frontier(
     which = pareto_front(reliability, cost)
     which = which[positions_at_levels(reliability[which], levels)]
     return frontier_table(space, x[which], reliability[which], {"distance": cost[which], "se": np.zeros(len(which))})
+
+
+# --- the sparsity path as a table ------------------------------------------------------------------------------------
+
+
+def path_table(space: Space, x0: Array, free: Array, decisions: Sequence[Decision]) -> pd.DataFrame:
+    """Return the decisions of the rule that has a path, by their numbers of changed features.
+
+    Parameters
+    ----------
+    space : Space
+        The features.
+    x0 : array of shape (d,)
+        The row.
+    free : int array of shape (m,)
+        Positions of the features that can move: what is computed from others is not counted.
+    decisions : sequence of Decision
+        Of all rules, those beside an answer included.
+    """
+    own = _steps(decisions)
+    x = stack_points(own, len(space))
+    n = space.changed(x, x0)[:, free].sum(axis=1) if len(own) else np.zeros(0, dtype=int)
+    order = np.argsort(n, kind="stable")
+    own, x = [own[i] for i in order], x[order]
+    priced_by = own[0].rule.priced_by if own and isinstance(own[0].rule, Nearest) else "l1"
+    rows = space.frame(x)
+    taken = {str(name) for name in rows.columns}
+    figures = {
+        "rule": [one.label for one in own],
+        "cost": costs(space, x, x0, priced_by),
+        "distance": space.distance(x, x0),
+        "loss": [float(one.loss[0]) for one in own],
+        "output": [float(one.outputs[0]) for one in own],
+        "reached": np.array([one.reached[0] for one in own], dtype=bool),
+    }
+    index = pd.Index(n[order], name="changes", dtype=int)
+    named = {name + "_" * (name in taken): values for name, values in figures.items()}
+    return pd.concat([pd.DataFrame(named, index=index), rows.set_axis(index)], axis=1)
+
+
+def _steps(decisions: Sequence[Decision]) -> list[Decision]:
+    """Return the decisions of the first Nearest, or of the first rule that seeks the mode; none if there is neither."""
+    for is_it in (lambda rule: isinstance(rule, Nearest), lambda rule: rule.has_path):
+        rule = next((one.rule for one in decisions if one.rule is not None and is_it(one.rule)), None)
+        if rule is not None:
+            return [one for one in decisions if one.rule is rule]
+    return []
+
+
+# --- an explanation as plain data, for readers that know neither Python nor gbce -------------------------------------
+
+
+def as_dict(explanation: "Explanation", *, draws: bool = False) -> dict[str, Any]:
+    """Return what :meth:`gbce.Explanation.to_dict` returns."""
+    if not isinstance(draws, bool):
+        raise TypeError(f"to_dict: draws must be True or False, not {draws!r}")
+    row, space = explanation.row, explanation.space
+    answer = explanation.answer
+    said = {"output": row.outputs[0], "loss": row.loss[0], "reached": row.reached[0]}
+    found = {
+        "target": explanation.target.describe(),
+        "status": explanation.status,
+        "models": explanation.models,
+        "row": {
+            "values": plain_records(space.frame(row.x))[0],
+            "said": [
+                {"model": name, **{key: said[key][k] for key in said}} for k, name in enumerate(explanation.models)
+            ],
+        },
+        "answer": None if answer is None else answer.to_dict(),
+        "rules": [rule.label for rule in explanation.rules],
+        "counterfactuals": plain_records(explanation.counterfactuals, values="values"),
+        "changes": plain_records(explanation.changes()),
+        "pointwise": plain_records(explanation.pointwise),
+        "distribution": explanation.distribution.to_dict(),
+        "importance": plain_records(explanation.importance),
+        "intervals": plain_records(explanation.intervals()),
+        "diagnostics": {name: one for name, one in explanation.diagnostics.items() if name != "verdict"},
+        "eta": explanation.eta,
+        "seed": explanation.seed,
+    }
+    if draws:
+        drawn = explanation.draws
+        figures = zip(drawn.weights, drawn.outputs[:, 0], drawn.loss[:, 0], drawn.reached[:, 0], strict=True)
+        found["draws"] = [
+            {"weight": weight, "output": output, "loss": loss, "reached": reached, "values": values}
+            for values, (weight, output, loss, reached) in zip(plain_records(drawn.frame()), figures, strict=True)
+        ]
+    plain: dict[str, Any] = plain_value(found)
+    return plain
+
+
+# --- draws in the form that ArviZ reads ------------------------------------------------------------------------------
+
+_SHORTEST_CHAIN = 4  # draws: of fewer, ArviZ computes neither R-hat nor an effective size
+
+
+def to_arviz(explanation: "Explanation") -> Any:
+    """Return the draws as an ``xarray.DataTree``; see :meth:`gbce.Explanation.to_arviz`.
+
+    Islands and chains become chains; a pool of independent points becomes one. Within each run points are picked by
+    their weights there, so that every chain is a sample of the posterior by itself. How much mass each run found
+    is not kept: figures and errors are those of the explanation.
+    """
+    picks = _chains(explanation)
+    pool, space = explanation.draws.pool, explanation.space
+    posterior: dict[str, Array] = {space.names[j]: pool.x[:, j][picks] for j in explanation.free}
+    posterior |= {
+        _free_name("loss", posterior): pool.loss[:, 0][picks],
+        _free_name("distance", posterior): space.distance(pool.x, explanation.x0)[picks],
+    }
+    height = -explanation.mixture.objective(pool.loss, pool.cost)
+    groups = {"posterior": posterior, "sample_stats": {"lp": height[picks], "success": pool.reached[:, 0][picks]}}
+    tree = _import_arviz_base().from_dict(groups)
+    tree.attrs |= {
+        "eta": explanation.eta,
+        "target": explanation.target.describe(),
+        "seed": str(explanation.seed),
+        "sampling": explanation.diagnostics["sampling_note"],
+        "inference_library": "gbce",
+    }
+    return tree
+
+
+def _chains(explanation: "Explanation") -> Array:
+    """Positions in the pool ``(chains, draws)``, as many in each chain."""
+    draws = explanation.draws
+    if draws.groups is None:
+        return draws.index[None, :]
+    rng = stream(explanation.seed, REWEIGHTING, explanation.query.key)
+    runs = [np.flatnonzero((draws.groups == j) & (draws.pool_weights > 0)) for j in range(int(draws.groups.max()) + 1)]
+    runs = [own for own in runs if len(own)]
+    each = max(len(draws) // len(runs), _SHORTEST_CHAIN, len(runs))  # ArviZ takes more chains than draws for a mistake
+    picked = [own[resample_evenly(rng, normalise(np.log(draws.pool_weights[own])), each)] for own in runs]
+    # points picked twice would stand side by side, and the chain would seem to have stayed there
+    return np.array([rng.permutation(one) for one in picked])
+
+
+def _free_name(name: str, taken: dict[str, Array]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _import_arviz_base() -> Any:
+    try:
+        return import_module("arviz_base")
+    except ImportError:
+        raise ImportError("to_arviz needs the extra 'arviz': pip install 'gbce[arviz]'") from None

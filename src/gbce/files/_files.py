@@ -12,14 +12,13 @@ from gbce.base import Array, Query, Rule
 from gbce.draws import Draws, ExactFigures, Points, PoolRecord
 from gbce.eta import Calibration
 from gbce.explanation import Answer, Decision, Explanation, Mean, SafeBox, Share, Status
-from gbce.files._archive import Archive, FileError, TooLargeError, write_archive
+from gbce.files._archive import Archive, FileError, TooLargeError, whole_file, write_archive
 from gbce.files._classes import read_info, read_rule, read_target, write_object
-from gbce.files._durable import whole_file
 from gbce.files._soundness import require_sound
 from gbce.metrics import Evaluation, let_pool_go
 from gbce.posterior import Combine, Entropic, Mixture
-from gbce.search import Proof
 from gbce.space import Condition, Space, read_effort, space_fields, space_of
+from gbce.trees import Proof
 
 __all__ = ["FileError", "load", "load_part", "save"]
 

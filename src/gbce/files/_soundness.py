@@ -9,8 +9,8 @@ from gbce._validation import is_count, is_number
 from gbce.base import Array
 from gbce.draws import PRIOR_LEVELS, TAIL_LEVELS, Draws, ExactFigures, Points, PoolRecord, SamplerInfo
 from gbce.explanation import Answer, Decision, Explanation, Mean, SafeBox, Share, Status
-from gbce.search import Proof
 from gbce.space import Space
+from gbce.trees import Proof
 
 __all__ = ["require_sound"]
 

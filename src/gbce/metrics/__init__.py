@@ -3,42 +3,51 @@
 from typing import TYPE_CHECKING, Any
 
 from gbce._numerics import PRINTED_Z_95, ROUNDS_TO_ZERO, wilson
-from gbce.metrics._diagnostics import Diagnosis, Judgement, Verdict
-from gbce.metrics._disagreement import Disagreement, disagreement, disagreement_sentence
+from gbce.metrics._diagnostics import (
+    Diagnosis,
+    Judgement,
+    Verdict,
+    let_pool_go,
+    prior_moves,
+    prior_shares,
+    signed_changes,
+)
 from gbce.metrics._distributional import (
+    FEWEST_MODELS,
     FIGURE_TITLES,
     SEVERAL_MODELS,
+    Disagreement,
     Figure,
     FigureName,
+    disagreement,
+    disagreement_sentence,
+    eta_path,
     figures,
     importance,
     most_moved,
+    next_model_probability,
     stability,
     success_probability,
     tail,
 )
-from gbce.metrics._evaluation import Evaluation
 from gbce.metrics._exact_noise import Between, UnderNoise, sum_under_noise
-from gbce.metrics._frontier import costs, frontier_table, near_front, pareto_front, positions_at_levels
 from gbce.metrics._modes import Modes, find_modes
-from gbce.metrics._noise import Noise, evaluate_under_noise, offsets, require_noise
-from gbce.metrics._noise_law import NoiseLaw, noise_law
-from gbce.metrics._path import eta_path
+from gbce.metrics._noise import Evaluation, Noise, NoiseLaw, evaluate_under_noise, noise_law, offsets, require_noise
 from gbce.metrics._pointwise import (
     POINT_FIGURES,
     Neighbours,
     PointFigure,
+    costs,
     evaluate_figures,
+    frontier_table,
+    near_front,
+    pareto_front,
+    positions_at_levels,
     robustness,
+    survival_table,
     unknown_errors,
     unknown_figures,
 )
-from gbce.metrics._pool import let_pool_go, prior_moves, prior_shares, signed_changes
-from gbce.metrics._predictive import FEWEST_MODELS, next_model_probability
-from gbce.metrics._survival import survival_table
-
-if TYPE_CHECKING:
-    from gbce.stress import survival
 
 __all__ = [
     "FEWEST_MODELS",
@@ -94,6 +103,9 @@ __all__ = [
     "unknown_figures",
     "wilson",
 ]
+
+if TYPE_CHECKING:
+    from gbce.stress import survival
 
 
 def __getattr__(name: str) -> Any:

@@ -12,11 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gbce.base import Array
-from gbce.metrics._noise_law import NoiseLaw
+from gbce.metrics._noise import NoiseLaw
 from gbce.posterior import GibbsPosterior
-from gbce.predictors import same_output
 from gbce.targets import Class, Numeric
-from gbce.trees import Axis, CellTrees, Grid, read_verdicts, why_unreadable
+from gbce.trees import Axis, CellTrees, Grid, read_verdicts, same_output, why_unreadable
 
 __all__ = ["Between", "UnderNoise", "sum_under_noise"]
 

@@ -4,23 +4,39 @@ Loss and distance (L_pt and D_pt) need no code of their own: the loss comes with
 distance is Euclidean in units of each feature's scale.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from gbce._numerics import JUDGING, share_and_error, stream
+from gbce._numerics import JUDGING, WEIGHT_ROUNDING, share_and_error, stream, wilson
 from gbce.base import Array, Query
 from gbce.budget import BudgetSpentError
+from gbce.draws import Draws
 from gbce.metrics._noise import evaluate_under_noise, offsets
 from gbce.posterior import GibbsPosterior
 from gbce.space import Places, Space
 
 __all__ = [
-    "POINT_FIGURES", "Neighbours", "PointFigure", "PointValues", "evaluate_figures", "robustness",
-    "unknown_errors", "unknown_figures",
-]  # fmt: skip
+    "POINT_FIGURES",
+    "Neighbours",
+    "PointFigure",
+    "PointValues",
+    "costs",
+    "evaluate_figures",
+    "frontier_table",
+    "near_front",
+    "pareto_front",
+    "positions_at_levels",
+    "robustness",
+    "survival_table",
+    "unknown_errors",
+    "unknown_figures",
+]
+
+# --- figures for one point -------------------------------------------------------------------------------------------
 
 _FEWEST_PERTURBED = 10  # copies below which robustness is not worth a number: the error of a share is up to 0.16
 
@@ -141,3 +157,126 @@ class Neighbours:
     def plausibility(self, x: Array, q: int) -> Array:
         """Mean distance ``(k,)`` of each point ``(k, d)`` to its ``q`` nearest training rows; smaller is better."""
         return self.rows.nearest_distances(self.space.embed(x), min(q, len(self.rows))).mean(axis=1)
+
+
+# --- the cost-reliability frontier -----------------------------------------------------------------------------------
+
+_DIGITS = 12  # of a printed reliability: as many as rounding leaves to a sum of weights
+
+
+def costs(space: Space, x: Array, x0: Array, distance: str) -> Array:
+    """Return the cost ``(n,)`` of points ``(n, d)``: their distance to the row in units of each feature's scale.
+
+    A sum of changes leaves out computed columns, which follow from the others: nobody has to change them.
+    """
+    if distance == "l2":
+        return space.distance(x, x0)
+    if distance == "l1":
+        return np.asarray((space.change(x, x0) / space.scale)[:, ~space.is_computed].sum(axis=1))
+    raise ValueError(f"distance must be 'l2' or 'l1', not {distance!r}")
+
+
+def pareto_front(reliability: Array, cost: Array) -> Array:
+    """Return positions of the points that no cheaper or equally cheap point matches, from the cheapest on.
+
+    Reliability rises along them, and so does cost. A point that never succeeds is none of them.
+    """
+    order = np.lexsort((-reliability, cost))
+    so_far = np.maximum.accumulate(np.append(0.0, reliability[order]))[:-1]
+    return order[reliability[order] > so_far + WEIGHT_ROUNDING]
+
+
+def near_front(reliability: Array, cost: Array, n: int, most: int) -> Array:
+    """Return positions of points that may be on the front, where reliability is a share of ``n`` noisy trials.
+
+    A point is kept if it lies at most one standard error below the best of the cheaper ones; of more than ``most``
+    points, the most promising.
+    """
+    order = np.lexsort((-reliability, cost))
+    share = reliability[order]
+    so_far = np.maximum.accumulate(np.append(0.0, share))[:-1]
+    error = np.sqrt(share * (1 - share) / n)
+    excess = share + error - so_far
+    kept = np.flatnonzero((excess > WEIGHT_ROUNDING) & (share > 0))
+    if len(kept) > most:
+        # in units of its error, those better than all cheaper ones first: points of middling reliability have the
+        # largest errors, and would crowd out the reliable ones
+        promise = excess[kept] / (error[kept] + 1.0 / n)
+        kept = np.sort(kept[np.argsort(-promise, kind="stable")[:most]])
+    return order[kept]
+
+
+def positions_at_levels(reliability: Array, levels: Sequence[float] | None) -> Array:
+    """Return positions along a front of rising reliability: the first that attains each level; all without levels."""
+    if levels is None:
+        return np.arange(len(reliability))
+    wanted = np.atleast_1d(np.asarray(levels, dtype=float))
+    if wanted.ndim != 1 or not ((wanted > 0) & (wanted <= 1)).all():
+        raise ValueError(f"levels must be probabilities above 0 and at most 1, not {levels!r}")
+    found = np.searchsorted(reliability, np.sort(wanted) - WEIGHT_ROUNDING)
+    return np.unique(found[found < len(reliability)])
+
+
+def frontier_table(space: Space, x: Array, reliability: Array, figures: Mapping[str, Array]) -> pd.DataFrame:
+    """Return a front as a table: figures such as ``distance`` by reliability, then the rows in the user's columns."""
+    rows = space.frame(x)
+    taken = {str(name) for name in rows.columns}
+    named = {name + "_" * (name in taken): values for name, values in figures.items()}
+    index = pd.Index(np.round(reliability, _DIGITS), name="reliability", dtype=float)
+    return pd.concat([pd.DataFrame(named, index=index), rows.set_axis(index)], axis=1)
+
+
+# --- model change ----------------------------------------------------------------------------------------------------
+
+
+def survival_table(
+    labels: tuple[str, ...], decided: Array, draws: Draws, drawn: Array, weights: Array, which: Array | None = None
+) -> pd.DataFrame:
+    """Return how decisions and a posterior fare under further models, one line each, the posterior last.
+
+    Parameters
+    ----------
+    labels : tuple of str
+        Of the decisions.
+    decided : bool array of shape (r, K)
+        Whether each decision reaches the target under each of the models.
+    draws : Draws
+        The posterior.
+    drawn : bool array of shape (u, K)
+        The same for its distinct draws, ``draws.distinct``, or for some of them.
+    weights : array of shape (K,)
+        Of the models.
+    which : int array of shape (u,), optional
+        Which of the distinct draws, picked at random; all when left out.
+
+    Returns
+    -------
+    DataFrame
+        ``survival``: the share of models under which the target is reached, of the posterior the mean over models
+        of its success probability. ``low`` and ``high``: Wilson's 95% interval, for which the models count as a
+        sample of what a refit may give, of effective size ``1 / sum(weights**2)``. ``all``: the probability to
+        succeed under all of them. ``se``: Monte Carlo error of ``survival``, zero for a decision.
+    """
+    weight, counts = draws.distinct[1], weights > 0
+    spread = 1.0 / draws.ess + (1.0 / len(draws) if draws.resampled else 0.0)
+    if which is not None and len(which) < len(weight):
+        weight = weight[which] / weight[which].sum()
+        spread += float(np.square(weight).sum())  # from picking only some of them
+    share, under_all = drawn @ weights, np.asarray(drawn[:, counts].all(axis=1))
+    mean = _mean(weight, share)
+    size = 1.0 / spread
+    values = np.append(decided @ weights, mean)
+    low, high = wilson(values, 1.0 / float(np.square(weights).sum()))
+    table = {
+        "survival": values,
+        "low": low,
+        "high": high,
+        "all": np.append(decided[:, counts].all(axis=1).astype(float), _mean(weight, under_all)),
+        "se": np.append(np.zeros(len(decided)), np.sqrt(_mean(weight, np.square(share - mean)) / size)),
+    }
+    return pd.DataFrame(table, index=pd.Index([*labels, "posterior"], name="rule", dtype=object))
+
+
+def _mean(weight: Array, values: Array) -> float:
+    """Weighted mean, NaN of nothing."""
+    return float(weight @ values) if len(values) else float("nan")

@@ -3,13 +3,10 @@
 Names and values of users are data: they stand in the page as JSON and are shown as text, never read as markup.
 """
 
-from gbce.pages._arrays import pack_array
-from gbce.pages._document import build_page, write_page
+from gbce.pages._document import build_page, compare_receipts, pack_array, receipt_of, write_page
 from gbce.pages._explorer import explore
-from gbce.pages._notebook import view_explanation, view_table
-from gbce.pages._receipt import compare_receipts, receipt_of
 from gbce.pages._table_page import table_page
-from gbce.pages._widget import make_widget
+from gbce.pages._widget import make_widget, view_explanation, view_table
 
 __all__ = [
     "build_page",

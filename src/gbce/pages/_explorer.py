@@ -1,17 +1,470 @@
-"""The explorer: one page about one row."""
+"""What goes into the explorer: an explanation as plain data, with every point that the page weighs anew."""
 
+import inspect
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from gbce.pages._document import build_page, write_page
-from gbce.pages._payload import explorer_payload
+from gbce._numerics import ENOUGH_ESS
+from gbce._validation import printable
+from gbce.base import Array, Rule
+from gbce.decisions import answers_among
+from gbce.draws import Draws
+from gbce.explanation import Explanation, say_value
+from gbce.metrics import pareto_front, prior_moves, prior_shares
+from gbce.pages._document import build_page, pack_array, receipt_of, write_page
+from gbce.pages._known import Known, effective_factor, gather_points
+from gbce.posterior import Mixture
+from gbce.space import Space, plain_records, plain_value
 
-if TYPE_CHECKING:
-    from gbce.explanation import Explanation
+__all__ = ["describe_columns", "explore", "explorer_payload", "when_to_use"]
 
-__all__ = ["explore"]
+# --- columns as a page has them --------------------------------------------------------------------------------------
+
+_PRECISION = 1e-5  # of a unit of scale that values may be off by in a page: three digits of any figure are safe
+_ENDS = (0.05, 0.5, 0.95)  # as explanation.intervals(): 90%
+
+
+def describe_columns(explanation: Explanation, x: Array) -> list[dict[str, Any]]:
+    """Return one mapping for each feature, with its values in points ``(n, d)``."""
+    space, importance = explanation.space, explanation.importance
+    free = set(explanation.free.tolist())
+    quantiles = [explanation.quantiles(q) for q in _ENDS]
+    found = []
+    for j, feature in enumerate(space.features):
+        now, moved = explanation.x0[j], importance.iloc[j]
+        found.append(
+            {
+                "name": printable(feature.name),
+                "key": feature.name,
+                "kind": feature.kind,
+                "unit": printable(feature.unit) if feature.kind == "real" or feature.kind == "integer" else "",
+                "scale": feature.scale,
+                "free": j in free,
+                "computed": bool(space.is_computed[j]),
+                "missing": feature.missing is not None,
+                "now": None if np.isnan(now) else float(now),
+                "levels": None if not feature.leveled else _say_levels(space, j),
+                "written": None if not feature.leveled else [plain_value(level) for level in feature.levels or ()],
+                "moments": _say_moments(space, j, x[:, j]) if feature.kind == "datetime" else None,
+                "values": pack_array(x[:, j], precision=_PRECISION * feature.scale, apart_from=float(now)),
+                "change": plain_value(moved["change"]),
+                "change_se": plain_value(moved["se"]),
+                "prior": _prior(explanation.draws, space, explanation.x0, j),
+                "own": {
+                    "change": moved["change"],
+                    "ends": None if feature.unordered else _plain([ends[j] for ends in quantiles]),
+                    "shares": None if not feature.leveled else _shares(explanation, j),
+                },
+            }
+        )
+    return found
+
+
+def _say_levels(space: Space, j: int) -> list[str]:
+    return [say_value(space, j, float(code)) for code in range(len(space.features[j].levels or ()))]
+
+
+def _say_moments(space: Space, j: int, values: Array) -> dict[str, Any]:
+    """Return every moment that occurs, from the earliest on, as a number and as a text."""
+    every = np.unique(values[~np.isnan(values)])
+    return {"values": pack_array(every), "texts": [say_value(space, j, float(one)) for one in every]}
+
+
+def _prior(draws: Draws, space: Space, x0: Array, j: int) -> dict[str, Any] | None:
+    """Return what the prior says of a feature, where the points that would tell are not kept."""
+    if draws.record is None:
+        return None
+    feature = space.features[j]
+    if feature.leveled:
+        return {"shares": _plain(prior_shares(draws, space, j))}
+    start = (feature.centre or 0.0) if np.isnan(x0[j]) else x0[j]
+    return {"ends": _plain(start + feature.scale * prior_moves(draws, space, x0, j, _ENDS))}
+
+
+def _shares(explanation: Explanation, j: int) -> list[Any]:
+    """Return how probable each level is for the question as it was asked, and last that it is missing."""
+    found = explanation.shares(explanation.space.names[j])["posterior"].to_numpy(dtype=float)
+    return _plain(found if explanation.space.features[j].missing is not None else np.append(found, 0.0))
+
+
+def _plain(values: Sequence[float] | Array) -> list[Any]:
+    return [plain_value(float(value)) for value in values]
+
+
+# --- when to use which decision rule, in one sentence each -----------------------------------------------------------
+
+# One sentence for a person who has to choose, by the name of the class.
+_WHEN = {
+    "Nearest": "Use it when the change is certain to be carried out exactly and has to be as small as possible.",
+    "Reliable": "Use it when people carry out the change: the cheapest one that still works if it is not exact.",
+    "ChanceConstrained": "Use it when a stated probability of success has to be kept although changes are not exact.",
+    "CVaR": "Use it when a failure would be expensive: it looks at the worst cases, and pays for safety.",
+    "MAP": "Use it when one wants the single most probable compromise between staying near and reaching the target.",
+    "Mean": "Use it as a summary of where the draws lie; between two separate ways it may itself miss the target.",
+    "GeometricMedian": "Use it as a summary that a few far-off draws do not pull away.",
+    "Medoid": "Use it when the suggestion has to be one of the draws, the one in the middle of the others.",
+    "DirectOpt": "Use it for comparison with plain optimisation, which knows one point and no uncertainty.",
+    "DiverseSet": "Use it to hand over several suggestions that differ, and let a person choose.",
+    "RandomDraw": "Use it when many people get suggestions and these should not all be the same.",
+}
+
+
+def when_to_use(rule: Rule | None) -> str:
+    """Return one sentence on when to use a rule; of somebody's own, the first line of what its class says of itself.
+
+    Examples
+    --------
+    >>> from gbce.decisions import Medoid
+    >>> when_to_use(Medoid())
+    'Use it when the suggestion has to be one of the draws, the one in the middle of the others.'
+    """
+    if rule is None:
+        return "A row that somebody proposed."
+    if rule.kind in _WHEN:
+        return _WHEN[rule.kind]
+    said = inspect.getdoc(type(rule)) or ""
+    return said.split("\n", 1)[0] or "A rule of your own."
+
+
+# --- what goes into the explorer -------------------------------------------------------------------------------------
+
+# The eta slider: from the prior, then evenly on a logarithmic scale around the explanation's own; all by hand.
+_STEPS_BELOW, _STEPS_ABOVE = 40, 16
+_SMALLEST, _LARGEST = 1e-3, 8.0  # as shares of eta
+_FEW_STEPS = 4  # only every so many where each step has a column of its own
+_MOST_LOSSES = 12  # models whose losses are kept one by one; of more, the potential at every step is
+_MOST_ALTERNATIVES = 4
+_SAME_COST = 1e-6  # relative: two ways to measure agree at every step of a frontier only if they are the same
+_ETA_DIGITS = 3  # of the slider's positions, so that what the page shows of one is all of it
+_LOSS_PRECISION = 1e-6  # of a potential that losses may be off by: weights are then off by as little
+
+
+def explorer_payload(explanation: Explanation, frontier: pd.DataFrame | None = None) -> dict[str, Any]:
+    """Return everything that the explorer shows of an explanation, as plain data.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        Of one row.
+    frontier : DataFrame, optional
+        What :meth:`gbce.Explainer.frontier` returned for it; what its draws and decisions know when left out.
+
+    Returns
+    -------
+    dict
+        Strict JSON; arrays as :func:`gbce.pages.pack_array` has them.
+    """
+    known = gather_points(explanation)
+    for decision in explanation.decisions:  # those beside a rule's answer, too: Python suggests them where they fit
+        known.add_decision(decision)
+    named = {
+        "answer": _answer(explanation, known),
+        "decisions": _decisions(explanation, known),
+        "sparsity": _sparsity(explanation, known),
+        "frontier": _frontier(explanation, known, frontier),
+        "alternatives": _alternatives(explanation, known),
+    }
+    points = sorted({one for one in _positions(named) if one is not None})
+    content = {
+        "title": _title(explanation),
+        "target": printable(explanation.target.describe()),
+        "status": str(explanation.status),
+        "notes": [printable(note) for note in explanation.notes],
+        "conditions": [printable(one) for one in explanation.conditions],
+        "models": [printable(name) for name in explanation.models],
+        "row": _row(explanation),
+        **named,
+        "columns": describe_columns(explanation, known.x),
+        "points": _points(explanation, known),
+        # points that somebody may act on, with all their digits
+        "exact": {str(i): plain_value(known.x[i]) for i in points},
+        "said": {str(i): _say(explanation, known.output[i], bool(known.verdicts[i, 0])) for i in points},
+        "path": _path(explanation),
+        "disagreement": _disagreement(explanation),
+        "quality": _quality(explanation),
+        "receipt": receipt_of(explanation),
+    }
+    plain: dict[str, Any] = plain_value(content)
+    return plain
+
+
+def _positions(named: dict[str, Any]) -> list[int | None]:
+    """Return where points are that the parts of a payload name."""
+    answer = [named["answer"]["point"]] if named["answer"] else []
+    listed = [named["decisions"], named["sparsity"], named["frontier"]["steps"], named["alternatives"]["listed"]]
+    return answer + [one["point"] for part in listed for one in part]
+
+
+def _title(explanation: Explanation) -> str:
+    return f"What would have to change (wanted: {printable(explanation.target.describe())})"
+
+
+def _row(explanation: Explanation) -> dict[str, Any]:
+    """Return what the models say about the row as it is."""
+    row = explanation.row
+    return {
+        "output": float(row.outputs[0, 0]),
+        "reached": bool(row.reached[0, 0]),
+        "said": [
+            {"model": printable(name), "said": _say(explanation, row.outputs[0, k], bool(row.reached[0, k]))}
+            for k, name in enumerate(explanation.models)
+        ],
+    }
+
+
+def _say(explanation: Explanation, output: float, reached: bool) -> str:
+    """Return what the first model says, as a sentence goes on after its name."""
+    if np.isnan(output):
+        return "reaches the target" if reached else "misses the target"
+    return printable(explanation.target.say(float(output), reached))
+
+
+# --- points that something has named -----------------------------------------------------------------------------
+
+
+def _answer(explanation: Explanation, known: Known) -> dict[str, Any] | None:
+    answer = explanation.answer
+    if answer is None:
+        return None
+    said = answer.to_dict()
+    return {name: said[name] for name in ("kind", "reached", "n_changes", "cost", "policy", "promised")} | {
+        "point": known.add_decision(answer.decision),
+        "sentence": printable(answer.sentence),
+        "because": printable(answer.because),
+        "proof": printable(answer.proof),
+        "reliability": said["reliability"],
+        "expected": said["expected"],
+        "survival": said["survival"],
+    }
+
+
+def _decisions(explanation: Explanation, known: Known) -> list[dict[str, Any]]:
+    figures, decided = explanation.pointwise, answers_among(explanation.decisions)
+    names = ("output", "reached", "loss", "distance", "robustness", "robustness_se", "plausibility", "changed")
+    return [
+        {name: plain_value(line[name]) for name in names}
+        | {"rule": printable(one.label), "when": printable(when_to_use(one.rule)), "point": known.add_decision(one)}
+        for one, (_, line) in zip(decided, figures.iterrows(), strict=True)
+    ]
+
+
+def _sparsity(explanation: Explanation, known: Known) -> list[dict[str, Any]]:
+    """Return the best point for each number of changes, where a rule has sought them."""
+    table = explanation.sparsity_path
+    if len(table) == 0:
+        return []
+    own = known.space.frame(known.x[:1]).columns
+    cost, reached = (table.iloc[:, k].tolist() for k in (1, 5))
+    lines = zip(table.index.tolist(), cost, reached, known.add_table(table[list(own)]), strict=True)
+    return [{"changes": int(n), "cost": one, "reached": bool(met), "point": at} for n, one, met, at in lines]
+
+
+def _frontier(explanation: Explanation, known: Known, measured: pd.DataFrame | None) -> dict[str, Any]:
+    """Return the cheapest point for every reliability: as it was measured, else among what is known."""
+    if measured is not None:
+        steps = _frontier_steps(known, measured)
+        sums = known.cost[[one["point"] for one in steps]]
+        added_up = np.allclose(sums, [one["cost"] for one in steps], rtol=_SAME_COST)
+        return {"of": "measured", "by": "cost" if added_up else "distance", "steps": steps}
+    if int((explanation.mixture.weights > 0).sum()) > 1:
+        return {"of": "models", "by": "cost", "steps": _frontier_steps(known, explanation.frontier(distance="l1"))}
+    tried = [(one, one.figures.get("robustness", np.nan)) for one in answers_among(explanation.decisions)]
+    answer = explanation.answer
+    if answer is not None and answer.reliability is not None:
+        tried.append((answer.decision, answer.reliability.share))
+    # of a point that was tried twice, the answer's own trials count: they had no part in choosing it
+    shares = {known.add_decision(one): share for one, share in tried if np.isfinite(share) and one.reached[0]}
+    at, share = list(shares), np.array(list(shares.values()))
+    cost = known.cost[at]
+    front: list[int] = pareto_front(share, cost).tolist() if at else []
+    steps = [{"reliability": float(share[i]), "cost": float(cost[i]), "point": at[i]} for i in front]
+    return {"of": "noise", "by": "cost", "steps": steps}
+
+
+def _frontier_steps(known: Known, table: pd.DataFrame) -> list[dict[str, Any]]:
+    if not isinstance(table, pd.DataFrame) or table.index.name != "reliability" or len(table.columns) == 0:
+        raise TypeError(
+            "to_html: frontier must be the table that explainer.frontier(explanation, ...) or explanation.frontier() "
+            f"returned, not {table!r:.80}"
+        )
+    distance = table.iloc[:, 0].astype(float)
+    lines = zip(table.index.tolist(), distance.tolist(), known.add_table(table), strict=True)
+    return [{"reliability": float(share), "cost": one, "point": at} for share, one, at in lines]
+
+
+def _alternatives(explanation: Explanation, known: Known) -> dict[str, Any]:
+    """Return distinct strategies, or why there are none to tell."""
+    draws = explanation.draws
+    if draws.record is not None or draws.ess < ENOUGH_ESS or not draws.info.draws_posterior:
+        why = "there are too few effective draws" if draws.record is None else "the points were not kept"
+        why = why if draws.info.draws_posterior else "only an answer was asked for"
+        return {"listed": [], "other": None, "why": f"Distinct ways cannot be told apart here: {why}."}
+    found = explanation.alternatives(_MOST_ALTERNATIVES)
+    own = len(known.space.frame(known.x[:1]).columns)
+    rows = found.table.iloc[:, -own:].set_axis(known.space.frame(known.x[:1]).columns, axis=1)
+    at = known.add_table(rows)
+    listed = [
+        {
+            "mass": line["mass"],
+            "mass_se": line["mass_se"],
+            "success": line["success"],
+            "reached": bool(line["reached"]),
+            "output": line["output"],
+            "cost": line["cost"],
+            "sentence": printable(line["sentence"]),
+            "point": at[i],
+        }
+        for i, (_, line) in enumerate(found.table.iterrows())
+    ]
+    return {"listed": listed, "other": found.other, "why": ""}
+
+
+# --- points that are weighed -------------------------------------------------------------------------------------
+
+
+def _points(explanation: Explanation, known: Known) -> dict[str, Any]:
+    draws, mixture = explanation.draws, explanation.mixture
+    n = known.n_pool
+    fixed = draws.record is not None
+    etas = np.array([mixture.eta]) if fixed else _slider(mixture, len(mixture.weights))
+    verdicts = known.verdicts.astype(float)
+    return {
+        "n": len(known),
+        "n_pool": n,
+        "n_evaluated": known.n_evaluated,
+        "n_draws": len(draws),
+        "etas": etas,
+        "eta": mixture.eta,
+        "fixed": fixed,
+        "alpha": explanation.evaluation.alpha,
+        "own": _own_figures(explanation),
+        "own_ess": draws.ess,
+        "ess_factor": effective_factor(draws),
+        "sparse": explanation.query.sparse,
+        "log_prior": pack_array(known.log_prior[:n]),
+        **_potential(mixture, known.loss[:n], etas, fixed),
+        "loss": _pack_loss(known.loss[:n, 0], float(etas.max())),
+        "reached": pack_array(verdicts[:, 0]),
+        "agreed": pack_array(verdicts @ mixture.weights, precision=1e-6),
+        "output": pack_array(known.output, precision=1e-6 * _spread(known.output)),
+        "cost": pack_array(known.cost, precision=1e-6),
+        "distance": pack_array(known.distance, precision=1e-6),
+    }
+
+
+def _own_figures(explanation: Explanation) -> dict[str, float]:
+    """Return the figures of the question as it was asked, as Python's tables have them."""
+    said, space = explanation.distribution, explanation.space
+    draws, counted = explanation.draws.read, explanation.free[~space.is_computed[explanation.free]]
+    several = int((explanation.mixture.weights > 0).sum()) > 1
+    return {
+        "success": said["success_probability"],
+        "distance": said["expected_distance"],
+        "loss": said["expected_loss"],
+        "tail": said["tail"],
+        "changes": float(draws.mean(space.changed(draws.pool.x, explanation.x0)[:, counted].sum(axis=1))),
+        "differ": explanation.disagreement().overall["differ"] if several else 0.0,
+    }
+
+
+def _slider(mixture: Mixture, n_models: int) -> Array:
+    """Return the etas that the slider has, the explanation's own among them."""
+    if mixture.eta == 0:
+        return np.zeros(1)
+    below = np.geomspace(_SMALLEST, 1.0, _STEPS_BELOW + 1)[:-1]
+    above = np.geomspace(1.0, _LARGEST, _STEPS_ABOVE + 1)
+    if mixture.combine == "any" and n_models > _MOST_LOSSES:
+        below, above = below[::_FEW_STEPS], above[::_FEW_STEPS]
+    others = [float(f"{eta:.{_ETA_DIGITS}g}") for eta in (*(below * mixture.eta), *(above[1:] * mixture.eta))]
+    return np.unique([0.0, mixture.eta, *others])
+
+
+def _potential(mixture: Mixture, loss: Array, etas: Array, fixed: bool) -> dict[str, Any]:
+    """Return what the page needs to weigh points at any eta of the slider.
+
+    ``how`` is ``"none"`` (weights are what they are), ``"one"`` (eta times one loss), ``"any"`` (the mixture of a few
+    models' losses, the member t = eta of the entropic family) or ``"steps"`` (the potential at every eta).
+    """
+    counted, most = mixture.weights > 0, float(etas.max())
+    if fixed:
+        return {"how": "none", "losses": [], "shares": []}
+    if mixture.combine != "any" or counted.sum() == 1:
+        return {"how": "one", "losses": [_pack_loss(mixture.effective_loss(loss), most)], "shares": [1.0]}
+    if counted.sum() <= _MOST_LOSSES:
+        losses = [_pack_loss(loss[:, k], most) for k in np.flatnonzero(counted)]
+        return {"how": "any", "losses": losses, "shares": mixture.weights[counted]}
+    steps = [Mixture(float(eta), mixture.weights, mixture.combine).potential(loss) for eta in etas]
+    return {"how": "steps", "losses": [pack_array(step, precision=_LOSS_PRECISION) for step in steps], "shares": []}
+
+
+def _pack_loss(loss: Array, eta: float) -> dict[str, Any]:
+    return pack_array(loss, precision=_LOSS_PRECISION / max(eta, 1.0))
+
+
+def _spread(values: Array) -> float:
+    finite = values[np.isfinite(values)]
+    return float(np.ptp(finite)) if len(finite) else 0.0
+
+
+# --- tables as they are ------------------------------------------------------------------------------------------
+
+
+def _path(explanation: Explanation) -> list[dict[str, Any]]:
+    """Return the eta path; nothing where the points were not kept."""
+    if explanation.draws.record is not None:
+        return []
+    mixture = explanation.mixture
+    with np.errstate(over="ignore", invalid="ignore"):  # at etas that the points do not carry, whose lines are empty
+        table = explanation.path(_slider(mixture, len(mixture.weights)).tolist())
+    names = ["success_probability", "success_probability_se", "expected_distance", "expected_distance_se", "ess"]
+    return plain_records(table[names])
+
+
+def _disagreement(explanation: Explanation) -> dict[str, Any] | None:
+    if int((explanation.mixture.weights > 0).sum()) < 2:
+        return None
+    found = explanation.disagreement()
+    return {
+        "sentence": printable(found.sentence),
+        "differ": found.overall["differ"],
+        "pairs": [
+            {"models": [printable(str(name)) for name in pair], "differ": line["differ"], "se": line["se"]}
+            for pair, line in found.pairs.iterrows()
+        ],
+        "where": [
+            {"column": printable(str(name)), "difference": line["difference"], "se": line["se"]}
+            for name, line in found.where.iterrows()
+        ],
+    }
+
+
+def _quality(explanation: Explanation) -> dict[str, Any]:
+    """Return how well it was sampled."""
+    said = explanation.diagnostics
+    figures = [
+        ("effective draws", said["ess"]),
+        ("draws", said["n_draws"]),
+        ("points evaluated", said["n_evaluated"]),
+        ("log evidence", said["log_evidence"]),
+        ("its error", said["log_evidence_se"]),
+        ("Pareto k of the weights", said["pareto_k"]),
+        ("R-hat of the chains", said.get("r_hat")),
+        ("model calls", explanation.n_model_calls),
+        ("model rows", explanation.n_model_rows),
+    ]
+    return {
+        "verdict": str(said["sampling"]),
+        "good": str(said["sampling"]) == "trustworthy",
+        "note": printable(said["sampling_note"]),
+        "figures": [[name, value] for name, value in figures if plain_value(value) is not None],
+    }
+
+
+# --- the explorer ----------------------------------------------------------------------------------------------------
 
 # Places that the script fills; what a browser without scripts shows is said once.
 _BODY = """<a class="skip" href="#answer">Skip to the answer</a>

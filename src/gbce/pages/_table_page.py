@@ -1,13 +1,273 @@
-"""The page of a table: all rows of a run in one file."""
+"""What the page of a table knows: rows, decisions and groups, as plain data and packed arrays."""
 
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from gbce._validation import is_count
-from gbce.batch import ExplanationTable
-from gbce.pages._document import build_page
-from gbce.pages._table_payload import table_payload
+import numpy as np
+import pandas as pd
 
-__all__ = ["table_page"]
+import gbce
+from gbce._validation import is_count, printable
+from gbce.base import Array
+from gbce.batch import ANSWER, EncodedRows, ExplanationTable, group_changes, group_costs
+from gbce.explanation import Status
+from gbce.metrics import FIGURE_TITLES, POINT_FIGURES
+from gbce.pages._document import build_page, pack_array
+from gbce.space import value_text
+
+__all__ = ["table_page", "table_payload"]
+
+# --- what the page of a table knows ----------------------------------------------------------------------------------
+
+_ANY_ERROR = np.inf  # of figures, which are shown with four digits: single precision has seven
+_SHOWN = 1e-5  # largest error of a change, as a share of it: four digits are shown
+_MOST_APART = 0.1  # share of values that may stand apart: written out, each takes several times the four bytes saved
+_MOST_LEVELS = 8  # of a column whose groups are compared without being asked for; by hand
+_MOST_GROUPINGS = 8  # columns compared so: each costs a bootstrap
+_MOST_GROUPS = 40  # that can be told apart side by side
+_MOST_FEATURES = 8  # that change most, compared between groups
+_DECISION_FIGURES = ("output", "loss", "distance")
+_ROW_FIGURES = ("success_probability", "expected_loss", "expected_distance", "tail", "stability")
+_DIAGNOSTICS = ("ess", "n_model_calls", "n_model_rows")
+
+
+class Grouping(NamedTuple):
+    """A name, the group of each row, and the groups in the order to show them: as they occur if that is empty."""
+
+    name: str
+    rows: Any
+    order: list[str]
+
+
+def table_payload(table: ExplanationTable, groups: Any = None) -> dict[str, Any]:
+    """Return the data of a table's page; see ``ExplanationTable.to_html``."""
+    known = table.require_encoded("to_html")
+    groupings = _own_groupings(known) if groups is None else _given_groupings(table, known, groups)
+    return {
+        "kind": "table",
+        "version": gbce.__version__,
+        "n": len(table),
+        "target": printable(known.target),
+        "calls": int(table.n_model_calls),
+        "asked": int(table.n_model_rows),
+        "labels": [printable(str(label)) for label in table.diagnostics.index],
+        **_pack_values(known),
+        **_pack_decisions(table, known),
+        **_pack_rows(table),
+        "groups": [_compare(table, grouping) for grouping in groupings],
+    }
+
+
+# --- rows and what they are advised -------------------------------------------------------------------------
+
+
+def _pack_values(known: EncodedRows) -> dict[str, Any]:
+    """Return the columns with the rows' values and those that answers and decisions change them to, in their order.
+
+    Numbers are kept as they are; levels and moments are positions in a list of texts, -1 for a missing one.
+    """
+    space, places = known.space, np.concatenate([np.flatnonzero(known.answered), known.place])
+    points = np.vstack([known.answers[known.answered], known.decisions])
+    changed = space.changed(points, known.x0[places])
+    features = []
+    for j, (feature, codec) in enumerate(zip(space.features, space.codecs, strict=True)):
+        values, moved = known.x0[:, j], changed[:, j]
+        before, after = values[places[moved]], points[moved, j]
+        column: dict[str, Any] = {
+            "name": printable(feature.name),
+            "unit": printable(feature.unit),
+            "scale": float(feature.scale),
+            "fixed": not feature.mutable,
+            "follows": bool(space.is_computed[j]),
+        }
+        if feature.kind in ("real", "integer"):
+            column |= {"kind": "number", "values": pack_array(values), "new": _pack_new(before, after)}
+        else:
+            seen = np.unique(np.concatenate([values, after]))
+            seen = seen[~np.isnan(seen)]
+            column |= {
+                "kind": "level" if feature.leveled else "moment",
+                "ordered": not feature.unordered,
+                "levels": [printable(value_text(feature, codec, value)) for value in seen],
+                "at": [float(value) for value in seen],
+                "values": pack_array(_positions(values, seen)),
+                "new": pack_array(_positions(after, seen)),
+            }
+        features.append(column)
+    return {
+        "features": features,
+        "changes": {"count": pack_array(changed.sum(axis=1)), "feature": pack_array(np.nonzero(changed)[1])},
+    }
+
+
+def _pack_new(before: Array, after: Array) -> dict[str, Any]:
+    """Return new values ``(n,)`` of numbers, in single precision where that keeps what their changes are shown with.
+
+    The few for which it does not, because they change by little, stand apart with all their digits.
+    """
+    exact = pack_array(after)
+    if exact["type"] != "f8":
+        return exact
+    with np.errstate(over="ignore", invalid="ignore"):
+        lost = np.abs(after.astype(np.float32) - after)
+        apart = ~(lost <= _SHOWN * np.abs(after - before)) & ~np.isnan(after)
+    if apart.mean() > _MOST_APART or not np.isfinite(after[apart]).all():
+        return exact
+    packed = pack_array(np.where(apart, 0.0, after), precision=_ANY_ERROR)
+    return packed | {"apart": {"at": np.flatnonzero(apart).tolist(), "values": after[apart].tolist()}}
+
+
+def _positions(values: Array, seen: Array) -> Array:
+    """Return where values ``(n,)`` stand among those seen, -1 for a missing one."""
+    return np.where(np.isnan(values), -1, np.searchsorted(seen, values))
+
+
+def _pack_decisions(table: ExplanationTable, known: EncodedRows) -> dict[str, Any]:
+    """Return the figures of answers, then of decisions, in the order of their changes."""
+    rules = list(dict.fromkeys([*table.rules, *table.pointwise.index.get_level_values("rule")]))
+    code = {rule: k + 1 for k, rule in enumerate(rules)}
+    answers, points = table.answers[known.answered], table.pointwise
+    figures = {"output": answers["output"], "cost": answers["cost"], "reached": answers["reached"].astype(float)}
+    own = np.asarray(known.space.change(known.decisions, known.x0[known.place]) / known.space.scale)
+    cost = own[:, ~known.space.is_computed].sum(axis=1)
+    names = (*_DECISION_FIGURES, *(figure.name for figure in POINT_FIGURES))
+    listed = points.assign(cost=cost, reached=points["reached"].astype(float))
+    columns = {}
+    for name in ("reached", "cost", *names):
+        first = figures.get(name, pd.Series(np.nan, index=answers.index)).to_numpy(dtype=float)
+        second = listed[name].to_numpy(dtype=float) if name in listed else np.full(len(points), np.nan)
+        columns[name] = pack_array(np.concatenate([first, second]), precision=_ANY_ERROR)
+    rule = [0] * len(answers) + [code[one] for one in points.index.get_level_values("rule")]
+    return {
+        "rules": [ANSWER, *map(printable, rules)],
+        "decisions": {
+            "row": pack_array(np.concatenate([np.flatnonzero(known.answered), known.place])),
+            "rule": pack_array(np.array(rule)),
+            **columns,
+        },
+        "meanings": {
+            "output": "what the first model says there",
+            "cost": "all changes added up, in units",
+            "loss": "how far that is from the target",
+            "distance": "as the crow flies, in units",
+            **{figure.name: figure.meaning for figure in POINT_FIGURES},
+        },
+    }
+
+
+def _pack_rows(table: ExplanationTable) -> dict[str, Any]:
+    """Return what is known of each row besides its values: words as positions in lists of texts, and figures."""
+    answers, numbers = table.answers, table.diagnostics
+    texts = {
+        "kind": _words_of(table),
+        "status": numbers["status"],
+        "sampling": numbers["sampling"],
+        "sampling_note": numbers["sampling_note"],
+        "sentence": answers["sentence"],
+        "notes": numbers["notes"],
+        "error": numbers["error"],
+        "seed": numbers["seed"].astype(str),
+    }
+    shares = {name: answers[name] for name in ("reliability", "reliability_low", "reliability_high", "survival")}
+    figures = [name for name in _ROW_FIGURES if name in table.distribution]
+    columns = {
+        **shares,
+        **{name: table.distribution[name] for name in figures},
+        **{f"{name}_se": table.distribution[f"{name}_se"] for name in figures},
+        **{name: numbers[name] for name in _DIAGNOSTICS},
+    }
+    return {
+        "words": {name: _pack_texts(values) for name, values in texts.items()},
+        "figures": {
+            name: pack_array(values.to_numpy(dtype=float), precision=_ANY_ERROR) for name, values in columns.items()
+        },
+        "titles": {name: FIGURE_TITLES.get(name, name) for name in figures},
+    }
+
+
+def _words_of(table: ExplanationTable) -> list[str]:
+    """Return what became of each row, in a word or two: its answer's kind, or else its status."""
+    pairs = zip(table.answers["kind"], table.diagnostics["status"], strict=True)
+    return [str(kind) or str(status) for kind, status in pairs]
+
+
+def _pack_texts(values: Iterable[Any]) -> dict[str, Any]:
+    """Return texts as a list without repetitions, and each one's position in it."""
+    listed = [printable(str(value)) for value in values]
+    texts = {text: k for k, text in enumerate(dict.fromkeys(listed))}
+    return {"texts": list(texts), "at": pack_array(np.array([texts[text] for text in listed], dtype=float))}
+
+
+# --- groups -------------------------------------------------------------------------------------------------
+
+
+def _own_groupings(known: EncodedRows) -> list[Grouping]:
+    """Return the columns that have few values, with each row's value as its group."""
+    found = [
+        _by_column(known, j)
+        for j, feature in enumerate(known.space.features)
+        if feature.kind not in ("real", "datetime") and 2 <= len(np.unique(known.x0[:, j])) <= _MOST_LEVELS
+    ]
+    return found[:_MOST_GROUPINGS]
+
+
+def _by_column(known: EncodedRows, j: int) -> Grouping:
+    """Return the values of a column as groups, in its own order."""
+    feature, codec, values = known.space.features[j], known.space.codecs[j], known.x0[:, j]
+    texts = {value: value_text(feature, codec, value) for value in np.unique(values)}
+    rows = [texts[value] if value in texts else value_text(feature, codec, value) for value in values]
+    return Grouping(feature.name, rows, list(dict.fromkeys(texts.values())))
+
+
+def _given_groupings(table: ExplanationTable, known: EncodedRows, groups: Any) -> list[Grouping]:
+    """Return the groups that were asked for: a column's, or those of each row, followed by the columns' own."""
+    if isinstance(groups, str):
+        if groups not in known.space.names:
+            raise ValueError(f"groups: there is no column {groups!r}; the columns are {list(known.space.names)}")
+        asked = _by_column(known, known.space.names.index(groups))
+    else:
+        asked = Grouping(str(getattr(groups, "name", None) or "groups"), groups, [])
+    listed = group_costs(table, asked.rows, n_bootstrap=100).index  # refused here where it does not fit the rows
+    if len(listed) > _MOST_GROUPS:
+        raise ValueError(
+            f"groups: {len(listed)} groups are too many to compare side by side; {_MOST_GROUPS} is the most. Give "
+            "coarser ones, such as pd.cut(column, 5)."
+        )
+    return [asked, *(own for own in _own_groupings(known) if own.name != asked.name)]
+
+
+def _compare(table: ExplanationTable, grouping: Grouping) -> dict[str, Any]:
+    """Return what groups cost and what they change, with intervals."""
+    groups = grouping.rows
+    rule = ANSWER if (table.answers["kind"] != "").any() else None
+    lines = group_costs(table, groups, rule=rule)
+    order = [group for group in grouping.order if group in lines.index] or list(lines.index)
+    lines = lines.loc[order]
+    moved = group_changes(table, groups) if (table.diagnostics["status"] == Status.ATTAINABLE).any() else None
+    changes: Sequence[Mapping[str, Any]] = []
+    if moved is not None:
+        weight = moved["ratio"].groupby(level="feature", sort=False).max()
+        top = weight[weight > 1].nlargest(_MOST_FEATURES).index
+        changes = [
+            {"feature": printable(str(feature)), "lines": [_plain(line) for _, line in part.iterrows()]}
+            for feature in top
+            for part in [moved.xs(feature, level="feature").loc[order, ["change", "low", "high", "ratio"]]]
+        ]
+    return {
+        "name": printable(grouping.name),
+        "cost": "cost of the answer" if rule else "expected distance",
+        "groups": [printable(str(group)) for group in lines.index],
+        "lines": [_plain(line) for _, line in lines.iterrows()],
+        "changes": list(changes),
+    }
+
+
+def _plain(line: pd.Series) -> dict[str, float | None]:
+    """Return a line of numbers; what is not known is null."""
+    return {str(name): float(value) if np.isfinite(value) else None for name, value in line.items()}
+
+
+# --- the page of a table ---------------------------------------------------------------------------------------------
 
 _BODY = """<div id="page"><p>This page needs a browser that runs its script; nothing is fetched or sent.</p></div>"""
 

@@ -1,23 +1,44 @@
 """Change per feature: the posterior's interval against the prior's, and what each rule does."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gbce._numerics import weighted_quantile
 from gbce.base import Array
-from gbce.decisions import answers_among, stack_points
-from gbce.explanation import Explanation
-from gbce.metrics import most_moved, prior_moves, signed_changes
-from gbce.plots._levels import LevelBoxes, draw_boxes, level_boxes
-from gbce.plots._marks import entries_in_order, mark_answer, mark_decisions
-from gbce.plots._style import DRAWS, PRIOR, finish_axes, new_axes, put_legend_outside, short_text, wish_text
+from gbce.decisions import Decision, answers_among, stack_points
+from gbce.explanation import Explanation, changed_columns
+from gbce.metrics import PRINTED_Z_95, costs, most_moved, prior_moves, signed_changes
+from gbce.plots._features import LevelBoxes, draw_boxes, level_boxes
+from gbce.plots._style import (
+    DRAWS,
+    EDGE,
+    PRIOR,
+    QUIET,
+    as_panels,
+    dodge,
+    entries_in_order,
+    finish_axes,
+    given_panels,
+    mark_answer,
+    mark_decisions,
+    new_axes,
+    nudge,
+    put_legend_outside,
+    short_text,
+    stacked_panels,
+    wish_text,
+)
+from gbce.plots._tracks import draw_tracks
 from gbce.space import value_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_changes"]
+__all__ = ["plot_alternatives", "plot_changes", "plot_decisions"]
+
+# --- change per feature ----------------------------------------------------------------------------------------------
 
 # Looks, chosen by hand.
 _MARK_RISE = 0.33  # of a line, up and down, between the marks of the first and the last decision
@@ -174,3 +195,172 @@ def _change_spans(explanation: Explanation, j: int, mass: float) -> tuple[list[f
     moves = signed_changes(space, draws.x, x0)[:, j]
     before = prior_moves(draws, space, x0, j, edges).tolist()
     return before, [float(weighted_quantile(moves, draws.weights, q)) for q in edges]
+
+
+# --- decisions compared ----------------------------------------------------------------------------------------------
+
+_SIZE = 80.0  # of a mark, in square points, by hand
+
+
+def plot_decisions(explanation: Explanation, *, distance: str = "l1", ax: "Axes | None" = None) -> "Axes":
+    """Draw what each decision costs against how often it still reaches the target under execution noise.
+
+    Below and to the right of another a decision is dearer and holds less often. Lines are 95% of the Monte Carlo error.
+    A decision that misses the target as it stands is crossed out. Where noise was not looked at (an explanation that
+    was reweighted, or had no budget left), the share of the models that accept it stands in its place, and the axis
+    says so.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        What to draw.
+    distance : {"l1", "l2"}
+        What is cheap: the sum of changes in units of each feature's scale, or their Euclidean distance.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure when left out.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> import gbce, matplotlib
+    >>> matplotlib.use("Agg")
+    >>> data = np.random.default_rng(0).normal(size=(100, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+    >>> explanation = explainer.explain(data[0], gbce.AtLeast(2), rules=["MAP", "CVaR"], seed=0)
+    >>> explanation.plot.decisions().get_ylabel()
+    'holds under small errors of execution'
+    """
+    decisions = list(answers_among(explanation.decisions))
+    answer = explanation.answer
+    listed = [*decisions, *([] if answer is None else [answer.decision])]
+    if not listed:
+        raise ValueError("there is no decision to draw: the explanation was made without rules; give explain(...) some")
+    ax = new_axes(ax, 7.6, 4.4)
+    cost = costs(explanation.space, stack_points(listed, len(explanation.space)), explanation.x0, distance)
+    share, error, label = _reliability(explanation, listed)
+    places = np.column_stack([cost, share])
+    ax.set_xlim(*_limits(cost))
+    ax.set_ylim(-0.06, 1.06)
+    shifts = dodge(ax, places, _SIZE)
+    for k, decision in enumerate(listed):
+        at = nudge(ax, ax.transData, shifts[k])
+        low, high = np.clip(share[k] + PRINTED_Z_95 * error[k] * np.array([-1.0, 1.0]), 0.0, 1.0)
+        ax.plot([cost[k], cost[k]], [low, high], color=QUIET, lw=1.2, zorder=3, transform=at)
+        if not decision.reached[0]:
+            ax.plot([cost[k]], [share[k]], "x", color=EDGE, ms=15, mew=1.4, zorder=7, transform=at, label="misses")
+    spots = [tuple(place) for place in places]
+    mark_decisions(ax, decisions, spots[: len(decisions)], size=_SIZE, shifts=shifts)
+    if answer is not None:
+        mark_answer(ax, explanation, spots[-1], size=_SIZE, shift=shifts[-1])
+    kind = "sum of changes" if distance == "l1" else "distance from the row"
+    ax.set_xlabel(f"cost: {kind}, in units of each feature's scale", wrap=True)
+    ax.set_ylabel(label)
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    ax.grid(alpha=0.25, lw=0.6)
+    ax.set_axisbelow(True)
+    finish_axes(ax, f"What decisions cost and how often they hold, target: {wish_text(explanation.target.describe())}")
+    put_legend_outside(ax, *entries_in_order(ax))
+    return ax
+
+
+def _reliability(explanation: Explanation, listed: list[Decision]) -> tuple[Array, Array, str]:
+    """Return how often each decision holds, its error, and what that is."""
+    share = np.array([decision.figures.get("robustness", np.nan) for decision in listed], dtype=float)
+    error = np.array([decision.errors.get("robustness", np.nan) for decision in listed], dtype=float)
+    answer = explanation.answer
+    if answer is not None and answer.reliability is not None:
+        share[-1] = answer.reliability.share
+        error[-1] = (answer.reliability.high - answer.reliability.low) / 2 / PRINTED_Z_95
+    if np.isfinite(share).all():
+        return share, np.nan_to_num(error), "holds under small errors of execution"
+    reached = np.array([decision.reached for decision in listed], dtype=float) @ explanation.mixture.weights
+    kind = "the model accepts" if len(explanation.models) == 1 else "share of models that accept"
+    return reached, np.zeros(len(listed)), f"{kind} (noise was not looked at)"
+
+
+def _limits(cost: Array) -> tuple[float, float]:
+    low, high = float(min(cost.min(), 0.0)), float(cost.max())
+    room = 0.1 * (high - low) or 1.0
+    return low - 0.3 * room, high + room
+
+
+# --- distinct strategies side by side --------------------------------------------------------------------------------
+
+# Looks, chosen by hand.
+_WIDTH, _LINE, _ROOM, _LEGEND = 8.2, 0.55, 0.45, 0.3  # inches: of a panel, between lines, for title and legend
+
+
+def plot_alternatives(
+    explanation: Explanation, k: int = 3, *, max_features: int = 6, ax: "Axes | Sequence[Axes] | None" = None
+) -> "Axes | np.ndarray[Any, Any]":
+    """Draw the strategies of :meth:`gbce.Explanation.alternatives`, one panel each, from the row to its cheapest point.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        What to draw.
+    k : int
+        Most strategies.
+    max_features : int
+        Most columns in a panel: those that any strategy changes most.
+    ax : matplotlib Axes or sequence of them, optional
+        Where to draw, one for each strategy there is; a new figure when left out.
+
+    Returns
+    -------
+    matplotlib Axes, or array of them
+        The axes drawn on; an array ``(s,)`` where there are ``s`` strategies.
+
+    Examples
+    --------
+    >>> import gbce, matplotlib
+    >>> matplotlib.use("Agg")
+    >>> data = np.random.default_rng(0).normal(size=(200, 2))
+    >>> explainer = gbce.Explainer(lambda x: np.abs(x[:, 0]), data, space=gbce.Space.real(2))
+    >>> explanation = explainer.explain([0.0, 0.0], gbce.AtLeast(2, scale=0.1), rules=[], seed=1)
+    >>> len(explanation.plot.alternatives())
+    2
+    """
+    if ax is not None:
+        given_panels(ax, len(np.ravel(np.asarray(ax, dtype=object))))  # refused before anything is computed
+    found = explanation.alternatives(k)
+    space, x0 = explanation.space, explanation.x0
+    if len(found) == 0:
+        raise ValueError(
+            "no strategy has a mass of at least 0.05 and 20 effective draws: there is nothing to set side by side; try "
+            "explanation.plot.changes()"
+        )
+    own_columns = space.frame(x0[None, :]).columns
+    points = space.encode(found.table.iloc[:, -len(own_columns) :].set_axis(own_columns, axis=1))
+    columns = sorted({int(j) for x in points for j in changed_columns(space, x0, x)})
+    size = np.abs(signed_changes(space, points, x0)).max(axis=0)
+    columns = sorted(sorted(columns, key=lambda j: -size[j])[:max_features])
+    shown = [[j for j in columns if j in changed_columns(space, x0, x)] for x in points]
+    heights = [_ROOM + _LINE * (len(own) + 1) for own in shown]
+    heights[-1] += _LEGEND
+    panels = stacked_panels(ax, _WIDTH, heights)
+    for number, (panel, x) in enumerate(zip(panels, points, strict=True), start=1):
+        line = found.table.loc[number]
+        decision = _as_decision(explanation, x, bool(line["reached"]), float(line["output"]))
+        own = shown[number - 1]
+        draw_tracks(panel, explanation, decision, own, legend=number == len(panels))
+        mass, error = float(line["mass"]), PRINTED_Z_95 * float(line["mass_se"])
+        title = f"{number}. {mass:.0%} (± {error:.0%}) of the posterior, cost {float(line['cost']):.2g}"
+        more = len(changed_columns(space, x0, x)) - len(own)
+        title += f", {more} more column{'s' * (more > 1)} change" if more else ""
+        title += f"; other strategies: {found.other:.0%}" if number == len(panels) and found.other > 0.005 else ""
+        panel.set_title(title, loc="left", fontsize=10, wrap=True)
+        panel.spines[["top", "right", "left", "bottom"]].set_visible(False)
+    return as_panels(panels)
+
+
+def _as_decision(explanation: Explanation, x: Any, reached: bool, output: float) -> Decision:
+    """Return a strategy's point as a decision of the first model."""
+    row = explanation.row
+    outputs, verdicts = row.outputs[0].copy(), row.reached[0].copy()
+    outputs[0], verdicts[0] = output, reached
+    return Decision("", x, outputs, row.loss[0], verdicts, 0.0)

@@ -1,24 +1,161 @@
-"""The posterior over two features, with the decisions in it (the paper's Figure 1)."""
+"""What the model says over two features while the others stay: contours of its output, and where it accepts."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gbce._validation import is_count
+from gbce.base import Array
+from gbce.budget import budget_of
 from gbce.decisions import answers_among, stack_points
 from gbce.explanation import Explanation
 from gbce.metrics import most_moved
 from gbce.plots._features import FeatureAxis, feature_axis
-from gbce.plots._marks import dodge, entries_in_order, mark_answer, mark_decisions, nudge
-from gbce.plots._style import DRAWS, EDGE, MISSED, ROW, finish_axes, new_axes, put_legend_outside, wish_text
-from gbce.plots._surface import draw_surface
+from gbce.plots._style import (
+    ANSWER,
+    DRAWS,
+    EDGE,
+    MISSED,
+    PRIOR,
+    ROW,
+    SAFE,
+    as_panels,
+    dodge,
+    entries_in_order,
+    finish_axes,
+    given_panels,
+    mark_answer,
+    mark_decisions,
+    new_axes,
+    nudge,
+    put_legend_outside,
+    wish_text,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from gbce.explainer import Explainer
 
-__all__ = ["plot_posterior"]
+__all__ = ["draw_surface", "plot_pairs", "plot_posterior"]
+
+# --- what the model says over two features while the others stay -----------------------------------------------------
+
+# Looks, chosen by hand.
+_COARSEST = 8  # points along an axis, below which contours say nothing
+_LINES = 6  # contours, about
+_PALE = 0.45  # of the colour of the region that is accepted
+
+
+def draw_surface(
+    ax: "Axes",
+    explanation: Explanation,
+    explainer: "Explainer",
+    axes: tuple[FeatureAxis, FeatureAxis],
+    which: tuple[int, int],
+    resolution: int,
+    max_model_rows: int | None,
+) -> tuple[list[Any], list[str]]:
+    """Draw below everything else; return the entries of the legend."""
+    from matplotlib.lines import Line2D  # slow to import
+    from matplotlib.patches import Patch
+
+    if not is_count(resolution, _COARSEST):
+        raise ValueError(f"resolution must be a whole number of at least {_COARSEST}, not {resolution!r}")
+    limits = ax.get_xlim(), ax.get_ylim()
+    sides = _sides(ax, explanation, axes, which, resolution, max_model_rows)
+    shown = [axis.positions(side) for axis, side in zip(axes, sides, strict=True)]
+    output, reached = _ask(explanation, explainer, sides, which)
+    handles: list[Any] = []
+    labels: list[str] = []
+    if reached.any():
+        _shade(ax, shown, axes, reached)
+        handles.append(Patch(facecolor=SAFE, alpha=_PALE))
+        labels.append("the model accepts")
+    smooth = not any(axis.feature.leveled for axis in axes)
+    if smooth and np.ptp(output[np.isfinite(output)]) > 0:
+        lines = ax.contour(*shown, output, levels=_LINES, colors="#777777", linewidths=0.8, zorder=0.6)
+        ax.clabel(lines, fontsize=7.5, inline=True)
+        handles.append(Line2D([], [], color="#777777", lw=0.8))
+        labels.append("the model's output")
+    ax.set_xlim(*limits[0])
+    ax.set_ylim(*limits[1])
+    return handles, labels
+
+
+def _shade(ax: "Axes", shown: list[Array], axes: tuple[FeatureAxis, FeatureAxis], reached: Array) -> None:
+    """Fill the region that is accepted; along levels, a cell around each."""
+    from matplotlib.colors import ListedColormap  # slow to import
+
+    if any(axis.feature.leveled for axis in axes):
+        cells = np.ma.masked_equal(reached.astype(float), 0.0)
+        order = [np.argsort(side, kind="stable") for side in shown]
+        ax.pcolormesh(
+            shown[0][order[0]], shown[1][order[1]], cells[np.ix_(order[1], order[0])], shading="nearest",
+            cmap=ListedColormap([SAFE]), alpha=_PALE, zorder=0.4, linewidth=0, rasterized=True,
+        )  # fmt: skip
+    else:
+        ax.contourf(*shown, reached.astype(float), levels=[0.5, 1.5], colors=[SAFE], alpha=_PALE, zorder=0.4)
+
+
+def _sides(
+    ax: "Axes",
+    explanation: Explanation,
+    axes: tuple[FeatureAxis, FeatureAxis],
+    which: tuple[int, int],
+    resolution: int,
+    max_model_rows: int | None,
+) -> list[Array]:
+    """Return encoded values along both axes, as many as may be asked about."""
+    x0 = explanation.x0
+    seen = explanation.draws.x
+    while True:
+        sides = []
+        for axis, j, ends in zip(axes, which, (ax.get_xlim(), ax.get_ylim()), strict=True):
+            feature = axis.feature
+            if axis.feature.leveled:
+                places = np.zeros(0) if axis.place is None else axis.place
+                sides.append(np.unique(places, return_index=True)[1].astype(float))
+                continue
+            known = np.append(seen[:, j], x0[j])
+            known = known[~np.isnan(known)]
+            low, high = (float(known.min()), float(known.max())) if axis.is_time else sorted(ends)
+            side = (np.geomspace if axis.log else np.linspace)(low, high, resolution)
+            if feature.discrete:
+                side = np.unique(np.round(side))
+            inside = feature.range_from(x0[j])
+            side = side[(side >= inside[0]) & (side <= inside[1])]
+            sides.append(side if len(side) > 1 else np.unique([low, high]))
+        n = len(sides[0]) * len(sides[1])
+        if max_model_rows is None or n <= max_model_rows:
+            return sides
+        if resolution <= _COARSEST:
+            raise ValueError(
+                f"max_model_rows = {max_model_rows} is too few for contours: a coarse grid takes {n} rows; allow more, "
+                "or leave explainer out"
+            )
+        resolution = max(_COARSEST, resolution - 4)
+
+
+def _ask(
+    explanation: Explanation,
+    explainer: "Explainer",
+    sides: list[Array],
+    which: tuple[int, int],
+) -> tuple[Array, Array]:
+    """Return the first model's output and verdict over the grid, each ``(n_y, n_x)``."""
+    posterior = explainer.own_posterior(explanation, budget_of(None, None))
+    base = explanation.x0 if explanation.answer is None else explanation.answer.decision.x
+    horizontal, vertical = np.meshgrid(*sides)
+    x = np.repeat(base[None, :], horizontal.size, axis=0)
+    x[:, which[0]], x[:, which[1]] = horizontal.ravel(), vertical.ravel()
+    x = explanation.space.completed(x, explanation.x0)
+    found = posterior.evaluate_first(x)
+    return found.outputs[:, 0].reshape(horizontal.shape), found.reached[:, 0].reshape(horizontal.shape)
+
+
+# --- the posterior over two features, with the decisions in it (the paper's Figure 1) --------------------------------
 
 _SIZE = 62.0  # of a mark, in square points, by hand
 
@@ -143,3 +280,157 @@ def _choose_features(explanation: Explanation, features: Sequence[str] | None) -
     chosen += [name for name in names if name not in chosen][: 2 - len(chosen)]  # where only one is free
     chosen.sort(key=names.index)
     return chosen[0], chosen[1]
+
+
+# --- pairs of features -----------------------------------------------------------------------------------------------
+
+# Looks, chosen by hand.
+_SIDE = 2.3  # inches of a panel
+_NAME_WIDTH = 22  # letters that fit beside a panel
+_BINS = 24  # of the distribution of a number
+_MOST_FEATURES = 8  # beyond which panels are too small to read
+
+
+def plot_pairs(
+    explanation: Explanation,
+    features: Sequence[str] | None = None,
+    *,
+    max_features: int = 4,
+    n_draws: int = 1_000,
+    ax: "Axes | Sequence[Axes] | None" = None,
+) -> "Axes | np.ndarray[Any, Any]":
+    """Draw a triangle of panels: draws over each pair of features, and on its diagonal each one's distribution.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        What to draw.
+    features : sequence of str, optional
+        Which; those whose movement differs most from the prior's own when left out.
+    max_features : int
+        How many when left out; fewer if there are fewer.
+    n_draws : int
+        Largest number of draws in a panel.
+    ax : sequence of matplotlib Axes, optional
+        Where to draw: for ``k`` features ``k (k + 1) / 2`` of them, line by line of the lower triangle.
+
+    Returns
+    -------
+    matplotlib Axes, or array of them
+        The axes drawn on, line by line of the lower triangle, the diagonal included; one Axes for one feature.
+
+    Examples
+    --------
+    >>> import gbce, matplotlib
+    >>> matplotlib.use("Agg")
+    >>> data = np.random.default_rng(0).normal(size=(100, 3))
+    >>> explanation = gbce.Explainer(lambda x: x.sum(axis=1), data).explain(data[0], gbce.AtLeast(2), rules=[], seed=0)
+    >>> len(explanation.plot.pairs(["x1", "x3"]))
+    3
+    """
+    columns = _choose_columns(explanation, features, max_features)
+    panels = _triangle(ax, len(columns))
+    answer = explanation.answer
+    others = [] if answer is None else [answer.decision.x]
+    axes = [feature_axis(explanation, j, np.array([x[j] for x in others])) for j in columns]
+    place = iter(panels)
+    for line, j in enumerate(columns):
+        for across, i in enumerate(columns[: line + 1]):
+            panel = next(place)
+            if i == j:
+                _draw_distribution(panel, explanation, j, axes[line])
+            else:
+                scatter_draws(panel, explanation, (axes[across], axes[line]), (i, j), n_draws, size=6)
+                at = [axis.positions(explanation.x0[[k]])[0] for axis, k in ((axes[across], i), (axes[line], j))]
+                panel.scatter(at[0], at[1], s=60, color=ROW, marker="+", linewidths=1.6, label="row", zorder=4)
+                for x in others:
+                    spot = [axis.positions(x[[k]])[0] for axis, k in ((axes[across], i), (axes[line], j))]
+                    mark_answer(panel, explanation, (spot[0], spot[1]), size=42)
+            axes[across].decorate(panel, "x", label=line == len(columns) - 1, width=_NAME_WIDTH)
+            if across < line:
+                axes[line].decorate(panel, "y", label=across == 0, width=_NAME_WIDTH)
+            if line < len(columns) - 1:
+                panel.tick_params(labelbottom=False)
+            if across > 0 and across < line:
+                panel.tick_params(labelleft=False)
+            panel.tick_params(labelsize=8)
+            panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_title(f"Draws for the target: {wish_text(explanation.target.describe())}", loc="left", fontsize=10)
+    _explain(panels, in_corner=ax is None and len(columns) > 1)
+    return as_panels(panels)
+
+
+def _choose_columns(explanation: Explanation, features: Sequence[str] | None, most: int) -> list[int]:
+    names = explanation.space.names
+    if features is None:
+        chosen = most_moved(explanation.importance, most)
+        if not chosen:
+            raise ValueError("no column can move: there is nothing to draw")
+    else:
+        chosen = [features] if isinstance(features, str) else list(dict.fromkeys(features))
+        unknown = [name for name in chosen if name not in names]
+        if unknown or not chosen:
+            raise ValueError(f"features must be names out of {list(names)}, not {unknown or chosen}")
+    if len(chosen) > _MOST_FEATURES:
+        raise ValueError(f"{len(chosen)} features make panels too small to read: name at most {_MOST_FEATURES}")
+    return [names.index(name) for name in chosen]
+
+
+def _triangle(ax: Any, k: int) -> "list[Axes]":
+    """Return the axes of a lower triangle with its diagonal."""
+    n = k * (k + 1) // 2
+    if ax is not None:
+        return given_panels(ax, n)
+    import matplotlib.pyplot as plt  # slow to import
+
+    side = 4.2 if k == 1 else _SIDE * k
+    figure = plt.figure(figsize=(side + 1.2, side), layout="constrained")
+    return [figure.add_subplot(k, k, line * k + i + 1) for line in range(k) for i in range(line + 1)]
+
+
+def _draw_distribution(panel: "Axes", explanation: Explanation, j: int, axis: FeatureAxis) -> None:
+    """Draw how a feature is distributed under the posterior, and under the prior where its points were kept."""
+    draws = explanation.draws
+    after = axis.positions(draws.x[:, j]), draws.weights
+    before = None if draws.record is not None else (axis.positions(draws.pool.x[:, j]), draws.prior_weights)
+    edges = _bins(axis, after[0], before).tolist()
+    if before is not None:
+        panel.hist(before[0], bins=edges, weights=before[1], color=PRIOR, label="prior")
+    panel.hist(
+        after[0], bins=edges, weights=after[1], histtype="step", color=DRAWS, lw=1.8, label="posterior"
+    )  # fmt: skip
+    panel.axvline(axis.positions(explanation.x0[[j]])[0], color=ROW, lw=1.2, ls="--")
+    if explanation.answer is not None:
+        spot = axis.positions(explanation.answer.decision.x[[j]])[0]
+        panel.plot([spot], [0.0], "*", ms=11, mfc=ANSWER, mec="#222222", zorder=6, clip_on=False)
+    panel.set_yticks([])
+    panel.spines["left"].set_visible(False)
+
+
+def _bins(axis: FeatureAxis, after: Array, before: Any) -> Array:
+    """Return edges of bins: one for each level or whole number if there are few, else evenly over the draws."""
+    values = after[np.isfinite(after)]
+    if axis.stepped and not axis.is_time:
+        low, high = values.min(), values.max()
+        if before is not None:
+            known = before[0][np.isfinite(before[0])]
+            low, high = min(low, known.min()), max(high, known.max())
+        if high - low <= 2 * _BINS:
+            return np.arange(low - 0.5, high + 1.0)
+    low, high = float(values.min()), float(values.max())
+    if before is not None:  # the prior's middle, so that a far tail does not leave the rest one bin
+        known = before[0][np.isfinite(before[0])]
+        low, high = min(low, float(np.quantile(known, 0.02))), max(high, float(np.quantile(known, 0.98)))
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return np.geomspace(low, high, _BINS + 1) if axis.log and low > 0 else np.linspace(low, high, _BINS + 1)
+
+
+def _explain(panels: "Sequence[Axes]", *, in_corner: bool) -> None:
+    """Put one legend beside the first panel of a triangle, where no other panel is, or beside the last one."""
+    entries: dict[str, Any] = {}
+    for panel in panels:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    where = panels[0] if in_corner else panels[-1]
+    put_legend_outside(where, list(entries.values()), list(entries), in_layout=not in_corner)

@@ -1,7 +1,8 @@
-"""Lines from a value now to a value then, each on a scale of its own, with a band around the new value."""
+"""Before and after: what the answer changes, from where to where, and the range in which it still works."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from math import floor
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -9,16 +10,30 @@ import pandas as pd
 
 from gbce._numerics import weighted_quantile
 from gbce.base import Array
-from gbce.decisions import Decision
-from gbce.explanation import Explanation, number_text, say_value
-from gbce.plots._features import spread_wide
-from gbce.plots._levels import draw_boxes, level_boxes
-from gbce.plots._style import ANSWER, EDGE, QUIET, REACHING, SAFE, literal_text, put_legend_outside, short_text
+from gbce.decisions import Decision, answers_among
+from gbce.explanation import Explanation, changed_columns, number_text, say_value
+from gbce.metrics import signed_changes
+from gbce.plots._features import draw_boxes, level_boxes, spread_wide
+from gbce.plots._style import (
+    ANSWER,
+    EDGE,
+    QUIET,
+    REACHING,
+    SAFE,
+    finish_axes,
+    literal_text,
+    new_axes,
+    put_legend_outside,
+    short_text,
+    wish_text,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["SafeRanges", "draw_tracks"]
+__all__ = ["SafeRanges", "draw_tracks", "plot_before_after"]
+
+# --- lines from a value now to a value then, each on a scale of its own, with a band around the new value ------------
 
 SafeRanges: TypeAlias = Mapping[str, Any] | pd.DataFrame
 
@@ -322,3 +337,110 @@ def _encode_range(explanation: Explanation, name: str, given: Any) -> Any:
     if ends[0] > ends[1]:
         raise ValueError(f"safe: the low end of {name!r} lies above its high end: {given!r:.80}")
     return ends[0], ends[1]
+
+
+# --- before and after ------------------------------------------------------------------------------------------------
+
+_LINE = 0.62  # inches between two columns, by hand
+_ROUNDING = 1e-9  # a share of 0.93 is 93 of 100, whatever its last bit
+_ROOM = 1.2  # inches for title, legend and what is said below, by hand
+
+
+def plot_before_after(
+    explanation: Explanation,
+    *,
+    rule: str | None = None,
+    safe: SafeRanges | None = None,
+    max_features: int = 12,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw what has to change, column by column, from the value now to the value then, and what the model says.
+
+    Every line has a scale of its own. A band shows a range beside the new value: where the answer is known to work
+    still, if ``safe`` or the answer's own proof (``explanation.answer.safe``) says so; else the middle 90% of the draws
+    that reach the target and change these columns the same way, whatever else they change, which is no promise for one
+    column by itself. Without enough such draws there is no band.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        What to draw.
+    rule : str, optional
+        Label of the decision to draw, as ``explanation.pointwise`` has it; the answer when left out, or the first
+        decision where there is no answer.
+    safe : mapping of str to (low, high), or DataFrame by feature with ``low`` and ``high``, optional
+        Range of each column in which the target is still reached while the others are as in the answer, in the
+        column's own units; infinite ends are open. Of a category: the levels, as a collection. Columns without an
+        entry get no band.
+    max_features : int
+        Most columns to draw; those that change most are kept, and the others counted.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure when left out.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on; its lower edge is the last column.
+
+    Examples
+    --------
+    >>> import gbce, matplotlib
+    >>> matplotlib.use("Agg")
+    >>> data = np.random.default_rng(0).normal(size=(100, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+    >>> explanation = explainer.explain(data[0], gbce.AtLeast(2), rules=[gbce.MAP()], seed=0)
+    >>> [tick.get_text() for tick in explanation.plot.before_after().get_yticklabels()]
+    ['the model says', 'x1']
+    """
+    decision = _choose_decision(explanation, rule)
+    if safe is None and rule is None and explanation.answer is not None and explanation.answer.safe is not None:
+        safe = explanation.answer.safe.table
+    columns, n_left = _choose_columns(explanation, decision.x, max_features)
+    ax = new_axes(ax, 8.2, _ROOM + _LINE * (len(columns) + 1))
+    draw_tracks(ax, explanation, decision, columns, safe=safe)
+    _say_rest(ax, explanation, decision, n_left)
+    return ax
+
+
+def _choose_decision(explanation: Explanation, rule: str | None) -> Decision:
+    decided = {decision.label: decision for decision in answers_among(explanation.decisions)}
+    if rule is not None:
+        if rule not in decided:
+            raise ValueError(f"there is no decision {rule!r}; the explanation has {list(decided)}")
+        return decided[rule]
+    if explanation.answer is not None:
+        return explanation.answer.decision
+    if not decided:
+        raise ValueError(
+            "there is no answer to draw: the explanation was made without rules; explain the row with rules, or draw "
+            "explanation.plot.changes()"
+        )
+    return next(iter(decided.values()))
+
+
+def _choose_columns(explanation: Explanation, x: Array, most: int) -> tuple[list[int], int]:
+    """Return the positions of the columns to draw, in their own order, and how many are left out."""
+    if most < 1:
+        raise ValueError(f"max_features must be at least 1, not {most!r}")
+    columns = changed_columns(explanation.space, explanation.x0, x)
+    size = np.abs(signed_changes(explanation.space, x[None, :], explanation.x0)[0, columns])
+    kept = np.sort(columns[np.argsort(-size, kind="stable")[:most]])
+    return [int(j) for j in kept], len(columns) - len(kept)
+
+
+def _say_rest(ax: "Axes", explanation: Explanation, decision: Decision, n_left: int) -> None:
+    """Write what was asked as the title, and below the picture what it leaves out and how often it holds."""
+    answer = explanation.answer if explanation.answer is not None and explanation.answer.decision is decision else None
+    whose = "" if answer is not None else f" ({short_text(decision.label)})"
+    verdict = "" if decision.reached[0] else ": best seen, does not reach the target"
+    title = f"What to change{whose}, target: {wish_text(explanation.target.describe())}{verdict}"
+    changed = len(changed_columns(explanation.space, explanation.x0, decision.x))
+    said = [] if changed else ["Nothing has to change." if decision.reached[0] else "Nothing is changed."]
+    if n_left:
+        said.append(f"{n_left} more column{'s' * (n_left > 1)} change, by less.")
+    if answer is not None and answer.reached and answer.reliability is not None:
+        count = floor(100 * answer.reliability.share + _ROUNDING)
+        said.append(f"Under small errors of execution this holds in {count} of 100 cases.")
+    finish_axes(ax, title, hidden=("top", "right", "left", "bottom"))
+    if said:
+        ax.set_xlabel(" ".join(said), fontsize=9, color=QUIET, loc="left", wrap=True, labelpad=24)

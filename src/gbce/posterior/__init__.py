@@ -5,8 +5,7 @@ another temperature, other weights or another way of combining needs no further 
 """
 
 from gbce.posterior._mixture import Combine, Entropic, Mixture, as_weights, weights_from_risk
-from gbce.posterior._posterior import EtaGoal, Evaluated, GibbsPosterior
-from gbce.posterior._together import run_together
+from gbce.posterior._posterior import EtaGoal, Evaluated, GibbsPosterior, run_together
 
 __all__ = [
     "Combine",

@@ -1,19 +1,23 @@
 """The posterior of one row: prior, models, target and temperature together, and what models say about its points."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from gbce.base import Array, Outputs, Reading, Target
 from gbce.budget import Budget
 from gbce.posterior._mixture import Mixture
-from gbce.predictors import Panel, Predictor
+from gbce.predictors import Lockstep, Panel, Predictor
 from gbce.priors import LocatedPrior
-from gbce.trees import CellReader, CellTrees
 
-__all__ = ["EtaGoal", "Evaluated", "GibbsPosterior"]
+if TYPE_CHECKING:
+    from gbce.trees import CellReader, CellTrees
+
+__all__ = ["EtaGoal", "Evaluated", "GibbsPosterior", "run_together"]
+
+# --- the posterior of one row ----------------------------------------------------------------------------------------
 
 
 class Evaluated(NamedTuple):
@@ -69,7 +73,7 @@ class GibbsPosterior:
     landmark_loss: Array | None = None
     landmark_said: Evaluated | None = None
     budget: Budget = field(default_factory=Budget)
-    readers: tuple[CellReader, ...] = ()
+    readers: "tuple[CellReader, ...]" = ()
 
     @property
     def panel(self) -> Panel:
@@ -108,7 +112,7 @@ class GibbsPosterior:
             self.budget.lift()
         return evaluated
 
-    def read_trees(self, model: int = 0) -> CellTrees | None:
+    def read_trees(self, model: int = 0) -> "CellTrees | None":
         """Return a model as boxes of cells, checked once against what it says itself; None where it cannot be read.
 
         The check asks the model about a few hundred rows the first time; what a budget does not allow is left out.
@@ -144,3 +148,53 @@ def _checked(reading: Reading, target: Target, n: int) -> Reading:
     if np.isnan(reading[1]).any():
         raise ValueError(f"{name}: read returned a loss that is not a number")
     return reading
+
+
+# --- tasks that do not need each other's answers ask the models together ---------------------------------------------
+
+T = TypeVar("T")
+
+
+def run_together(
+    posterior: GibbsPosterior, tasks: Sequence[Callable[[GibbsPosterior], T]], rows: int, *, later: int | None = None
+) -> list[T]:
+    """Run tasks in step, so that what they ask the models at the same time is asked in one call.
+
+    What is found does not depend on whether they run in step. They take turns instead under a deadline, where every
+    call has to be timed by itself, and where rows are scarce, so that one may spend what another leaves.
+
+    Parameters
+    ----------
+    posterior : GibbsPosterior
+        Whose models are asked.
+    tasks : sequence of functions of a posterior
+        Each asks only the posterior that it is given, and shares no generator with another.
+    rows : int
+        Points that one of them may want to ask about.
+    later : int, optional
+        With it, tasks that take turns get an even share of what is left each, where so many more shares are for later.
+
+    Returns
+    -------
+    list
+        What the tasks return, in their order.
+    """
+    n, budget = len(tasks), posterior.budget
+    shares = n + (1 if later is None else later)
+    if n > 1 and budget.deadline is None and posterior.affords(shares * rows) == shares * rows:
+        step = Lockstep(min(predictor.batch_rows for predictor in posterior.predictors))
+        parts = [replace(posterior, budget=budget.share(1.0 / shares)) for _ in tasks]
+        return step.run([_task_in(step, task, part) for task, part in zip(tasks, parts, strict=True)])
+    found = []
+    for number, task in enumerate(tasks):
+        share = budget if later is None else budget.share(1.0 / (n - number + later))
+        found.append(task(replace(posterior, budget=share)))
+    return found
+
+
+def _task_in(step: Lockstep, task: Callable[[GibbsPosterior], T], posterior: GibbsPosterior) -> Callable[[int], T]:
+    def run(number: int) -> T:
+        shared = tuple(step.share(predictor, number) for predictor in posterior.predictors)
+        return task(replace(posterior, predictors=shared))
+
+    return run

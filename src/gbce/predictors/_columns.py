@@ -1,7 +1,11 @@
-"""What every framework needs: which one a model is from, and rows in the columns and the form that it takes."""
+"""Whether what comes before a model treats every column by itself, so that boxes of rows stay boxes.
 
-from collections.abc import Callable, Sequence
-from typing import Any
+Scalers are rising functions of one number each, imputers leave known values as they are, encoders spell levels. What is
+not known here (a projection, a product of columns, anybody's own function) is not said to be columnwise.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -10,7 +14,19 @@ import pandas as pd
 from gbce.base import Array
 from gbce.space import Space, say_difference
 
-__all__ = ["as_numbers", "column_names", "fitted_columns", "in_order", "made_by", "table_decoder"]
+__all__ = [
+    "Treated",
+    "as_numbers",
+    "column_names",
+    "fitted_columns",
+    "in_order",
+    "made_by",
+    "table_decoder",
+    "treat_columns",
+    "treat_in_turn",
+]
+
+# --- what every framework needs --------------------------------------------------------------------------------------
 
 Rows = Callable[[Array], Any]
 
@@ -111,3 +127,138 @@ def column_names(space: Space) -> list[str]:
         return list(map(str, space.columns))
     width = space.n_columns
     return list(space.names) if len(space.names) == width else [f"x{j + 1}" for j in range(width)]
+
+
+# --- whether what comes before a model treats every column by itself, so that boxes of rows stay boxes ---------------
+
+_RISING = ("StandardScaler", "MaxAbsScaler", "RobustScaler", "MinMaxScaler", "SimpleImputer", "MissingIndicator")
+_LEVELS = ("OneHotEncoder", "OrdinalEncoder", "TargetEncoder")  # a value between two levels is none
+_BENT = ("PowerTransformer", "QuantileTransformer", "KBinsDiscretizer", "Binarizer")
+_FUNCTIONS = (
+    *("log", "log1p", "log2", "log10", "exp", "expm1", "exp2", "sqrt", "cbrt"),
+    *("arcsinh", "sinh", "tanh", "arctan", "negative", "positive"),
+)
+_KEEPING = (
+    *("StandardScaler", "MaxAbsScaler", "RobustScaler", "MinMaxScaler", "OrdinalEncoder"),
+    *("PowerTransformer", "QuantileTransformer", "Binarizer", "FunctionTransformer"),
+)
+
+
+class Treated(NamedTuple):
+    """What becomes of columns, by position.
+
+    Parameters
+    ----------
+    levels : frozenset of int
+        Encoded as levels, which must be few and known.
+    bent : frozenset of int
+        Sent through functions that rise or fall all the way, but may be level for a while, end somewhere, or be rounded
+        unevenly in the last digits.
+    """
+
+    levels: frozenset[int] = frozenset()
+    bent: frozenset[int] = frozenset()
+
+    def joined(self, other: "Treated") -> "Treated":
+        """Return both together."""
+        return Treated(self.levels | other.levels, self.bent | other.bent)
+
+
+def treat_columns(step: Any, inputs: Sequence[int]) -> Treated | None:
+    """Return what a fitted step does to its ``inputs`` (columns by position); None if it is not columnwise.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures, StandardScaler
+    >>> treat_columns(make_pipeline(StandardScaler()), [0, 1])
+    Treated(levels=frozenset(), bent=frozenset())
+    >>> sorted(treat_columns(OneHotEncoder(), [0, 1]).levels)
+    [0, 1]
+    >>> sorted(treat_columns(FunctionTransformer(np.log1p), [0, 1]).bent)
+    [0, 1]
+    >>> treat_columns(PolynomialFeatures(), [0, 1]) is None
+    True
+    """
+    if step is None or (isinstance(step, str) and step in ("passthrough", "drop")):
+        return Treated()
+    name, module = type(step).__name__, type(step).__module__
+    if not module.startswith("sklearn."):
+        return None
+    if name == "Pipeline":
+        return treat_in_turn([one for _, one in step.steps], inputs)
+    if name == "ColumnTransformer":
+        return _of_blocks(step, inputs)
+    if name == "FeatureUnion":
+        return _together(treat_columns(one, inputs) for _, one in step.transformer_list)
+    return Treated() if _selects(step) else _alone(step, name, inputs)
+
+
+def _alone(step: Any, name: str, inputs: Sequence[int]) -> Treated | None:
+    """Return what a step does that is neither made of others nor a choice of columns."""
+    every = frozenset(inputs)
+    if name in _LEVELS or (name == "KBinsDiscretizer" and step.encode != "ordinal"):
+        return Treated(levels=every)
+    if name in _BENT or (name == "MinMaxScaler" and step.clip):
+        return Treated(bent=every)
+    if name == "FunctionTransformer":  # also what a ColumnTransformer puts in the place of "passthrough"
+        return Treated() if step.func is None else Treated(bent=every) if _is_monotone(step) else None
+    if name in ("SimpleImputer", "MissingIndicator") and not _is_gap(step.missing_values):
+        return None  # a number that stands for a gap is not treated as its neighbours are
+    return Treated() if name in _RISING else None
+
+
+def _selects(step: Any) -> bool:
+    return type(step).__module__.startswith("sklearn.feature_selection.") and hasattr(step, "get_support")
+
+
+def _is_monotone(step: Any) -> bool:
+    known = any(step.func is getattr(np, name, None) for name in _FUNCTIONS)
+    return known and not step.kw_args
+
+
+def _is_gap(value: Any) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value))
+
+
+def treat_in_turn(steps: Sequence[Any], inputs: Sequence[int]) -> Treated | None:
+    """Return what several steps in a row do; behind one that makes other columns it is not known which are which."""
+    found, in_place = Treated(), True
+    for step in steps:
+        own = treat_columns(step, inputs)
+        if own is None:
+            return None
+        if not in_place:
+            every = frozenset(inputs)
+            own = Treated(every if own.levels else frozenset(), every if own.bent else frozenset())
+        found = found.joined(own)
+        in_place = in_place and _keeps_places(step, len(inputs))
+    return found
+
+
+def _keeps_places(step: Any, n_inputs: int) -> bool:
+    """Whether a step makes as many columns as it gets, each of the one in its place."""
+    if step is None or isinstance(step, str):
+        return True
+    if type(step).__name__ == "SimpleImputer":
+        filled = np.asarray(step.statistics_, dtype=object)
+        return not step.add_indicator and (step.keep_empty_features or not pd.isna(filled).any())
+    return type(step).__name__ in _KEEPING and getattr(step, "n_features_in_", n_inputs) == n_inputs
+
+
+def _of_blocks(step: Any, inputs: Sequence[int]) -> Treated | None:
+    """Return what the blocks of a column transformer do."""
+    positions = getattr(step, "_transformer_to_input_indices", None)
+    if positions is None:
+        return None
+    blocks = ((block, [inputs[i] for i in positions[name]]) for name, block, _ in step.transformers_)
+    return _together(treat_columns(block, own) for block, own in blocks)
+
+
+def _together(parts: Iterable[Treated | None]) -> Treated | None:
+    found = Treated()
+    for part in parts:
+        if part is None:
+            return None
+        found = found.joined(part)
+    return found

@@ -1,15 +1,32 @@
-"""Models asked together within a budget, whoever asks: what may still be spent is looked up, and charged."""
+"""Several tasks at once that share their model calls: rows of a table, two searches, or rules.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+Each task runs in a thread of its own until it asks a model; then the next one runs. When all of them wait, their
+questions are put to the model in one call, and all go on. What a model says of a row does not depend on the other rows
+of the call, so the answers are those of running the tasks one by one; a model with a cost per call is called far less
+often.
+
+Threads are only a way to stop in the middle of a task: no two run at a time, so that what tasks share is safe and every
+run goes the same way. Models are asked in the thread of the caller; under a deadline, in the one that its budget has
+for them.
+"""
+
+import contextvars
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 import numpy as np
 
 from gbce.base import Array, Outputs
 from gbce.budget import Budget, BudgetSpentError, HangingError, Load
-from gbce.predictors._predictor import Predictor
+from gbce.predictors._predictor import Meter, Predictor
+from gbce.space import unmasked
 
-__all__ = ["Panel"]
+__all__ = ["Lockstep", "Panel"]
+
+# --- models asked together within a budget, whoever asks -------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -127,3 +144,156 @@ def _join(parts: Sequence[Sequence[Outputs]]) -> list[Outputs]:
         values = np.concatenate([one.values for one in said])
         joined.append(replace(said[0], values=values, decided=np.concatenate(decided) if decided else None))
     return joined
+
+
+# --- several tasks at once that share their model calls --------------------------------------------------------------
+
+T = TypeVar("T")
+Ask = Callable[[Array], Any]
+
+
+@dataclass(eq=False)
+class _Turn:
+    """How far one task is: what it asks, where it waits for what it is told, and how it ended."""
+
+    question: tuple[Ask, Array, bool] | None = None  # the last says whether it is asked alone
+    told: SimpleQueue[Any] = field(default_factory=SimpleQueue)
+    ended: bool = False
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Lockstep:
+    """Runs tasks in turn; questions to the same function are asked in one call, in the order of the tasks.
+
+    Where there is a ``budget`` with a deadline, a model that hangs is left behind.
+    """
+
+    def __init__(self, batch_rows: int, budget: Budget | None = None) -> None:
+        self.batch_rows = batch_rows
+        self.budget = Budget() if budget is None else budget
+        self.n_calls = 0
+        self.n_rows = 0
+        self._stopped = False
+        self._turns: list[_Turn] = []
+        self._paused: SimpleQueue[_Turn] = SimpleQueue()
+        self._meters: dict[Ask, Meter] = {}
+
+    def share(self, predictor: Predictor, number: int) -> Predictor:
+        """Return the predictor with its questions put through the lockstep, as those of the task ``number``.
+
+        It counts what its task asks; the predictor itself counts the calls that are made.
+        """
+        ask, decide = predictor.ask, predictor.decide
+        own_ask, own_decide = predictor.own_ask or ask, predictor.own_decide or decide
+        functions = [one for one in (ask, decide, own_ask, own_decide) if one is not None]
+        self._meters |= dict.fromkeys(functions, predictor.meter)
+        return replace(
+            predictor.with_fresh_meter(),
+            ask=lambda rows: self.ask(number, ask, rows),
+            decide=None if decide is None else lambda rows: self.ask(number, decide, rows),
+            own_ask=lambda rows: self.ask(number, own_ask, rows, alone=True),
+            own_decide=None if own_decide is None else lambda rows: self.ask(number, own_decide, rows, alone=True),
+            in_step=True,
+        )
+
+    def run(self, tasks: Sequence[Callable[[int], T]]) -> list[T]:
+        """Call each task with its number, all in step, and return their results in order."""
+        self._turns = [_Turn() for _ in tasks]
+        for number, task in enumerate(tasks):
+            context = contextvars.copy_context()  # what the caller has set, for numpy or by itself, holds in tasks too
+            arguments = (self._work, self._turns[number], task, number)
+            threading.Thread(target=context.run, args=arguments, daemon=True).start()
+        try:
+            self._take_turns()
+        except BaseException:  # Ctrl-C: nobody goes on asking a model behind the user's back
+            self._stopped = True
+            for turn in self._turns:
+                turn.told.put(None)
+            raise
+        for turn in self._turns:
+            if turn.error is not None:
+                raise turn.error
+        return [turn.result for turn in self._turns]
+
+    def ask(self, number: int, function: Ask, x: Array, alone: bool = False) -> Any:
+        """Put the question of task ``number`` and wait for the answer; ``alone`` it shares its call with nobody."""
+        turn = self._turns[number]
+        turn.question = (function, x, alone)
+        self._paused.put(turn)
+        answer = self._wait(turn)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def _work(self, turn: _Turn, task: Callable[[int], Any], number: int) -> None:
+        try:
+            self._wait(turn)
+            turn.result = task(number)
+        except BaseException as error:
+            turn.error = error
+        finally:
+            turn.ended = True
+            self._paused.put(turn)
+
+    def _wait(self, turn: _Turn) -> Any:
+        told = None if self._stopped else turn.told.get()
+        if self._stopped:
+            raise InterruptedError("stopped while waiting for an answer")
+        return told
+
+    def _take_turns(self) -> None:
+        """Let every task run until it asks or ends, answer all questions, and so on until all have ended."""
+        answers: dict[_Turn, Any] = dict.fromkeys(self._turns)
+        while answers:
+            for turn, answer in answers.items():
+                turn.told.put(answer)
+                self._paused.get()
+            answers = self._answer_all([turn for turn in answers if not turn.ended])
+
+    def _answer_all(self, waiting: Sequence[_Turn]) -> dict[_Turn, Any]:
+        """Return what each task is told, in their order."""
+        asked: dict[tuple[Ask, _Turn | None], dict[_Turn, Array]] = {}
+        for turn in waiting:
+            assert turn.question is not None
+            function, x, alone = turn.question
+            asked.setdefault((function, turn if alone else None), {})[turn] = x
+        answers: dict[_Turn, Any] = {}
+        for (function, _), questions in asked.items():
+            answers |= self._answer(function, questions)
+        return {turn: answers[turn] for turn in waiting}
+
+    def _answer(self, function: Ask, questions: dict[_Turn, Array]) -> dict[_Turn, Any]:
+        answers: dict[_Turn, Any] = {}
+        try:
+            answer = self._in_batches(function, np.concatenate(list(questions.values())))
+        except HangingError as error:
+            return dict.fromkeys(questions, error)
+        except Exception:
+            # one task's trouble is not the others': ask again one by one, and let each hear its own
+            for turn, x in questions.items():
+                try:
+                    answers[turn] = self._in_batches(function, x)
+                except Exception as error:
+                    answers[turn] = error
+            return answers
+        start = 0
+        for turn, x in questions.items():
+            answers[turn] = answer[start : start + len(x)]
+            start += len(x)
+        return answers
+
+    def _in_batches(self, function: Ask, x: Array) -> Array:
+        parts: list[Array] = []
+        meter = self._meters.get(function, Meter())
+        for start in range(0, len(x), self.batch_rows):
+            rows = x[start : start + self.batch_rows]
+            self.n_calls, meter.calls = self.n_calls + 1, meter.calls + 1
+            self.n_rows, meter.rows = self.n_rows + len(rows), meter.rows + len(rows)
+            with self.budget.spending(len(rows), id(function)):
+                raw = self.budget.call(function, rows, id(function))
+            answer = np.array(unmasked(raw))  # a copy: a runtime may write its next answer into the same memory
+            if len(answer) != len(rows):
+                raise ValueError(f"{len(answer)} answers for {len(rows)} rows")
+            parts.append(answer)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)

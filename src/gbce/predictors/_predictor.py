@@ -1,16 +1,36 @@
-"""One model as a function of float rows: asked in batches, every answer checked, every call counted."""
+"""Scores as shares: what stands for a probability where a model has none.
 
-from collections.abc import Callable
+The logistic function of one score per row, or the softmax of one score per class. Where a model was trained on the
+log-likelihood, as logistic regression, boosting and most networks are, that is its probability. The margin of a support
+vector machine or a perceptron is none: the share rises with the score and is one half on the border between two
+classes, but it is not calibrated: how often a share of 0.8 is right is unknown.
+"""
+
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, softmax
 
 from gbce.base import Array, Outputs
 from gbce.budget import Budget, BudgetSpentError
 from gbce.space import unmasked
 
-__all__ = ["MAX_BATCH", "Meter", "PredictionError", "Predictor"]
+__all__ = [
+    "MAX_BATCH",
+    "Classifier",
+    "Meter",
+    "PredictionError",
+    "Predictor",
+    "classifier",
+    "decides_by_score",
+    "name_classes",
+    "shares",
+    "shares_of_scores",
+]
+
+# --- one model as a function of float rows ---------------------------------------------------------------------------
 
 MAX_BATCH = 100_000  # rows of one call; by hand: beyond it the cost of a call no longer counts, only memory grows
 _ABOVE_ONE = 1e-6  # by how much a probability may exceed one: single precision rounds at 6e-8, a sum of a few at more
@@ -200,3 +220,147 @@ def _has_text(array: Array) -> bool:
 def _positions(labels: Array, classes: tuple[Any, ...]) -> Array:
     index = {label: i for i, label in enumerate(classes)}
     return np.array([index.get(label, -1) for label in labels.tolist()])
+
+
+# --- scores as shares ------------------------------------------------------------------------------------------------
+
+
+def shares(scores: Any, width: int | None = None) -> Array:
+    """Turn scores into shares of the same shape: ``(n,)`` is the score of the second class, ``(n, c)`` of each.
+
+    Examples
+    --------
+    >>> shares([0.0, 2.0]).round(2)
+    array([0.5 , 0.88])
+    >>> shares([[0.0, 0.0, 0.0]]).round(2)
+    array([[0.33, 0.33, 0.33]])
+    """
+    values = np.asarray(scores, dtype=float)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if width is not None and values.ndim == 2 and values.shape[1] != width:
+        raise ValueError(f"{values.shape[1]} columns of scores for {width} classes")
+    return np.asarray(expit(values) if values.ndim == 1 else softmax(values, axis=1))
+
+
+def shares_of_scores(
+    model: Any, name: str, asking: Callable[[str], Callable[[Array], Any]]
+) -> Callable[[Array], Array]:
+    """Return a classifier's ``decision_function`` as shares of its classes."""
+    classes = len(model.classes_)
+    if classes > 2 and getattr(_core(model), "decision_function_shape", "ovr") == "ovo":
+        raise ValueError(
+            f"{name} has a score for each pair of classes: set its decision_function_shape to 'ovr', which needs no "
+            "new fit, to have one for each class"
+        )
+    ask = asking("decision_function")
+    return lambda x: shares(ask(x), classes)
+
+
+def decides_by_score(model: Any) -> bool:
+    """Whether ``predict`` is known to be the class of the largest score, so that it need not be asked as well."""
+    from sklearn.linear_model._base import LinearClassifierMixin
+
+    return isinstance(_core(model), LinearClassifierMixin)
+
+
+def _core(model: Any) -> Any:
+    """Return the estimator at the end of pipelines and searches."""
+    while True:
+        if hasattr(model, "steps"):
+            model = model.steps[-1][1]
+        elif hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        else:
+            return model
+
+
+# --- classes for models that return bare numbers ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A model together with the names of its classes; made by :func:`classifier`."""
+
+    model: Any
+    classes: tuple[Any, ...]
+    logits: bool = False
+
+
+def classifier(model: Any, classes: Iterable[Any], *, logits: bool = False) -> Classifier:
+    """Say that a model classifies, and what its classes are called.
+
+    A function of rows, a torch module, an ONNX session or a booster with an objective of its own returns numbers and
+    does not say what they mean. Explained as ``classifier(model, classes=[...])`` its outputs are probabilities, or
+    scores with ``logits=True``.
+
+    Parameters
+    ----------
+    model : callable, torch module, session, booster or estimator
+        Returns one number per class, ``(n, c)``, or that of the second of two classes, ``(n,)`` or ``(n, 1)``. A model
+        that knows its classes already is given other names for them, in the same order.
+    classes : sequence
+        Labels in the order of the outputs, at least two and all different.
+    logits : bool
+        Whether outputs are scores, of which the softmax (of one column the logistic function) is taken.
+
+    Returns
+    -------
+    Classifier
+        To be given to :class:`gbce.Explainer` in the model's place.
+
+    Examples
+    --------
+    >>> import gbce, numpy as np
+    >>> data = np.random.default_rng(0).normal(size=(50, 2))
+    >>> model = gbce.classifier(lambda rows: rows.sum(axis=1), classes=["refused", "granted"], logits=True)
+    >>> explainer = gbce.Explainer(model, data)
+    >>> explainer.explain([-1.0, -1.0], gbce.Class("granted"), rules=[], seed=0).status
+    'attainable'
+    """
+    if isinstance(classes, (str, bytes)) or not isinstance(classes, Iterable):
+        raise TypeError(f"classifier: classes must be a list of labels, not {classes!r}")
+    labels = tuple(label.item() if isinstance(label, np.generic) else label for label in classes)
+    if len(labels) < 2:
+        raise ValueError(f"classifier: at least two classes are needed, not {list(labels)}")
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"classifier: classes must differ, but {list(labels)} has one twice")
+    if not isinstance(logits, (bool, np.bool_)):
+        raise TypeError(f"classifier: logits must be True or False, not {logits!r}")
+    return Classifier(model, labels, bool(logits))
+
+
+def name_classes(inner: Predictor, wish: Classifier) -> Predictor:
+    """Return a predictor of the wrapped model as the classifier it is said to be."""
+    classes = wish.classes
+    if inner.classes is None:
+        if not wish.logits:
+            return replace(inner, classes=classes, plain=True)
+        own = inner.own_ask or inner.ask
+        return replace(
+            inner,
+            classes=classes,
+            ask=lambda x: shares(inner.ask(x), len(classes)),
+            plain=True,
+            own_ask=lambda x: shares(own(x), len(classes)),
+        )
+    if wish.logits:
+        raise ValueError(
+            f"{inner.name} gives probabilities of its classes {list(inner.classes)}: leave out logits=True"
+        )
+    if len(inner.classes) != len(classes):
+        raise ValueError(f"{inner.name} has the classes {list(inner.classes)}, which {list(classes)} cannot rename")
+    if inner.decide is None:
+        return replace(inner, classes=classes)
+    names = dict(zip(inner.classes, classes, strict=True))
+
+    def renamed(decide: Callable[[Array], Any]) -> Callable[[Array], Array]:
+        def decide_renamed(x: Array) -> Array:
+            labels = np.empty(len(x), dtype=object)
+            labels[:] = [names[label] for label in np.asarray(decide(x)).ravel().tolist()]
+            return labels
+
+        return decide_renamed
+
+    own_decide = None if inner.own_decide is None else renamed(inner.own_decide)
+    return replace(inner, classes=classes, decide=renamed(inner.decide), own_decide=own_decide)

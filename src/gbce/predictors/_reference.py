@@ -3,6 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,47 @@ from gbce.predictors._panel import Panel
 from gbce.predictors._predictor import Predictor
 from gbce.space import Space, deviations
 
-__all__ = ["Reference"]
+__all__ = ["N_ASKED", "Partition", "Reference", "pick_rows", "same_answers"]
+
+# --- whether two sets of answers came from one model, and the rows it is asked about to find out ---------------------
+
+# All three by hand:
+N_ASKED = 48  # rows: a few dozen tell two fits apart and cost next to nothing
+_SHARE_OF_SPREAD = 1e-4  # answers that differ by less lead to the same explanation, whoever gave them
+_SHARE_OF_SIZE = 1e-6  # above what single precision rounds (6e-8), on another processor or in another batch
+
+
+def pick_rows(n: int) -> Array:
+    """Return positions ``(m,)`` of at most :data:`N_ASKED` rows out of ``n``, evenly spaced."""
+    return np.unique(np.linspace(0, n - 1, min(n, N_ASKED)).astype(int))
+
+
+def same_answers(before: Any, now: Any) -> bool:
+    """Whether numbers agree but for rounding: arrays of any one shape, judged by their spread and their size.
+
+    Examples
+    --------
+    >>> same_answers([1.0, 2.0, 3.0], [1.0, 2.0, 3.0 + 1e-9])
+    True
+    >>> same_answers([1.0, 2.0, 3.0], [1.0, 2.0, 3.1])
+    False
+    """
+    a, b = np.asarray(before, dtype=float), np.asarray(now, dtype=float)
+    if a.shape != b.shape:
+        return False
+    known = np.isfinite(a)
+    if not np.array_equal(a[~known], b[~known], equal_nan=True):
+        return False
+    if not known.any():
+        return True
+    a, b = a[known], b[known]
+    size = np.abs(a).max()
+    of_spread = _SHARE_OF_SPREAD * size * (a / size).std() if size > 0 else 0.0  # no square overflows
+    room = _SHARE_OF_SIZE * size + of_spread
+    return bool(np.all(np.abs(a - b) <= room))
+
+
+# --- what is asked of the models once per explainer, on rows of the data ---------------------------------------------
 
 # Rows of the data off which the spread of outputs is read: that of a normal law is known to 1% (1 / sqrt(2 n)).
 _MOST_REFERENCE_ROWS = 5_000
@@ -166,3 +207,50 @@ def _points_between(rows: Array, steps: Array) -> Array:
     first, second = rows[rng.integers(len(rows), size=(2, _N_COMPARED))]
     share = rng.random((_N_COMPARED, 1))
     return np.where(steps, np.where(share > 0.5, first, second), share * first + (1 - share) * second)
+
+
+# --- a regression tree as a partition of the plane into boxes, fitted by scikit-learn --------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Boxes ``low < z <= high`` that partition the plane.
+
+    Parameters
+    ----------
+    tree : fitted tree of scikit-learn
+        Whose leaves the boxes are.
+    box : int array
+        Which box each of its nodes is, where it is a leaf.
+    low, high : arrays of shape (L, m)
+        Limits of the boxes.
+    """
+
+    tree: Any
+    box: Array
+    low: Array
+    high: Array
+
+    @classmethod
+    def fit(cls, z: Array, value: Array, most: int, seed: int) -> "Partition":
+        """Divide the plane so that values ``(n,)`` of points ``(n, m)`` in one box are alike, into ``most`` boxes."""
+        from sklearn.tree import DecisionTreeRegressor  # slow to import
+
+        tree = DecisionTreeRegressor(max_leaf_nodes=most, random_state=seed).fit(z, value)
+        nodes, n = tree.tree_, tree.tree_.node_count
+        low, high = np.full((n, z.shape[1]), -np.inf), np.full((n, z.shape[1]), np.inf)
+        for node in range(n):  # children come after their parents
+            left, right, j = nodes.children_left[node], nodes.children_right[node], nodes.feature[node]
+            if left < 0:
+                continue
+            low[[left, right]], high[[left, right]] = low[node], high[node]
+            high[left, j] = low[right, j] = nodes.threshold[node]
+        leaves = np.flatnonzero(nodes.children_left < 0)
+        box = np.full(n, -1)
+        box[leaves] = np.arange(len(leaves))
+        return cls(tree, box, low[leaves], high[leaves])
+
+    def find(self, z: Array) -> Array:
+        """Return the box ``(n,)`` of each point ``(n, m)``."""
+        found: Array = self.box[self.tree.apply(z)]
+        return found

@@ -18,9 +18,24 @@ from gbce._validation import is_number, require_counts, require_finite
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.predictors._columns import table_decoder
-from gbce.predictors._exchange import ACCEPTED, import_httpx
-from gbce.predictors._http import FatalError, RetryableError, pause, public_url, redact, secrets_in, send
-from gbce.predictors._json import Answer, as_body, brief, json_rows, parse, predictions, row_keys
+from gbce.predictors._http import (
+    ACCEPTED,
+    Answer,
+    FatalError,
+    RetryableError,
+    as_body,
+    brief,
+    import_httpx,
+    json_rows,
+    parse,
+    pause,
+    predictions,
+    public_url,
+    redact,
+    row_keys,
+    secrets_in,
+    send,
+)
 from gbce.predictors._predictor import PredictionError, Predictor
 from gbce.space import Space
 

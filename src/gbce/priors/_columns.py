@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from gbce.base import Array
-from gbce.priors._atoms import Blank, Spiked
-from gbce.priors._chained import Chained
-from gbce.priors._laws import NORMAL, Law, log_mass
+from gbce.base import Array, Prior
+from gbce.priors._assemble import Chained
+from gbce.priors._distributions import KNOWN_LAWS, NORMAL, Law, draw_within, log_mass, measure
 from gbce.priors._located import LocatedPrior
-from gbce.priors._parts import Part, Reals, WholeSteps
-from gbce.priors._stretches import KNOWN_LAWS, draw_within, measure
-from gbce.space import Feature
+from gbce.priors._parts import Blank, Part, Reals, Spiked, WholeSteps
+from gbce.space import Effort, Feature, Space, effort_cost
 
-__all__ = ["ColumnCells", "ColumnLaw", "column_laws"]
+__all__ = ["ColumnCells", "ColumnLaw", "WithEffort", "column_laws"]
+
+# --- a prior that moves every column by itself, seen column by column ------------------------------------------------
 
 _MOST_WHOLE = 2_000_000  # values of a whole number that are written out one by one: 50 MB; chosen by hand
 
@@ -274,3 +274,37 @@ def _whole_law(part: Chained, rounded: bool) -> ColumnLaw:
     t, half = (values - origin) / scale, 0.5 / scale
     log_values = log_mass(part.law, t - half, t + half) if rounded else -part.law.cost(t)
     return ColumnLaw(int(part.where[0]), values, log_values - logsumexp(log_values))
+
+
+# --- a prior under which some columns are harder to change than others -----------------------------------------------
+
+
+@dataclass(frozen=True)
+class WithEffort:
+    """``base`` times ``exp(-effort)``: each unit of a column's change costs its factor instead of one.
+
+    Parameters
+    ----------
+    base : prior
+        The law without it, placed where it is.
+    effort : tuple of (str, float)
+        Columns with their factors, see :func:`gbce.space.read_effort`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gbce.priors import Gaussian
+    >>> prior = WithEffort(Gaussian(), (("x1", 3.0),))
+    >>> prior.at(Space.real(2), np.zeros(2)).cost(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    array([2.5, 0.5])
+    """
+
+    base: Prior
+    effort: Effort
+
+    def at(self, space: Space, x0: Array) -> LocatedPrior:
+        """Place the law at the row ``x0``."""
+        located: LocatedPrior = self.base.at(space, x0)
+        if not self.effort:
+            return located
+        return replace(located, terms=(*located.terms, lambda x: effort_cost(space, self.effort, x, x0)))

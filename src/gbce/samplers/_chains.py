@@ -19,8 +19,7 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points, SamplerInfo
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.samplers._importance import N_DRAWS, PRIOR_DRAWS, candidates
-from gbce.samplers._moves import Kernel, StepSizes
-from gbce.samplers._slice import Slice
+from gbce.samplers._moves import Kernel, Slice, StepSizes
 from gbce.samplers._smc import SMC
 
 __all__ = ["Chains"]

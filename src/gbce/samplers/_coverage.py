@@ -10,7 +10,7 @@ from gbce._numerics import effective_sample_size, log_mean_exp, log_total, norma
 from gbce.base import Array
 from gbce.draws import Draws, Points, log_target
 from gbce.posterior import GibbsPosterior, Mixture
-from gbce.samplers._guide import Guide
+from gbce.samplers._proposals import Guide
 
 __all__ = ["Coverage", "mass_around", "shows_missed_mass"]
 

@@ -11,7 +11,63 @@ from gbce.draws import Draws, Points, SamplerInfo
 from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
 
-__all__ = ["N_CANDIDATES", "N_DRAWS", "PRIOR_DRAWS", "Importance", "candidates", "weigh_candidates"]
+__all__ = ["N_CANDIDATES", "N_DRAWS", "PRIOR_DRAWS", "Importance", "SMCInfo", "candidates", "weigh_candidates"]
+
+# --- what SMC reports beside its draws -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SMCInfo(SamplerInfo):
+    """What SMC reports; where draws from the prior or around sites were enough, there were no islands.
+
+    Parameters
+    ----------
+    sites, looks : int, optional
+        Distinct places of low objective that all searches found, and how many independent looks were taken at them.
+    islands, rounds, guides : int, optional
+        Populations that went up by themselves, how often more of them were sent, and how often from a fitted start.
+    sweeps, acceptance, memory : tuple, optional
+        Of each rung: moves of all points, the share that was accepted, and the correlation with the start that is left.
+    climbed : tuple of float, optional
+        All rungs, where a goal was missed and eta went back below the last of them.
+    """
+
+    sampler: str = "SMC"
+    sites: int | None = None
+    looks: int | None = None
+    islands: int | None = None
+    rounds: int | None = None
+    sweeps: tuple[int, ...] | None = None
+    acceptance: tuple[float, ...] | None = None
+    memory: tuple[float, ...] | None = None
+    guides: int | None = None
+    climbed: tuple[float, ...] | None = None
+
+    @property
+    def advice(self) -> str:
+        """What to do about too few draws."""
+        return "raise n_draws of the sampler, widen the prior, lower eta, or ask for less"
+
+    @property
+    def runs(self) -> str:
+        """Islands and rungs."""
+        if self.islands is None:
+            return ""
+        rungs = len(self.sweeps or ())
+        return f"{self.islands} islands over {rungs} rung{'s' if rungs != 1 else ''}"
+
+    @property
+    def kind_of_run(self) -> str:
+        """What several runs are called."""
+        return "islands"
+
+    @property
+    def tempered(self) -> bool:
+        """Whether there were islands."""
+        return self.islands is not None
+
+
+# --- importance sampling from the prior ------------------------------------------------------------------------------
 
 N_CANDIDATES, N_DRAWS = 20_000, 2_000  # N_cand and N_samp of the paper's experiments in two dimensions
 PRIOR_DRAWS = 20_000  # for figures of the prior alone, where the pool has few points of it; they cost no model call

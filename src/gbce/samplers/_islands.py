@@ -10,12 +10,10 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points
 from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
-from gbce.samplers._climb import Climb, Unreached, climb
 from gbce.samplers._coverage import Coverage
-from gbce.samplers._guide import fit_guide
-from gbce.samplers._importance import candidates
-from gbce.samplers._info import SMCInfo
-from gbce.samplers._tempering import Bridge, Population, log_density, recycle
+from gbce.samplers._importance import SMCInfo, candidates
+from gbce.samplers._proposals import fit_guide
+from gbce.samplers._tempering import Bridge, Climb, Population, Unreached, climb, log_density, recycle
 
 __all__ = ["LEAST_ISLANDS", "Islands", "Run"]
 

@@ -12,26 +12,24 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points, log_target
 from gbce.posterior import GibbsPosterior, Mixture, run_together
 from gbce.priors import LocatedPrior
-from gbce.samplers._climb import Unreached
 from gbce.samplers._coverage import Coverage, mass_around, shows_missed_mass
-from gbce.samplers._guide import Guide, join_guides
-from gbce.samplers._importance import candidates
-from gbce.samplers._info import SMCInfo
+from gbce.samplers._importance import SMCInfo, candidates
 from gbce.samplers._islands import Islands, Run, try_to_start
-from gbce.samplers._look import (
+from gbce.samplers._proposals import Guide, join_guides
+from gbce.samplers._runs import (
     KEPT,
     MOST_FOR_EFFECTIVE,
     Agreement,
     Look,
     agreement,
+    guide_around,
     join_looks,
     least_rows_for_looks,
     rows_for_look,
     take_look,
 )
-from gbce.samplers._site_laws import guide_around
 from gbce.samplers._starts import Starts
-from gbce.samplers._tempering import Bridge
+from gbce.samplers._tempering import Bridge, Unreached
 from gbce.search import Sites, height_of
 
 __all__ = ["SearchFirst"]

@@ -18,8 +18,8 @@ import numpy as np
 from gbce._numerics import row_keys
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
-from gbce.search._meeting import meet_alike
-from gbce.search._nearing import MOST_PARTS, Around, Sections, Singles, keep_cheapest, lean
+from gbce.search._candidates import MOST_PARTS, Around, Sections, Singles, keep_cheapest, lean
+from gbce.search._polish import meet_alike
 
 __all__ = ["Judged", "NearestSites", "find_nearest"]
 

@@ -3,20 +3,17 @@
 This is the only room that knows columns, frames, dtypes, bounds and units. Everywhere else a row is a float64 vector.
 """
 
-from gbce.space._assumed import Assumptions
-from gbce.space._computed import Computed
-from gbce.space._conditions import read_conditions, restate
-from gbce.space._constraints import Condition, Constraint
-from gbce.space._effort import Effort, effort_cost, read_effort, say_effort
-from gbce.space._feature import Feature
+from gbce.space._codecs import read_value, require_writable, write_value
+from gbce.space._conditions import Effort, effort_cost, read_conditions, read_effort, restate, say_effort
+from gbce.space._constraints import Computed, Condition, Constraint
+from gbce.space._feature import Feature, deviations
+from gbce.space._frames import Layout, as_pandas
+from gbce.space._infer import Assumptions
 from gbce.space._places import Centre, Places
-from gbce.space._plain import plain_records, plain_value
-from gbce.space._row_codec import has_labels, say_difference, unmasked
+from gbce.space._rows import has_labels, say_difference, unmasked
 from gbce.space._space import Space
-from gbce.space._stored import space_fields, space_of
+from gbce.space._stored import plain_records, plain_value, space_fields, space_of
 from gbce.space._table import value_text
-from gbce.space._units import deviations
-from gbce.space._values import read_value, require_writable, write_value
 
 __all__ = [
     "Assumptions",
@@ -26,8 +23,10 @@ __all__ = [
     "Constraint",
     "Effort",
     "Feature",
+    "Layout",
     "Places",
     "Space",
+    "as_pandas",
     "deviations",
     "effort_cost",
     "has_labels",
@@ -45,4 +44,4 @@ __all__ = [
     "unmasked",
     "value_text",
     "write_value",
-]  # fmt: skip
+]

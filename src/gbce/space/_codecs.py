@@ -1,6 +1,13 @@
-"""Columns in and out: a column of the user's table as numbers, and numbers as that column again, dtype and all."""
+"""Values of a table as plain JSON data, and back: levels, column labels and class labels.
 
+What cannot be written and read back as an equal value is refused where it comes in, not when a file is saved.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -9,9 +16,95 @@ import pandas as pd
 
 from gbce._validation import distinguish, show
 from gbce.base import Array
-from gbce.space._times import counts_of, too_fine, unit_and_zone
 
-__all__ = ["Codec", "OneHotCodec"]
+__all__ = [
+    "Codec",
+    "OneHotCodec",
+    "counts_of",
+    "read_value",
+    "require_writable",
+    "ticks_of",
+    "too_fine",
+    "unit_and_zone",
+    "write_value",
+]
+
+# --- moments as whole numbers ----------------------------------------------------------------------------------------
+
+_TICKS = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}  # in seconds, the longest first
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # counts of each resolution of pandas
+
+
+def unit_and_zone(dtype: str) -> tuple[str, Any]:
+    """Return the resolution of a dtype of times, and its zone or ``None``."""
+    kind = pd.api.types.pandas_dtype(dtype)
+    return (np.datetime_data(kind)[0], None) if isinstance(kind, np.dtype) else (kind.unit, kind.tz)
+
+
+def ticks_of(times: Sequence[int], dtype: str) -> tuple[int, int, str]:
+    """Return the origin, the tick and its name for moments counted in the resolution of a dtype."""
+    resolution, _ = unit_and_zone(dtype)
+    per_second = _PER_SECOND[resolution]
+    origin = int(min(times))
+    step = math.gcd(*(int(moment) - origin for moment in times))
+    for name, seconds in _TICKS.items():
+        if step and step % (seconds * per_second) == 0:
+            return origin, seconds * per_second, name
+    micro = _PER_SECOND["us"]
+    return origin, max(per_second // micro, 1), "microsecond" if per_second >= micro else resolution
+
+
+def counts_of(known: pd.Series, dtype: str, what: str) -> Array:
+    """Return known moments ``(n,)``, or texts that name them, as int64 in the resolution of a dtype."""
+    unit, zone = unit_and_zone(dtype)
+    times = known if known.dtype.kind == "M" else _read_moments(known, dtype, zone, what)
+    if len(times):
+        _require_zone(times.iloc[0], zone, known, 0, dtype, what)
+    whole = times.dt.tz_convert("UTC").dt.tz_localize(None) if times.dt.tz is not None else times
+    with_unit = whole.dt.as_unit(unit)
+    lost = (with_unit != whole).to_numpy()
+    if lost.any():
+        raise too_fine(what, known, int(np.flatnonzero(lost)[0]))
+    return with_unit.astype("int64").to_numpy()
+
+
+def too_fine(what: str, known: pd.Series, i: int) -> ValueError:
+    """Say that a moment cannot be kept."""
+    return ValueError(
+        f"{what} {show(known.iloc[i])} in row {show(known.index[i])}, a time that is finer than can be kept beside "
+        "the others; round them, e.g. with .dt.floor('s')"
+    )
+
+
+def _read_moments(known: pd.Series, dtype: str, zone: Any, what: str) -> pd.Series:
+    """Read moments one by one, to name the first that is none."""
+    read = []
+    for i, value in enumerate(known):
+        try:
+            moment = pd.Timestamp(value) if isinstance(value, (str, date, np.datetime64)) else None
+        except ValueError:
+            moment = None
+        if moment is None:
+            raise ValueError(
+                f"{what} {show(value)} in row {show(known.index[i])} where a time belongs ({dtype})"
+            ) from None
+        _require_zone(moment, zone, known, i, dtype, what)
+        read.append(moment if zone is None else moment.tz_convert("UTC"))
+    finest = max((moment.unit for moment in read), key=_PER_SECOND.__getitem__, default="s")
+    return pd.Series(pd.DatetimeIndex([moment.as_unit(finest) for moment in read], tz=zone and "UTC"), known.index)
+
+
+def _require_zone(moment: pd.Timestamp, zone: Any, known: pd.Series, i: int, dtype: str, what: str) -> None:
+    if (zone is None) == (moment.tz is None):
+        return
+    advice = "drop it" if zone is None else f"give it one, e.g. with .tz_localize({str(zone)!r})"
+    raise ValueError(
+        f"{what} {show(known.iloc[i])} in row {show(known.index[i])} {'with' if zone is None else 'without'} a time "
+        f"zone, unlike the data ({dtype}): {advice}"
+    )
+
+
+# --- columns in and out ----------------------------------------------------------------------------------------------
 
 _LARGEST_EXACT = 2**53  # below it every whole number is a double of its own (IEEE 754)
 _MOST_LEVELS_LISTED = 12  # in one sentence; by hand
@@ -260,3 +353,105 @@ def holds(x: Array, dtype: str) -> Array:
     low, high = (whole.min, whole.max) if whole else (0, 1)
     masked = not isinstance(kind, np.dtype)
     return ((x == np.round(x)) & (x >= low) & (x <= high)) | (np.isnan(x) & masked)
+
+
+# --- values of a table as plain JSON data, and back ------------------------------------------------------------------
+
+
+def write_value(value: Any) -> Any:
+    """Return a value as plain JSON data: texts, numbers, booleans and None as they are, others by type."""
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        value = value.item()
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    for kind, write in _WRITERS:
+        if isinstance(value, kind):
+            return write(value)
+    raise TypeError(f"{show(value)} of type {type(value).__name__} cannot be written to a file")
+
+
+def read_value(written: Any) -> Any:
+    """Return the value that was written."""
+    if isinstance(written, list):  # how tuples were written before format 5
+        return tuple(map(read_value, written))
+    if not isinstance(written, dict):
+        return written
+    for word, read in _READERS.items():
+        if word in written:
+            return read(written)
+    raise ValueError(f"a value of an unknown kind: {written!r:.80}")
+
+
+def require_writable(values: Iterable[Any], what: str) -> None:
+    """Refuse values that do not come back from a file as they went in; ``what`` they are goes before the sentence."""
+    for value in values:
+        if not _comes_back(value):
+            raise ValueError(
+                f"{what} {show(value):.80} of type {type(value).__name__} cannot be kept in a file: use texts, "
+                "numbers, booleans, times, intervals or tuples of them, e.g. by .astype(str)"
+            )
+
+
+def _comes_back(value: Any) -> bool:
+    if type(value) in (str, int, bool):  # most of them
+        return True
+    try:
+        again = read_value(write_value(value))
+        return bool(again == value) and hash(again) == hash(value)
+    except Exception:  # a value of a user's own class may fail in any way
+        return False
+
+
+def _write_moment(value: datetime) -> dict[str, Any]:
+    moment = pd.Timestamp(value)
+    return {"moment": moment.isoformat(), "unit": moment.unit, "zone": moment.tz and str(moment.tz)}
+
+
+def _read_moment(written: dict[str, Any]) -> pd.Timestamp:
+    moment = pd.Timestamp(written["moment"])
+    moment = moment.as_unit(written.get("unit") or moment.unit)
+    return moment.tz_convert(written["zone"]) if written.get("zone") else moment
+
+
+def _write_span(value: timedelta) -> dict[str, Any]:
+    span = pd.Timedelta(value)
+    return {"span": [span.days, span.seconds, span.microseconds, span.nanoseconds], "unit": span.unit}
+
+
+def _read_span(written: dict[str, Any]) -> pd.Timedelta:
+    days, seconds, microseconds, nanoseconds = written["span"]
+    span = pd.Timedelta(days=days, seconds=seconds, microseconds=microseconds, nanoseconds=nanoseconds)
+    return span.as_unit(written["unit"])
+
+
+def _write_interval(value: pd.Interval) -> dict[str, Any]:
+    return {"interval": [write_value(value.left), write_value(value.right)], "closed": value.closed}
+
+
+def _read_interval(written: dict[str, Any]) -> pd.Interval:
+    left, right = map(read_value, written["interval"])
+    return pd.Interval(left, right, closed=written["closed"])
+
+
+_WRITERS: tuple[tuple[type, Callable[[Any], dict[str, Any]]], ...] = (
+    (datetime, _write_moment),  # before date, which it is too
+    (date, lambda value: {"day": value.isoformat()}),
+    (time, lambda value: {"time": value.isoformat()}),
+    (timedelta, _write_span),
+    (pd.Period, lambda value: {"period": value.ordinal, "frequency": value.freqstr}),
+    (pd.Interval, _write_interval),
+    (tuple, lambda value: {"tuple": [write_value(part) for part in value]}),
+    (Decimal, lambda value: {"decimal": str(value)}),
+    (bytes, lambda value: {"bytes": value.hex()}),
+)
+_READERS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "moment": _read_moment,
+    "day": lambda written: date.fromisoformat(written["day"]),
+    "time": lambda written: time.fromisoformat(written["time"]),
+    "span": _read_span,
+    "period": lambda written: pd.Period(ordinal=written["period"], freq=written["frequency"]),
+    "interval": _read_interval,
+    "tuple": lambda written: tuple(map(read_value, written["tuple"])),
+    "decimal": lambda written: Decimal(written["decimal"]),
+    "bytes": lambda written: bytes.fromhex(written["bytes"]),
+}

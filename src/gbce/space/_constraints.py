@@ -11,24 +11,31 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from scipy.optimize import linprog
 
 from gbce.base import Array
-from gbce.space._expressions import halfspaces, names_in, ordered_pairs, require_readable
+from gbce.space._expressions import halfspaces, linear, names_in, ordered_pairs, require_readable
+from gbce.space._feature import DATA_ROUNDING, ROUNDING, Feature
 from gbce.space._terms import Levels, Term, evaluate, inequalities_among, term_of
-from gbce.space._tolerances import ROUNDING
 
 if TYPE_CHECKING:
     from gbce.space._space import Space
 
 __all__ = [
+    "Computed",
     "Condition",
     "Constraint",
     "FunctionConstraint",
     "HalfSpace",
     "TextConstraint",
+    "as_computed",
     "as_constraints",
     "constraint_of",
+    "require_consistent",
+    "same",
 ]
+
+# --- conditions that the row and every draw meet ---------------------------------------------------------------------
 
 HalfSpace = tuple[dict[str, float], float]  # weights by column, and the bound: sum_j a_j x_j <= b
 
@@ -302,3 +309,128 @@ def _are_verdicts(said: Array) -> bool:
     if said.dtype.kind == "O":
         return all(isinstance(one, (bool, np.bool_)) for one in said.flat)
     return said.dtype.kind == "b" or (said.dtype.kind in "iuf" and bool(np.isin(said, (0, 1)).all()))
+
+
+# --- columns that follow from others ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A column that follows from others: ``total = a + b``, by a text or by a function of the frame.
+
+    Parameters
+    ----------
+    name : str
+        Of the column.
+    text : str
+        The formula, or the function's name.
+    function : callable, optional
+        Frame of ``n`` rows to numbers ``(n,)``.
+    kept : bool
+        Whether the function is still there; a file keeps only its name.
+    """
+
+    name: str
+    text: str
+    function: Callable[[Any], Any] | None = None
+    kept: bool = True
+
+    def values(self, space: "Space", x: Array) -> Array:
+        """Return the column ``(n,)`` for rows ``(n, d)``."""
+        if not self.kept:
+            raise ValueError(f"{self.name!r} was computed by a function, which a file does not keep")
+        n, what = len(x), f"computed column {self.name!r}: {self.text}"
+        if self.function is None:
+            said = evaluate(self.text, lambda name: space.values(name, x))
+        else:
+            said = call_function(self.function, space.decode(x), what)
+        try:
+            column = np.asarray(said, dtype=float)
+        except (TypeError, ValueError):
+            raise ValueError(f"{what} must give numbers") from None
+        if column.shape not in ((), (n,)):
+            raise ValueError(f"{what} must give {n} numbers, not {column.shape}")
+        return np.broadcast_to(column, (n,))
+
+    def names(self) -> tuple[str, ...] | None:
+        """Columns that it follows from; ``None`` where that cannot be known."""
+        return names_in(self.text) if self.function is None and self.kept else None
+
+    def linear(self) -> tuple[dict[str, float], float] | None:
+        """Coefficients and constant, if it is linear in the other columns."""
+        return None if self.function is not None or not self.kept else linear(self.text)
+
+
+def same(a: Array, b: Array) -> Array:
+    """Whether numbers are equal up to rounding: those computed ``a`` and the row's own ``b``."""
+    return np.abs(a - b) <= DATA_ROUNDING * np.maximum(1.0, np.abs(b))
+
+
+def as_computed(given: Mapping[str, Any] | None, names: tuple[str, ...]) -> tuple[Computed, ...]:
+    """Read texts and functions as computed columns, in an order in which each needs only earlier ones."""
+    waiting: list[Computed] = []
+    for name, how in (given or {}).items():
+        if name not in names:
+            raise ValueError(f"computed names {name!r}, which the data do not have; columns are {list(names)}")
+        if isinstance(how, str):
+            require_readable(how, names)
+            waiting.append(Computed(name, how))
+        elif callable(how):
+            waiting.append(Computed(name, getattr(how, "__name__", type(how).__name__), how))
+        else:
+            raise TypeError(
+                f"computed[{name!r}] must be a text such as 'a + b' or a function of the frame, not {how!r}"
+            )
+    ready: list[Computed] = []
+    while waiting:
+        left = {one.name for one in waiting}
+        free = [one for one in waiting if one.function is not None or not left & set(names_in(one.text))]
+        if not free:
+            raise ValueError(f"the computed columns {sorted(left)} need each other in a circle")
+        ready += free
+        waiting = [one for one in waiting if one not in free]
+    return tuple(ready)
+
+
+# --- whether any row can meet all linear constraints and bounds at once ----------------------------------------------
+
+_INFEASIBLE = 2  # the status that scipy.optimize.linprog gives a problem without a solution
+
+
+def require_consistent(features: tuple[Feature, ...], constraints: tuple[Constraint, ...]) -> None:
+    """Refuse linear constraints and bounds that no row can meet, and name the ones that contradict each other."""
+    position = {feature.name: j for j, feature in enumerate(features)}
+    lines, sources = [], []
+    leveled = {feature.name for feature in features if feature.leveled}  # their numbers are positions, not levels
+    for constraint in constraints:
+        for weights, bound in constraint.halfspaces(complete=True):
+            if leveled & set(weights):
+                continue
+            line = np.zeros(len(features))
+            for name, weight in weights.items():
+                line[position[name]] = weight
+            lines.append((line, bound))
+            sources.append(repr(constraint.text))
+    if not lines:
+        return
+    for j, feature in enumerate(features):
+        for limit, sign, word in ((feature.low, -1.0, "low"), (feature.high, 1.0, "high")):
+            if limit is not None and not feature.stretch:  # those give way to a row
+                lines.append((sign * np.eye(len(features))[j], sign * limit))
+                sources.append(f"{feature.name} has {word} = {limit:g}")
+    kept = list(range(len(lines)))
+    if _feasible(lines, kept):
+        return
+    for i in list(kept):  # what can be left out without curing it has no part in the contradiction
+        if not _feasible(lines, [k for k in kept if k != i]):
+            kept.remove(i)
+    named = list(dict.fromkeys(sources[i] for i in kept))
+    raise ValueError(f"no row can meet all of these at once: {'; '.join(named)}. Drop or loosen one of them.")
+
+
+def _feasible(lines: list[tuple[Array, float]], kept: list[int]) -> bool:
+    if not kept:
+        return True
+    left, right = np.array([lines[k][0] for k in kept]), np.array([lines[k][1] for k in kept])
+    found = linprog(np.zeros(left.shape[1]), left, right, bounds=(None, None), method="highs")
+    return bool(found.status != _INFEASIBLE)

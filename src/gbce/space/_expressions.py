@@ -5,17 +5,24 @@ a few functions. A name that is no Python identifier stands between backticks.
 """
 
 import ast
+import operator
 import re
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import lru_cache, reduce
+from typing import Any, NamedTuple
 
-from gbce.space._operators import ARITHMETIC, COMPARISONS, FUNCTIONS
+import numpy as np
+
+from gbce.space._feature import ROUNDING
 
 __all__ = [
+    "ARITHMETIC",
+    "COMPARISONS",
+    "FUNCTIONS",
     "LISTS",
     "MOST_TEXTS",
     "Expression",
+    "at_most",
     "halfspaces",
     "linear",
     "linear_terms",
@@ -25,6 +32,46 @@ __all__ = [
     "require_readable",
 ]
 
+# --- what may stand between the columns of a text, and what it does to numbers ---------------------------------------
+
+
+def at_most(a: Any, b: Any) -> Any:
+    """Compare numbers up to rounding: ``0.3 <= 0.1 + 0.2`` both ways."""
+    below = a <= b
+    if isinstance(below, np.ndarray) and below.dtype == bool and below.all():  # as nearly always: nothing to round
+        return below
+    if np.asarray(a).dtype.kind in "iuf" and np.asarray(b).dtype.kind in "iuf":
+        return below | (np.abs(np.subtract(a, b)) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)))
+    return below
+
+
+def _at_least(a: Any, b: Any) -> Any:
+    return at_most(b, a)
+
+
+def _least(*parts: Any) -> Any:
+    return reduce(np.minimum, parts)
+
+
+def _greatest(*parts: Any) -> Any:
+    return reduce(np.maximum, parts)
+
+
+ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
+}  # fmt: skip
+COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.LtE: at_most, ast.Lt: operator.lt, ast.GtE: _at_least, ast.Gt: operator.gt,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne,
+}  # fmt: skip
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "abs": np.abs, "min": _least, "max": _greatest, "log": np.log, "exp": np.exp, "sqrt": np.sqrt,
+    "round": np.round, "floor": np.floor,
+}  # fmt: skip
+
+
+# --- conditions between columns as text ------------------------------------------------------------------------------
 
 _OF_SEVERAL = ("min", "max")  # functions of two parts or more, the others of one
 LISTS = (ast.Tuple, ast.List, ast.Set)

@@ -4,19 +4,27 @@ Levels of one category all lie equally far from each other, each on an axis of i
 axes are never laid out: which level a point has is enough to know its distance from any other point and from any mean.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from gbce.base import Array
+from gbce.space._constraints import Constraint
+from gbce.space._expressions import at_most
 from gbce.space._feature import Feature
+from gbce.space._terms import Levels
 
-__all__ = ["Centre", "Places", "axes_of", "distances_to", "embed", "nearest"]
+if TYPE_CHECKING:
+    from gbce.space._space import Space
 
+__all__ = ["Centre", "Checks", "Places", "axes_of", "distances_to", "embed", "nearest"]
+
+# --- points of a Euclidean space in which distance is change, without an axis for every level of a large -------------
 
 # Levels of a category that get an axis each. Chosen by hand, since a k-d tree is little faster than brute force from
 # some twenty dimensions on (scipy's documentation of KDTree); distances are the same either way.
@@ -223,3 +231,62 @@ def _candidates(feature: Feature, own: Array, low: float, high: float, now: floa
 
 # Sizes of blocks, in numbers; chosen by hand, results do not hang on them.
 _COORDINATE_CELLS = 250_000  # of coordinates: 2 MB stay in a processor's cache
+
+
+# --- all constraints of a space at once ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Checks:
+    """Whether encoded rows meet constraints, each worked out the cheapest way that says the same.
+
+    Parameters
+    ----------
+    lower, upper : array, shape (k,)
+        Positions of columns of numbers of which the first is at most the second, of all constraints that say just that.
+    others : tuple of callable
+        Rows ``(n, d)`` to booleans ``(n,)``, one for each other constraint.
+    """
+
+    lower: Array
+    upper: Array
+    others: tuple[Callable[[Array], Any], ...]
+
+    @classmethod
+    def of(cls, space: "Space", constraints: tuple[Constraint, ...]) -> Self:
+        """Prepare constraints on the columns of a space."""
+        columns: dict[str, int | Levels] = {
+            feature.name: Levels(j, tuple(feature.levels or ())) if feature.leveled else j
+            for j, feature in enumerate(space.features)
+        }
+        pairs: list[tuple[int, int]] = []
+        others: list[Callable[[Array], Any]] = []
+        for constraint in constraints:
+            found = _pairs_of_numbers(constraint, columns)
+            if found is None:
+                others.append(constraint.term(columns) or partial(constraint.holds, space))
+            else:
+                pairs += found
+        lower, upper = np.array(pairs, dtype=int).reshape(-1, 2).T
+        return cls(lower, upper, tuple(others))
+
+    def __call__(self, x: Array) -> Array:
+        """Whether each row of ``(n, d)`` meets all of them, ``(n,)``."""
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            in_order = at_most(x[:, self.lower], x[:, self.upper]) if len(self.lower) else None
+            good = np.ones(len(x), dtype=bool) if in_order is None else in_order.all(axis=1)
+            for holds in self.others:
+                good &= holds(x)
+        return good
+
+
+def _pairs_of_numbers(constraint: Constraint, columns: dict[str, int | Levels]) -> list[tuple[int, int]] | None:
+    """Return the positions of the pairs that a constraint puts in order, if it does nothing else."""
+    found: list[tuple[int, int]] = []
+    pairs = constraint.ordered_pairs()
+    for one, other in pairs or ():
+        lower, upper = columns[one], columns[other]
+        if isinstance(lower, Levels) or isinstance(upper, Levels):
+            return None
+        found.append((lower, upper))
+    return None if pairs is None else found

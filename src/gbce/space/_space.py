@@ -13,24 +13,16 @@ import numpy as np
 import pandas as pd
 
 from gbce.base import Array
-from gbce.space._apart import Apart
-from gbce.space._assumed import Assumptions
-from gbce.space._checks import Checks
-from gbce.space._codecs import Codec, OneHotCodec
-from gbce.space._computed import Computed, as_computed
-from gbce.space._consistency import require_consistent
-from gbce.space._constraints import Constraint, as_constraints
-from gbce.space._feature import Feature, Kind
+from gbce.space._codecs import Codec, OneHotCodec, require_writable
+from gbce.space._constraints import Computed, Constraint, as_computed, as_constraints, require_consistent
+from gbce.space._feature import ROUNDING, Feature, Kind
 from gbce.space._frames import Layout
-from gbce.space._infer import ColumnOptions, codec_of, columns_of
-from gbce.space._limits import Limits, RowLimits, complete, is_admissible, low_precision_of, move_each, place
-from gbce.space._misfits import check_table, misfits
-from gbce.space._places import Centre, Places, distances_to, embed, nearest
-from gbce.space._row_codec import RowCodec, as_table, column_dtypes, has_labels, layout_of, repeated, require_distinct
-from gbce.space._table import as_text, constant_notes
+from gbce.space._infer import Assumptions, ColumnOptions, codec_of, columns_of
+from gbce.space._limits import Apart, Limits, RowLimits, complete, is_admissible, low_precision_of, move_each, place
+from gbce.space._places import Centre, Checks, Places, distances_to, embed, nearest
+from gbce.space._rows import RowCodec, as_table, column_dtypes, has_labels, layout_of, repeated, require_distinct
+from gbce.space._table import as_text, check_table, constant_notes, misfits
 from gbce.space._terms import level_positions
-from gbce.space._tolerances import ROUNDING
-from gbce.space._values import require_writable
 
 __all__ = ["Space"]
 

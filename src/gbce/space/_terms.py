@@ -11,9 +11,17 @@ from typing import Any
 import numpy as np
 
 from gbce.base import Array
-from gbce.space._expressions import LISTS, MOST_TEXTS, Expression, linear_terms, parse
-from gbce.space._operators import ARITHMETIC, COMPARISONS, FUNCTIONS
-from gbce.space._tolerances import ROUNDING
+from gbce.space._expressions import (
+    ARITHMETIC,
+    COMPARISONS,
+    FUNCTIONS,
+    LISTS,
+    MOST_TEXTS,
+    Expression,
+    linear_terms,
+    parse,
+)
+from gbce.space._feature import ROUNDING
 
 __all__ = ["Levels", "Term", "evaluate", "inequalities_among", "level_positions", "term_of"]
 

@@ -1,9 +1,15 @@
 """An explanation under stress: other models, execution noise, other rows. Functions of an explainer."""
 
 from gbce.stress._frontier import frontier
-from gbce.stress._other_models import KnownModels, OtherModels, replace_models
-from gbce.stress._sensitivity import Sensitivity, sensitivity
-from gbce.stress._survival import explainer_survival, survival
+from gbce.stress._other_models import (
+    KnownModels,
+    OtherModels,
+    Sensitivity,
+    explainer_survival,
+    replace_models,
+    sensitivity,
+    survival,
+)
 
 __all__ = [
     "KnownModels",

@@ -1,21 +1,41 @@
-"""Models of the same table that an explainer does not have, and its question under them."""
+"""Survival: whether decisions and draws still succeed under models that the method never saw."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from gbce.base import Array, Target
-from gbce.budget import Budget
+import numpy as np
+import pandas as pd
+
+from gbce._numerics import JUDGING, WEIGHT_ROUNDING, seed_number, stream
+from gbce._validation import is_count, printable
+from gbce.base import Array, Outputs, Target
+from gbce.budget import Budget, BudgetSpentError, budget_of
+from gbce.decisions import answers_among, stack_points
+from gbce.draws import Draws
 from gbce.ensembles import ModelPosterior, as_models
+from gbce.explanation import Explanation, require_explanation
+from gbce.metrics import Noise, offsets, require_noise, survival_table
 from gbce.posterior import GibbsPosterior, as_weights
-from gbce.predictors import Predictor, Reference, as_predictor
-from gbce.space import Space
+from gbce.predictors import Panel, Predictor, Reference, as_predictor
+from gbce.space import Places, Space
 
 if TYPE_CHECKING:
     from gbce.explainer import Explainer
-    from gbce.explanation import Explanation
 
-__all__ = ["KnownModels", "OtherModels", "posterior_under", "replace_models"]
+__all__ = [
+    "KnownModels",
+    "OtherModels",
+    "Sensitivity",
+    "energy_distance",
+    "explainer_survival",
+    "posterior_under",
+    "replace_models",
+    "sensitivity",
+    "survival",
+]
+
+# --- models of the same table that an explainer does not have, and its question under them ---------------------------
 
 _N_REMEMBERED = 2  # lists of models: enough for the ``models`` and ``unseen`` of one frontier
 
@@ -116,3 +136,278 @@ def replace_models(posterior: GibbsPosterior, predictors: Sequence[Predictor], w
     """Return the same posterior with other models in it."""
     mixture = replace(posterior.mixture, weights=weights)
     return replace(posterior, predictors=tuple(predictors), mixture=mixture, readers=())
+
+
+# --- input change ----------------------------------------------------------------------------------------------------
+
+_MAX_COMPARED = 2_000  # draws of each posterior: 32 MB of distances
+# Words of the sentence, chosen by hand; the table has the numbers.
+_FARTHER = 1.1  # times as far as the row: beyond it, the answer moves farther
+_MUCH_FARTHER = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """How far a posterior moves with its row, beside how far it moves from run to run.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One line per run: the ``row`` that was explained ("same" or "moved"), how far it ``moved``, the energy
+        ``distance`` of its posterior from the first run's, the ``shift`` of the posterior mean, all in units of each
+        feature's scale, its ``success_probability``, and the ``eta`` it came to, which is smaller than the one asked
+        for where a budget ended it.
+    sentence : str
+        The same in words.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> data = np.random.default_rng(0).normal(size=(100, 2))
+    >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
+    >>> found = explainer.sensitivity(data[0], gbce.AtLeast(2), noise=0.3, n_rows=2, n_null=1, seed=0)
+    >>> found.table["row"].tolist()
+    ['same', 'moved', 'moved']
+    """
+
+    table: pd.DataFrame
+    sentence: str
+
+    def __str__(self) -> str:
+        return printable(self.sentence)
+
+
+def sensitivity(
+    explainer: "Explainer",
+    row: Any,
+    target: Target,
+    *,
+    noise: Noise = 0.1,
+    n_rows: int = 8,
+    n_null: int = 4,
+    seed: Any = None,
+    max_model_rows: int | None = None,
+    time_budget: float | None = None,
+) -> Sensitivity:
+    """Explain rows nearby, and see how far the answer moves when the row does.
+
+    Parameters
+    ----------
+    row, target, seed
+        As in :meth:`explain`.
+    noise : number, sequence, mapping or function
+        How far the row moves, see :class:`gbce.Evaluation`; only what can move does, within the space.
+    n_rows, n_null : int
+        Rows nearby; further runs at the row itself, which tell what chance alone does. Each is a whole run.
+    max_model_rows, time_budget : optional
+        What all runs together may spend, as in :meth:`explain`; each gets the same share. Runs that the budget
+        ended stop at a smaller eta, which the table and the sentence tell.
+
+    Returns
+    -------
+    Sensitivity
+        With a ``table`` and a ``sentence``.
+
+    Raises
+    ------
+    BudgetSpentError
+        If the budget does not allow a run at the row, one more there, and one nearby.
+    """
+    budget = budget_of(max_model_rows, time_budget)
+    space, x0 = explainer.space, explainer.space.encode_row(row)
+    predictors, target = explainer.prepare(target, budget)
+
+    def explain(x: Array, number: int, part: Budget) -> Explanation:
+        return explainer.explain_encoded(x, predictors, target, (), number, part)
+
+    for name, n in (("n_rows", n_rows), ("n_null", n_null)):
+        if not is_count(n):
+            raise ValueError(f"{name} must be a whole number of at least 1, not {n!r}")
+    require_noise(noise, space)
+    number = seed_number(seed)
+    seeds = [seed_number(child) for child in np.random.SeedSequence(number).spawn(1 + n_null + n_rows)]
+    near = space.project(x0 + offsets(noise, space, stream(number, JUDGING), n_rows), x0)
+    moved = space.distance(near, x0)
+    if not (moved > 0).any():
+        raise ValueError("no copy of the row moved: give a larger noise, and noise for a feature that can move")
+    runs = _explain_each(explain, [x0] * (1 + n_null) + list(near), seeds, budget)
+    kinds, lengths = ["same"] * n_null + ["moved"] * n_rows, [0.0] * n_null + list(moved)
+    first = next(runs)
+    lines, ended = [], int(_ended_early(first))
+    # each is compared before the next is run, so that a budget knows of the time it takes
+    for kind, length, other in zip(kinds, lengths, runs, strict=True):
+        ended += _ended_early(other)
+        if other is not None:
+            gaps = _compare_draws(space, first.draws, other.draws)
+            lines.append((kind, length, *gaps, float(other.distribution["success_probability"]), other.eta))
+    table = pd.DataFrame(lines, columns=["row", "moved", "distance", "shift", "success_probability", "eta"])
+    if table["row"].nunique() < 2:
+        raise BudgetSpentError("the budget does not allow runs to compare: raise max_model_rows or time_budget")
+    return Sensitivity(table.rename_axis("run"), _sentence(table) + _early_end_note(ended, len(seeds)))
+
+
+def _explain_each(
+    explain: Callable[[Array, int, Budget], Explanation], rows: Sequence[Array], seeds: Sequence[int], budget: Budget
+) -> Iterator[Any]:
+    """Explain rows, each with an even share of what is left; ``None`` for one that the budget does not allow."""
+    for number, (row, seed) in enumerate(zip(rows, seeds, strict=True)):
+        try:
+            yield explain(row, seed, budget.share(1.0 / (len(rows) - number)))
+        except BudgetSpentError:
+            if number == 0 or not budget.limited:  # nothing to compare with, or a limit of a model's own
+                raise
+            yield None
+
+
+def _ended_early(run: Explanation | None) -> bool:
+    """Whether the budget ended a run early."""
+    return run is None or not run.draws.info.complete
+
+
+def _early_end_note(ended: int, n: int) -> str:
+    """Say so if the budget ended runs early: posteriors at different etas differ whether the row moves or not."""
+    return f"; the budget ended {ended} of {n} runs early: they may differ for that reason alone" if ended else ""
+
+
+def energy_distance(a: Places, b: Places, a_weights: Array | None = None, b_weights: Array | None = None) -> float:
+    """Return the energy distance of two weighted sets of places.
+
+    ``sqrt(2 E|A - B| - E|A - A'| - E|B - B'|)`` (Székely and Rizzo, 2013): zero for equal laws only. Pairs of a point
+    with itself are left out, so that it does not depend on the numbers of points; where chance makes it negative under
+    the root, it is zero.
+    """
+    wa = np.full(len(a), 1.0 / len(a)) if a_weights is None else a_weights
+    wb = np.full(len(b), 1.0 / len(b)) if b_weights is None else b_weights
+
+    def within(points: Places, weights: Array) -> float:
+        others = 1.0 - float(np.square(weights).sum())
+        return float(weights @ points.distances(points) @ weights) / others if others > WEIGHT_ROUNDING else 0.0
+
+    squared = 2.0 * float(wa @ a.distances(b) @ wb) - within(a, wa) - within(b, wb)
+    return float(np.sqrt(max(squared, 0.0)))
+
+
+def _compare_draws(space: Space, one: Draws, other: Draws) -> tuple[float, float]:
+    sets = []
+    for draws in (one, other):
+        some = np.unique(np.linspace(0, len(draws) - 1, min(len(draws), _MAX_COMPARED)).astype(int))
+        sets.append((space.embed(draws.x[some]), draws.weights[some] / draws.weights[some].sum()))
+    (a, wa), (b, wb) = sets
+    return energy_distance(a, b, wa, wb), a.between(a.centre(wa), b.centre(wb))
+
+
+def _sentence(table: pd.DataFrame) -> str:
+    same, moved = table[table["row"] == "same"], table[table["row"] == "moved"]
+    length, shift = float(moved["moved"].median()), float(moved["shift"].median())
+    chance = float(same["shift"].max())
+    text = (
+        f"a row that moves by {length:.2g} moves the posterior mean by {shift:.2g} (medians, in units of each "
+        f"feature's scale); two runs at the same row differ by {chance:.2g}"
+    )
+    if (moved["distance"] > same["distance"].max()).mean() <= 0.5 and shift <= chance:
+        return f"{text}: no more than chance"
+    if shift > _MUCH_FARTHER * length:
+        return f"{text}: the answer moves much farther than the row"
+    return f"{text}: the answer moves {'farther than' if shift > _FARTHER * length else 'no farther than'} the row"
+
+
+# --- survival --------------------------------------------------------------------------------------------------------
+
+
+def survival(
+    explanation: Explanation,
+    models: Any,
+    *,
+    max_model_rows: int | None = None,
+    time_budget: float | None = None,
+) -> pd.DataFrame:
+    """Evaluate an explanation under models that it has not seen, such as refits, and see whether the answer holds.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        Fresh or loaded from a file.
+    models : estimator, callable, list of them, or ModelPosterior
+        Fitted for the same table; the weights of a posterior over models count.
+    max_model_rows, time_budget : optional
+        What may be spent, as in :meth:`gbce.Explainer.explain`: rows over all models, seconds. Decisions come first;
+        then as many draws as the rest allows, picked at random, which ``se`` takes into account.
+
+    Returns
+    -------
+    DataFrame
+        By rule, and for the ``posterior``: ``before`` (success under the first model), ``survival`` (share of
+        ``models`` under which it succeeds), its 95% interval ``low`` to ``high`` over models, ``all`` (success
+        under all of them), Monte Carlo error ``se``, ``n_models``. The line of the posterior is NaN where the budget
+        does not allow a single draw.
+
+    Raises
+    ------
+    BudgetSpentError
+        If the budget does not even allow the decisions.
+
+    Examples
+    --------
+    >>> import gbce
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> y = X @ [1.0, 2.0] + np.random.default_rng(1).normal(size=50)
+    >>> explainer = gbce.Explainer(LinearRegression().fit(X, y), X)
+    >>> explanation = explainer.explain(X[0], gbce.AtLeast(2.0), rules=gbce.Mean(), seed=0)
+    >>> refits = gbce.model_posterior(LinearRegression(), X, y, gbce.BayesianBootstrap(), 20, seed=0)
+    >>> table = gbce.metrics.survival(explanation, refits)
+    >>> table.index.tolist(), table["n_models"].tolist()
+    (['Mean', 'posterior'], [20, 20])
+    """
+    pool = require_explanation(explanation).draws.pool
+    others = OtherModels.of(models, explanation.space, pool.x[np.isfinite(pool.log_correction)])
+    return _evaluate_survival(explanation, others, budget_of(max_model_rows, time_budget))
+
+
+def explainer_survival(
+    explainer: "Explainer",
+    explanation: Explanation,
+    models: Any,
+    *,
+    max_model_rows: int | None = None,
+    time_budget: float | None = None,
+) -> pd.DataFrame:
+    """Evaluate an explanation under models that it has not seen; see :func:`gbce.metrics.survival`.
+
+    Asked about the same models again, an explainer does not prepare them a second time.
+    """
+    budget = budget_of(max_model_rows, time_budget)
+    explainer.own_posterior(explanation, budget)
+    return _evaluate_survival(explanation, explainer.other_models.wrap(models), budget)
+
+
+def _evaluate_survival(explanation: Explanation, others: OtherModels, budget: Budget) -> pd.DataFrame:
+    """Evaluate decisions and draws under other models; see :func:`gbce.metrics.survival`."""
+    draws, decisions, target = explanation.draws, answers_among(explanation.decisions), explanation.target
+    predictors = others.prepare(target, budget)
+
+    def reached(said: list[Outputs]) -> Array:
+        return np.column_stack([target.read(outputs).reached for outputs in said])
+
+    decided = np.zeros((0, len(predictors)), dtype=bool)
+    if decisions:
+        x = stack_points(decisions, len(explanation.space))
+        decided = reached(Panel(predictors, budget, use_predict=True).ask(x))
+    # in a random order, so that those the budget allows are like the others
+    where, drawn = draws.distinct[0], np.zeros((0, len(predictors)), dtype=bool)
+    order = (
+        stream(explanation.seed, JUDGING, explanation.query.key).permutation(len(where))
+        if budget.limited
+        else np.arange(len(where))
+    )
+    try:
+        drawn = reached(Panel(predictors, budget).ask_some(draws.pool.x[where[order]]))
+    except BudgetSpentError:
+        if not budget.limited:  # a limit of a model's own
+            raise
+    which = order[: len(drawn)]
+    labels = tuple(decision.label for decision in decisions)
+    table = survival_table(labels, decided, draws, drawn[np.argsort(which)], others.weights, np.sort(which))
+    before = [float(decision.reached[0]) for decision in decisions]
+    table.insert(0, "before", [*before, float(explanation.distribution["success_probability"])])
+    return table.assign(n_models=len(predictors))

@@ -5,12 +5,9 @@ show, one loss and one verdict per row. Numbers that a wish leaves open are fill
 off the model's outputs on the data, ``bind`` off its output for the row that is explained.
 """
 
-from gbce.targets._change import Change
-from gbce.targets._class import SMALLEST_PROBABILITY, Class
-from gbce.targets._loss import Loss
-from gbce.targets._multi import Multi
-from gbce.targets._numeric import AtLeast, AtMost, Numeric, Range, Value
-from gbce.targets._plain import as_target
+from gbce.targets._class import SMALLEST_PROBABILITY, Class, as_target
+from gbce.targets._loss import Loss, Multi
+from gbce.targets._numeric import AtLeast, AtMost, Change, Numeric, Range, Value
 
 __all__ = [
     "SMALLEST_PROBABILITY",

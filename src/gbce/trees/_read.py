@@ -1,17 +1,245 @@
-"""From what was read of a model to cells: which feature decides which column, where it is cut, what a leaf holds."""
+"""Where a feature crosses the thresholds of a model: exact to the last bit, through whatever comes before the trees.
+
+What comes before them treats every column by itself and is a rising or falling function of each number, so the crossing
+of every threshold is found by halving, in the order of floating-point numbers, all of them at once.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from gbce.base import Array
-from gbce.predictors import Inside, TreeScores
 from gbce.space import Space
-from gbce.trees._boxes import Cuts, make_boxes
 from gbce.trees._cells import CellTrees, Nodes
-from gbce.trees._edges import find_crossings
+from gbce.trees._scores import TreeScores
+from gbce.trees._structure import Inside
 
-__all__ = ["read_cells"]
+__all__ = ["Crossings", "Cuts", "find_crossings", "make_boxes", "read_cells"]
+
+# --- from nodes to leaves --------------------------------------------------------------------------------------------
+
+
+class Cuts(NamedTuple):
+    """Cells of features, and what every node asks of them; see :class:`CellTrees`."""
+
+    edges: tuple[Array, ...]
+    low: Array
+    high: Array
+    nodes: Nodes
+    set_features: Array
+
+
+class _Paths(NamedTuple):
+    """Ways from roots down to nodes, one in a row, and the cells that go there; see :class:`CellTrees`."""
+
+    at: Array
+    tree: Array
+    first: Array
+    last: Array
+    missing: Array
+    sets: Array
+
+    def pick(self, which: Array) -> "_Paths":
+        return _Paths(*(part[which] for part in self))
+
+
+def make_boxes(inside: Inside, parts: TreeScores, cuts: Cuts) -> CellTrees:
+    """Go down all trees at once and return the leaves with what they hold."""
+    nodes = cuts.nodes
+    n_cells = np.array([len(edges) + 1 for edges in cuts.edges])
+    book = {j: _SetBook(int(n_cells[j]) + 1) for j in cuts.set_features.tolist()}
+    paths, done = _start(nodes.roots, n_cells, len(book)), []
+    while len(paths.at):
+        is_leaf = nodes.feature[paths.at] < 0
+        done.append(paths.pick(is_leaf))
+        paths = _go_down(nodes, paths.pick(~is_leaf), n_cells, book)
+    leaves = _Paths(*(np.concatenate(part) for part in zip(*done, strict=True)))
+    leaves = leaves.pick(np.argsort(leaves.tree, kind="stable"))
+    possible = np.asarray(((leaves.first <= leaves.last) | leaves.missing).all(axis=1))
+    for s, own in enumerate(book.values()):
+        possible &= np.any(own.table(), axis=1)[leaves.sets[:, s]]
+    leaves = leaves.pick(possible)
+    return CellTrees(
+        inside=inside, edges=cuts.edges, low=cuts.low, high=cuts.high, first=leaves.first, last=leaves.last,
+        missing=leaves.missing, set_features=cuts.set_features, set_of=leaves.sets,
+        allowed=tuple(own.table() for own in book.values()), tree=leaves.tree, value=parts.share[leaves.at],
+        base=parts.base, epsilon=parts.epsilon, nodes=nodes,
+    )  # fmt: skip
+
+
+def _start(roots: Array, n_cells: Array, n_sets: int) -> _Paths:
+    """Return the roots, where all cells go."""
+    kind = np.int16 if n_cells.max(initial=1) < np.iinfo(np.int16).max - 1 else np.int32
+    shape = (len(roots), len(n_cells))
+    last = np.tile((n_cells - 1).astype(kind), (len(roots), 1))
+    sets = np.zeros((len(roots), n_sets), dtype=np.int32)
+    return _Paths(roots, np.arange(len(roots)), np.zeros(shape, dtype=kind), last, np.ones(shape, dtype=bool), sets)
+
+
+def _go_down(nodes: Nodes, paths: _Paths, n_cells: Array, book: "dict[int, _SetBook]") -> _Paths:
+    """Return both ways on from every node, those to the left first."""
+    at, n = paths.at, len(paths.at)
+    feature, rows = nodes.feature[at], np.arange(n)
+    both = _Paths(*(np.concatenate([part, part]) for part in paths))
+    ordered = np.flatnonzero(nodes.group[at] < 0)
+    own, cut = feature[ordered], np.clip(nodes.cut[at], -1, n_cells[feature] - 1)[ordered].astype(both.first.dtype)
+    both.last[ordered, own] = np.minimum(both.last[ordered, own], cut)
+    both.first[n + ordered, own] = np.maximum(both.first[n + ordered, own], cut + 1)
+    gap = nodes.missing_left[at]
+    both.missing[rows, feature] &= gap
+    both.missing[n + rows, feature] &= ~gap
+    for s, (j, sets) in enumerate(book.items()):
+        mine = np.flatnonzero((feature == j) & (nodes.group[at] >= 0))
+        goes_left = nodes.sets[nodes.group[at[mine]], : sets.width]
+        both.sets[mine, s] = sets.narrow(both.sets[mine, s], goes_left)
+        both.sets[n + mine, s] = sets.narrow(both.sets[n + mine, s], ~goes_left)
+    return both._replace(at=np.concatenate([nodes.left[at], nodes.right[at]]))
+
+
+class _SetBook:
+    """Sets of cells of one feature by number; the first is all of them."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._rows: list[Array] = [np.ones(width, dtype=bool)]
+        self._number = {self._rows[0].tobytes(): 0}
+
+    def narrow(self, sets: Array, to: Array) -> Array:
+        """Return numbers of the sets ``(m,)`` that are left of others when only cells ``to`` ``(m, width)`` are."""
+        kept = self.table()[sets] & to
+        packed, which = np.unique(np.packbits(kept, axis=1), axis=0, return_inverse=True)
+        numbers = np.empty(len(packed), dtype=np.int32)
+        for i, bits in enumerate(packed):
+            row = np.unpackbits(bits, count=self.width).astype(bool)
+            numbers[i] = self._number.setdefault(row.tobytes(), len(self._rows))
+            if numbers[i] == len(self._rows):
+                self._rows.append(row)
+        return numbers[which.ravel()]
+
+    def table(self) -> Array:
+        """Return all sets ``(n_sets, width)``."""
+        return np.array(self._rows)
+
+
+# --- where a feature crosses the thresholds of a model ---------------------------------------------------------------
+
+_MOST_HALVINGS = 66  # of the 2^64 floating-point numbers
+_LOW_BITS = np.int64(0x7FFFFFFFFFFFFFFF)
+
+
+class Crossings(NamedTuple):
+    """For thresholds ``(P,)`` of columns: the largest value of the feature that comes before the crossing.
+
+    ``edge`` ``(P,)`` is infinite where no crossing is known: minus where all values lie behind it, plus where they lie
+    before it. ``rising`` ``(P,)``: whether what comes before it is at most the threshold; otherwise what comes behind.
+    """
+
+    edge: Array
+    rising: Array
+
+
+def find_crossings(
+    inside: Inside, base: Array, low: Array, high: Array, whole: Array, feature: Array, column: Array, threshold: Array
+) -> Crossings | None:
+    """Find where features cross thresholds.
+
+    Parameters
+    ----------
+    inside : Inside
+        With the way from rows to columns.
+    base : array of shape (d,)
+        A row without missing values in these features.
+    low, high : arrays of shape (d,)
+        Between these is searched.
+    whole : bool array of shape (d,)
+        Features that take whole numbers only.
+    feature, column : int arrays of shape (P,)
+        Which feature decides which column.
+    threshold : array of shape (P,)
+        In the column.
+
+    Returns
+    -------
+    Crossings or None
+        None if a column is neither rising nor falling nor constant, or is not a number.
+    """
+    if len(feature) == 0:
+        return Crossings(np.zeros(0), np.zeros(0, dtype=bool))
+    rank = _rank(feature)
+
+    def image(value: Array) -> Array:
+        rows = np.repeat(base[None, :], int(rank.max()) + 1, axis=0)
+        rows[rank, feature] = value
+        return np.asarray(inside.parts.rounded(inside.columns(rows))[rank, column])
+
+    left, right = low[feature], high[feature]
+    at_left, at_right = image(left), image(right)
+    if np.isnan(at_left).any() or np.isnan(at_right).any():
+        return None
+    rising = at_left <= at_right
+    before_left = (at_left <= threshold) == rising  # whether the lower end comes before the crossing
+    before_right = (at_right <= threshold) == rising
+    edge = np.where(before_left & before_right, np.inf, -np.inf)
+    crossed = before_left & ~before_right
+    if not crossed.any():
+        return Crossings(edge, rising)
+    guess = _guess(threshold, bool(inside.parts.single), whole[feature], left, right)
+    guess = np.where(crossed, guess, left)
+    above = np.where(whole[feature], np.minimum(guess + 1.0, right), np.nextafter(guess, np.inf))
+    fits = ((image(guess) <= threshold) == rising) & ~((image(np.where(crossed, above, left)) <= threshold) == rising)
+    if (fits | ~crossed).all():  # the columns are the features themselves
+        return Crossings(np.where(crossed, guess, edge), rising)
+    whole_ones = whole[feature]
+    a, b = _as_integers(left, whole_ones), _as_integers(right, whole_ones)
+    for _ in range(_MOST_HALVINGS):
+        if not (crossed & (b - 1 > a)).any():
+            break
+        middle = (a & b) + ((a ^ b) >> np.int64(1))
+        value = np.where(crossed, _as_floats(middle, whole_ones), left)
+        seen = image(value)
+        if np.isnan(seen).any():
+            return None
+        before = (seen <= threshold) == rising
+        a, b = np.where(before, middle, a), np.where(before, b, middle)
+    return Crossings(np.where(crossed, _as_floats(a, whole_ones), edge), rising)
+
+
+def _rank(feature: Array) -> Array:
+    """Return for each entry how many before it are of the same feature ``(P,)``."""
+    order = np.argsort(feature, kind="stable")
+    of_sorted = feature[order]
+    start = np.searchsorted(of_sorted, of_sorted, side="left")
+    rank = np.empty(len(feature), dtype=int)
+    rank[order] = np.arange(len(feature)) - start
+    return rank
+
+
+def _guess(threshold: Array, is_single: bool, whole: Array, low: Array, high: Array) -> Array:
+    """Return the crossings ``(P,)`` if columns are the features themselves, rounded to single precision or not."""
+    if not is_single:
+        return np.clip(np.where(whole, np.floor(threshold), threshold), low, high)
+    with np.errstate(over="ignore"):
+        single = threshold.astype(np.float32)
+        single = np.where(single > threshold, np.nextafter(single, np.float32(-np.inf)), single)
+        middle = (single.astype(float) + np.nextafter(single, np.float32(np.inf)).astype(float)) / 2.0
+        edge = np.where(middle.astype(np.float32) <= threshold, middle, np.nextafter(middle, -np.inf))
+    return np.clip(np.where(whole, np.floor(threshold), edge), low, high)
+
+
+def _as_integers(x: Array, whole: Array) -> Array:
+    """Return numbers as integers of the same order; those of whole numbers are themselves."""
+    bits = np.ascontiguousarray(x, dtype=float).view(np.int64)
+    ordered = np.where(bits >= 0, bits, bits ^ _LOW_BITS)
+    return np.where(whole, np.where(whole, x, 0.0).astype(np.int64), ordered)
+
+
+def _as_floats(keys: Array, whole: Array) -> Array:
+    """Return the numbers of :func:`_as_integers`."""
+    bits = np.where(keys >= 0, keys, keys ^ _LOW_BITS)
+    return np.where(whole, keys.astype(float), np.ascontiguousarray(bits).view(float))
+
+
+# --- from what was read of a model to cells --------------------------------------------------------------------------
 
 _MOST_NUMBERS = 100_000_000  # ends of leaves' boxes, two of two bytes or four: under a gigabyte
 _MOST_LEVELS = 1_000  # of a whole-number column that the model reads as levels; by hand

@@ -1,0 +1,290 @@
+"""Bayes decisions: points that minimise the expected discrepancy to a draw (Section 2.5.1 b of the paper)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from gbce._numerics import TINY, first_of_least, resample, weighted_quantile
+from gbce._validation import require_counts, require_finite
+from gbce.base import Array, Choice, Rule
+from gbce.budget import BudgetSpentError
+from gbce.draws import Scene
+from gbce.search import nelder_mead
+from gbce.space import Centre, Places
+
+__all__ = ["DirectOpt", "DiverseSet", "GeometricMedian", "Mean", "Medoid", "RandomDraw"]
+
+# --- bayes decisions -------------------------------------------------------------------------------------------------
+
+# Of Weiszfeld's iteration, relative to the extent of the draws; chosen by hand, far below any difference of rows.
+_STEP_TOLERANCE = 1e-10  # a step that is shorter is the last one
+_ON_A_DRAW = 1e-14  # a draw that is nearer than this is where the iteration stands
+
+
+@dataclass(frozen=True)
+class Mean(Rule):
+    """The posterior mean: least expected squared distance.
+
+    Whole numbers and categories make it a Fréchet mean: the row with the least expected squared distance, in units of
+    each feature's scale, among admissible rows. A category takes its most probable level.
+
+    Under a curved or multimodal posterior it can fall where the target is missed; the table says so.
+
+    Examples
+    --------
+    >>> Mean().label
+    'Mean'
+    """
+
+    def choose(self, scene: Scene) -> Choice:
+        """Choose the admissible row nearest to the mean."""
+        return _choose_nearest_row(scene, scene.units(scene.draws.x).centre(scene.draws.weights))
+
+
+@dataclass(frozen=True)
+class GeometricMedian(Rule):
+    """The geometric median: least expected Euclidean distance, in units of each feature's scale.
+
+    Parameters
+    ----------
+    max_iterations : int
+        Of Weiszfeld's iteration, with the step of Vardi and Zhang (2000) where it lands on a draw.
+
+    Examples
+    --------
+    >>> GeometricMedian().label
+    'GeometricMedian'
+    """
+
+    max_iterations: int = 1_000
+
+    def __post_init__(self) -> None:
+        require_counts(self, "max_iterations")
+
+    def choose(self, scene: Scene) -> Choice:
+        """Choose the admissible row nearest to the geometric median."""
+        where, weight = scene.draws.distinct
+        u = geometric_median(scene.units(scene.draws.pool.x[where]), weight, self.max_iterations)
+        return _choose_nearest_row(scene, u)
+
+
+@dataclass(frozen=True)
+class Medoid(Rule):
+    """The draw with the least expected Euclidean distance to the others, in units of each feature's scale.
+
+    Examples
+    --------
+    >>> Medoid().label
+    'Medoid'
+    """
+
+    def choose(self, scene: Scene) -> Choice:
+        """Choose the medoid; ties go to the smaller objective."""
+        where, weight = scene.draws.distinct
+        points = scene.draws.pool.take(where)
+        u = scene.units(points.x)
+        return scene.pick(where[first_of_least(expected_distance(u, u, weight), scene.objective(points))])
+
+
+def geometric_median(u: Places, weights: Array, max_iterations: int = 1_000) -> Centre:
+    """Point with the least weighted sum of Euclidean distances to ``u``, ``n`` places with weights ``(n,)``."""
+    y = u.centre(weights, weights.sum())
+    size = max(float(np.abs(u.axes - y.axes).max(initial=0.0)), float(u.heights.max(initial=0.0)), TINY)
+    for _ in range(max_iterations):
+        gap = np.sqrt(u.squares_from(y))
+        away = gap > _ON_A_DRAW * size
+        pull = np.where(away, weights / np.where(away, gap, 1.0), 0.0)
+        if not away.any():
+            return y
+        target = u.centre(pull, pull.sum())
+        here = float(weights[~away].sum())
+        if here > 0:  # y sits on a draw: leave it only if the others pull harder than its own weight
+            force = float(pull.sum() * u.between(target, y))
+            if force <= here:
+                return y
+            target = y.toward(target, 1.0 - here / force)
+        if u.between(target, y) <= _STEP_TOLERANCE * size:
+            return target
+        y = target
+    return y
+
+
+def expected_distance(a: Places, u: Places, weights: Array) -> Array:
+    """Weighted mean Euclidean distance of each of the places ``a`` to ``u``, without a matrix of all pairs."""
+    return np.concatenate([some.distances(u) @ weights for some in a.blocks(u)])
+
+
+def _choose_nearest_row(scene: Scene, u: Centre) -> Choice:
+    """Choose the admissible row nearest to a point among the free features' axes."""
+    return Choice(scene.space.nearest(u, scene.x0, scene.free)[None, :])
+
+
+# --- several points at once ------------------------------------------------------------------------------------------
+
+_MAX_RANDOM_DRAWS = 10_000  # each is judged under 200 perturbed copies by default: two million model rows
+_MAX_REPRESENTED = 4_000  # distinct draws among which representatives are sought: 128 MB of distances
+
+
+@dataclass(frozen=True)
+class DiverseSet(Rule):
+    """``k`` representatives of the region of highest density that holds ``mass`` of the posterior.
+
+    The region is a level set of the known density. The first representative is the region's medoid; each further one
+    is the draw that most reduces the expected distance of a draw to its nearest representative.
+
+    Parameters
+    ----------
+    k : int
+        Number of representatives; fewer if the region has fewer distinct draws.
+    mass : float
+        Posterior probability of the region.
+
+    Examples
+    --------
+    >>> DiverseSet(3).label
+    'DiverseSet(k=3)'
+    """
+
+    k: int
+    mass: float = 0.9
+
+    def __post_init__(self) -> None:
+        require_counts(self, "k")
+        require_finite(self, "mass")
+        if not 0 < self.mass <= 1:
+            raise ValueError(f"DiverseSet: mass must be above 0 and at most 1, not {self.mass!r}")
+
+    def choose(self, scene: Scene) -> Choice:
+        """Choose representatives, the most central first."""
+        where, weight = scene.draws.distinct
+        objective = scene.objective(scene.draws.pool.take(where))
+        inside = objective <= weighted_quantile(objective, weight, self.mass)
+        where, weight, objective = where[inside], weight[inside], objective[inside]
+        if len(where) > _MAX_REPRESENTED:
+            keep = np.sort(np.argsort(-weight, kind="stable")[:_MAX_REPRESENTED])
+            where, weight = where[keep], weight[keep]
+        chosen = representatives(scene.units(scene.draws.pool.x[where]), weight, self.k)
+        note = "" if len(chosen) == self.k else f"{self.label}: the region has only {len(chosen)} distinct draws."
+        return scene.pick(where[chosen], note)
+
+
+@dataclass(frozen=True)
+class RandomDraw(Rule):
+    """``k`` draws at random: decide by sampling.
+
+    Parameters
+    ----------
+    k : int
+        How many, at most 10,000: each of them is a decision, shown to the model and judged.
+
+    Examples
+    --------
+    >>> RandomDraw(k=5).label
+    'RandomDraw(k=5)'
+    """
+
+    k: int = 1
+
+    def __post_init__(self) -> None:
+        require_counts(self, "k")
+        if self.k > _MAX_RANDOM_DRAWS:
+            raise ValueError(
+                f"RandomDraw: k must be at most {_MAX_RANDOM_DRAWS:,}, not {self.k:,}: each of them is shown to the "
+                "model and judged. More draws, not judged, are in explanation.draws."
+            )
+
+    def choose(self, scene: Scene) -> Choice:
+        """Choose at random, with replacement."""
+        return scene.pick(scene.draws.index[resample(scene.rng, scene.draws.weights, self.k)])
+
+
+def representatives(u: Places, weights: Array, k: int) -> Array:
+    """Greedy k-medians: positions of at most ``k`` places of ``u`` that stand for the others."""
+    distance = u.distances(u)
+    nearest = np.full(len(u), np.inf)
+    chosen: list[int] = []
+    for _ in range(min(k, len(u))):
+        score = np.minimum(distance, nearest[None, :]) @ weights
+        score[chosen] = np.inf
+        chosen.append(int(score.argmin()))
+        nearest = np.minimum(nearest, distance[chosen[-1]])
+    return np.array(chosen)
+
+
+# --- direct optimisation ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DirectOpt(Rule):
+    """Minimise ``eta * loss + d(row, x)`` by Nelder-Mead from the row and from draws of the prior.
+
+    All starts advance together, with one model call per iteration for all of them. Coordinates are the free
+    features in units of their scales; whole numbers and positions of levels are rounded.
+
+    Parameters
+    ----------
+    n_starts : int
+        The row, and one draw of the prior for each further start.
+    max_iterations : int
+        Of each start.
+
+    Examples
+    --------
+    >>> DirectOpt().label
+    'DirectOpt'
+    """
+
+    asks_model: ClassVar[bool] = True
+
+    n_starts: int = 20
+    max_iterations: int = 3_000
+
+    def __post_init__(self) -> None:
+        require_counts(self, "n_starts", "max_iterations")
+
+    def choose(self, scene: Scene) -> Choice:
+        """Choose the best end point; ties go to the smaller distance from the row."""
+        posterior = scene.model(self)
+        free = scene.free[~np.isnan(scene.x0[scene.free])]  # what is missing stays so
+        unit = scene.space.scale[free]
+
+        def rows(u: Array) -> Array:
+            x = np.tile(scene.x0, (len(u), 1))
+            x[:, free] = u * unit
+            return scene.space.project(x, scene.x0)
+
+        seen: list[tuple[float, Array]] = []  # the best point of each question, for when the budget runs out
+
+        def objective(u: Array) -> Array:
+            x = rows(u)
+            value = posterior.objective(x, posterior.evaluate(x).loss)
+            least = first_of_least(value, scene.distance(x))
+            seen.append((float(value[least]), x[least]))
+            return value
+
+        z = posterior.prior.draw(scene.rng, self.n_starts - 1)
+        starts = np.vstack([scene.x0[None, :], posterior.prior.place(z).x])
+        low, high = scene.space.limits(scene.x0)
+        try:
+            minima = nelder_mead(
+                objective,
+                np.where(np.isnan(starts), scene.x0, starts)[:, free] / unit,
+                low[free] / unit,
+                high[free] / unit,
+                max_iterations=self.max_iterations,
+            )
+        except BudgetSpentError:
+            if not seen:
+                raise
+            x = min(seen, key=lambda point: point[0])[1]
+            return Choice(x[None, :], note=f"{self.label}: the budget ran out; the best point so far was taken.")
+        x = rows(minima.x)
+        winner = first_of_least(minima.value, scene.distance(x))
+        unfinished = int((~minima.converged).sum())
+        note = (
+            f"{self.label}: {unfinished} of {self.n_starts} starts stopped at {self.max_iterations} iterations."
+            if unfinished
+            else ""
+        )
+        return Choice(x[winner][None, :], note=note)

@@ -1,0 +1,373 @@
+"""Shares of levels: how probable each level of a category or an ordinal is, after and before."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gbce.decisions import answers_among, stack_points
+from gbce.explanation import Explanation
+from gbce.metrics import FIGURE_TITLES, PRINTED_Z_95, Disagreement, most_moved
+from gbce.plots._style import (
+    DRAWS,
+    EDGE,
+    PRIOR,
+    QUIET,
+    as_panels,
+    dodge,
+    entries_in_order,
+    finish_axes,
+    given_panels,
+    literal_text,
+    mark_answer,
+    mark_decisions,
+    new_axes,
+    new_panels,
+    put_legend_outside,
+    short_text,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_disagreement", "plot_importance", "plot_path", "plot_shares"]
+
+# --- importance ------------------------------------------------------------------------------------------------------
+
+
+def plot_importance(explanation: Explanation, *, max_features: int = 15, ax: "Axes | None" = None) -> "Axes":
+    """Draw the expected size of each feature's change, with its 95% error, beside the prior's.
+
+    A feature that the model does not care about moves as far as the prior lets it. What matters most comes first: the
+    number after its name is the ratio to the prior.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        What to draw.
+    max_features : int
+        Most features; those whose movement differs most from the prior's own.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure when left out.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> import gbce, matplotlib
+    >>> matplotlib.use("Agg")
+    >>> data = np.random.default_rng(0).normal(size=(100, 3))
+    >>> explainer = gbce.Explainer(lambda x: x[:, 1], data, space=gbce.Space.real(3))
+    >>> explanation = explainer.explain(np.zeros(3), gbce.AtLeast(2, scale=0.1), rules=[], seed=0)
+    >>> explanation.plot.importance().get_yticklabels()[0].get_text().split()[0]
+    'x2'
+    """
+    table = explanation.importance
+    scale = dict(zip(explanation.space.names, explanation.space.scale, strict=True))
+    gap = (table["ratio"] - 1.0).abs()[table["prior"] > 0].sort_values(ascending=False, kind="stable")
+    kept = list(gap.index[:max_features])
+    longest = max([len(short_text(name)) for name in kept] + [0])
+    ax = new_axes(ax, 6.8 + 0.07 * max(longest - 14, 0), 1.5 + 0.36 * len(kept))
+    shown = table.loc[kept]
+    unit = np.array([scale[name] for name in kept])
+    change, se, prior = (shown[name].to_numpy(dtype=float) / unit for name in ("change", "se", "prior"))
+    y = np.arange(len(kept))
+    ax.barh(y, prior, height=0.72, color=PRIOR, label="prior")
+    ax.barh(y, change, height=0.36, color=DRAWS, label="posterior")
+    ax.errorbar(change, y, xerr=PRINTED_Z_95 * se, fmt="none", ecolor=EDGE, elinewidth=1.2, capsize=2)
+    labels = [f"{short_text(name)} ({ratio:.2g} ×)" for name, ratio in shown["ratio"].items()]
+    ax.set_yticks(y, labels)
+    ax.set_ylim(max(len(kept), 1) - 0.5, -0.5)
+    ax.set_xlim(left=0.0)
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel("expected change, in units of each feature's scale; of a category, its probability", wrap=True)
+    left = int((table["prior"] > 0).sum()) - len(kept)
+    more = f" ({left} more move about as the prior does)" if left else ""
+    finish_axes(ax, f"What matters: change, and its ratio to the prior's{more}", hidden=("top", "right", "left"))
+    put_legend_outside(ax, *ax.get_legend_handles_labels())
+    return ax
+
+
+# --- shares of levels ------------------------------------------------------------------------------------------------
+
+_SIZE = 46.0  # of a mark, in square points, by hand
+_MISSING = "(missing)"  # as explanation.shares has it
+
+
+def plot_shares(
+    explanation: Explanation, feature: str | None = None, *, max_levels: int = 15, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw how probable each level is under the posterior and under the prior, and which level each decision takes.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        What to draw.
+    feature : str, optional
+        Name of a category, a boolean or an ordinal; when left out, the one whose movement differs most from the prior's
+        own.
+    max_levels : int
+        Most levels with a bar of their own: the row's, those of decisions, then the most probable. The others are one
+        bar.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure when left out.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> import gbce, matplotlib
+    >>> matplotlib.use("Agg")
+    >>> rng = np.random.default_rng(0)
+    >>> data = pd.DataFrame({"job": rng.choice(["clerk", "smith"], 80), "age": rng.normal(40, 9, 80).round()})
+    >>> explainer = gbce.Explainer(lambda f: 1.0 * (f["job"] == "smith") + 0 * f["age"], data)
+    >>> explanation = explainer.explain({"job": "clerk", "age": 40.0}, gbce.AtLeast(1), seed=0)
+    >>> [tick.get_text() for tick in explanation.plot.shares("job").get_yticklabels()]
+    ['clerk (now)', 'smith']
+    """
+    name = _choose_feature(explanation, feature)
+    table = explanation.shares(name)
+    j = explanation.space.names.index(name)
+    decisions = answers_among(explanation.decisions)
+    answer = explanation.answer
+    points = stack_points([*decisions, *([] if answer is None else [answer.decision])], len(explanation.space))
+    now, taken = _line(table, explanation.x0[j]), [_line(table, code) for code in points[:, j]]
+    kept = _choose_levels(table, [now, *taken], max_levels)
+    shown = _grouped(table, kept)
+    ax = new_axes(ax, 7.2, 1.5 + 0.36 * len(shown))
+    y = np.arange(len(shown))
+    ax.barh(y, shown["prior"], height=0.74, color=PRIOR, label="prior")
+    ax.barh(y, shown["posterior"], height=0.36, color=DRAWS, label="posterior")
+    labels = [short_text(str(level), 32) for level in shown.index]
+    labels[kept.index(now)] += " (now)"
+    ax.set_yticks(y, labels)
+    ax.get_yticklabels()[kept.index(now)].set_fontweight("bold")
+    ax.set_ylim(len(shown) - 0.5, -0.5)
+    ax.set_xlim(0.0, max((1.12 + 0.04 * len(taken)) * float(shown.to_numpy().max()), 0.05))
+    places = np.column_stack([[shown["posterior"].iloc[kept.index(k)] for k in taken], [kept.index(k) for k in taken]])
+    places = places.reshape(-1, 2).astype(float)
+    shifts = dodge(ax, places, _SIZE)
+    mark_decisions(ax, decisions, [tuple(at) for at in places[: len(decisions)]], size=_SIZE, shifts=shifts)
+    if answer is not None:
+        mark_answer(ax, explanation, tuple(places[-1]), size=_SIZE, shift=shifts[-1])
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    ax.tick_params(axis="y", length=0, colors=EDGE)
+    ax.set_xlabel("probability")
+    finish_axes(ax, f"Levels of {short_text(name)}", hidden=("top", "right", "left"))
+    put_legend_outside(ax, *entries_in_order(ax))
+    return ax
+
+
+def _choose_feature(explanation: Explanation, feature: str | None) -> str:
+    if feature is not None:
+        return feature
+    leveled = [one.name for one in explanation.space.features if one.leveled]
+    if not leveled:
+        raise ValueError("no column has levels: explanation.plot.changes() and plot.pairs() draw numbers")
+    moved = most_moved(explanation.importance.loc[leveled], 1)
+    return (moved or leveled)[0]
+
+
+def _line(table: pd.DataFrame, code: float) -> int:
+    """Return the line of an encoded value; that of missing is the last."""
+    return len(table) - 1 if np.isnan(code) else round(code)
+
+
+def _choose_levels(table: pd.DataFrame, fixed: list[int], most: int) -> list[int]:
+    """Return the lines that are drawn: all of an ordinary category; of many, the notable and the most probable ones."""
+    if most < 1:
+        raise ValueError(f"max_levels must be at least 1, not {most!r}")
+    if len(table) <= most:
+        return list(range(len(table)))
+    kept = list(dict.fromkeys(fixed))
+    for k in np.argsort(-table["posterior"].to_numpy(), kind="stable"):
+        if len(kept) >= most:
+            break
+        if int(k) not in kept:
+            kept.append(int(k))
+    return sorted(kept)
+
+
+def _grouped(table: pd.DataFrame, kept: list[int]) -> pd.DataFrame:
+    shown = table.iloc[kept]
+    if len(kept) == len(table):
+        return shown
+    rest = (table.sum() - shown.sum()).clip(lower=0.0)
+    return pd.concat([shown, rest.to_frame(f"other ({len(table) - len(kept)} levels)").T])
+
+
+# --- the eta path ----------------------------------------------------------------------------------------------------
+
+_PANELS = ("success_probability", "tail", "expected_distance", "stability", "log_evidence")  # drawn by default
+_SIDE_BY_SIDE = 3  # panels in a line of a new figure, by hand
+
+
+def plot_path(
+    explanation: Explanation,
+    etas: Sequence[float] | None = None,
+    *,
+    figures: Sequence[str] | str | None = None,
+    ax: "Axes | Sequence[Axes] | None" = None,
+) -> "Axes | np.ndarray[Any, Any]":
+    """Draw figures of the posterior over eta, one panel each, with 95% bands of Monte Carlo error.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        What to draw.
+    etas : sequence of float, optional
+        Where to look; from the prior to the explanation's own eta when left out.
+    figures : str or sequence of str, optional
+        Columns of ``explanation.path()``; success probability, tail, expected distance, stability and evidence when
+        left out.
+    ax : matplotlib Axes or sequence of them, optional
+        Where to draw, one for each figure; a new figure when left out.
+
+    Returns
+    -------
+    matplotlib Axes, or array of them
+        The axes drawn on; an array ``(k,)`` where there are ``k`` figures.
+
+    Examples
+    --------
+    >>> import gbce, matplotlib, numpy as np
+    >>> matplotlib.use("Agg")
+    >>> data = np.random.default_rng(0).normal(size=(100, 2))
+    >>> explanation = gbce.Explainer(lambda x: x.sum(axis=1), data).explain(data[0], gbce.AtLeast(2), rules=[], seed=0)
+    >>> len(explanation.plot.path(figures=["success_probability", "expected_distance"]))
+    2
+    """
+    table = explanation.path(etas)
+    names = [figures] if isinstance(figures, str) else list(_PANELS if figures is None else figures)
+    unknown = [name for name in names if name not in table.columns]
+    if unknown or not names:
+        raise ValueError(f"figures must be columns of explanation.path(), such as 'tail', not {unknown or names}")
+    positive = table[table.index > 0]
+    etas_shown = positive.index.to_numpy(dtype=float)
+    panels = new_panels(ax, len(names), 3.1, 2.7, columns=_SIDE_BY_SIDE)
+    few = len(positive) < 3  # a line through one or two points would not be seen
+    for panel, name in zip(panels, names, strict=True):
+        value = positive[name].to_numpy(dtype=float)
+        se = positive.get(f"{name}_se", 0.0 * positive[name]).to_numpy(dtype=float)
+        panel.fill_between(
+            etas_shown, value - PRINTED_Z_95 * se, value + PRINTED_Z_95 * se, color=DRAWS, alpha=0.25, lw=0,
+            label="95% of its error",
+        )  # fmt: skip
+        panel.plot(etas_shown, value, color=DRAWS, lw=2, marker="o" if few else None, label="posterior")
+        if 0.0 in table.index:
+            panel.axhline(float(table.loc[0.0, name]), color=QUIET, lw=1.2, ls=":", label="the prior")
+        panel.axvline(explanation.eta, color="#111111", lw=1, ls="--", label="eta of this explanation")
+        panel.set_xscale("log")
+        panel.set_xlabel("eta")
+        panel.set_title(literal_text(FIGURE_TITLES.get(name, name)), loc="left", fontsize=10)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.tick_params(labelsize=8.5)
+    put_legend_outside(panels[-1], *panels[-1].get_legend_handles_labels())
+    return as_panels(panels)
+
+
+# --- where models disagree about the draws ---------------------------------------------------------------------------
+
+# Looks, chosen by hand.
+_MOST_MODELS = 12  # whose names are written at the matrix
+_MOST_WRITTEN = 8  # models, up to which numbers are written into the matrix
+_DARK = 0.85  # of the largest share, from which on a number in the matrix is white
+
+
+def plot_disagreement(
+    explanation: Explanation, *, max_features: int = 10, ax: "Sequence[Axes] | None" = None
+) -> "Axes | np.ndarray[Any, Any]":
+    """Draw how often each pair of models judges draws differently, and where: two panels.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        Of several models.
+    max_features : int
+        Most features in the second panel: those along which draws that divide the models differ most from the others.
+    ax : pair of matplotlib Axes, optional
+        Where to draw; a new figure when left out.
+
+    Returns
+    -------
+    array of two matplotlib Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> import gbce, matplotlib
+    >>> matplotlib.use("Agg")
+    >>> data = np.random.default_rng(0).normal(size=(100, 2))
+    >>> models = [lambda x: x[:, 0], lambda x: x[:, 0] + np.maximum(x[:, 1], 0)]
+    >>> explanation = gbce.Explainer(models, data).explain(data[0], gbce.AtLeast(1.0), rules=[], seed=0)
+    >>> len(explanation.plot.disagreement())
+    2
+    """
+    if ax is not None:
+        given_panels(ax, 2)
+    found = explanation.disagreement()
+    panels = new_panels(ax, 2, 5.2, 4.2)
+    _draw_pairs(panels[0], found)
+    _draw_where(panels[1], found, max_features)
+    return as_panels(panels)
+
+
+def _draw_pairs(ax: "Axes", found: Disagreement) -> None:
+    """Draw the matrix of shares: how often the verdicts of two models differ."""
+    names = list(dict.fromkeys([name for pair in found.pairs.index for name in pair]))
+    share = np.zeros((len(names), len(names)))
+    for (one, other), value in found.pairs["differ"].items():
+        i, j = names.index(one), names.index(other)
+        share[i, j] = share[j, i] = value
+    shown = np.ma.masked_array(share, mask=np.triu(np.ones_like(share, dtype=bool), 1) | np.eye(len(names), dtype=bool))
+    top = max(float(share.max()), 0.01)
+    ax.imshow(shown, cmap="Blues", vmin=0.0, vmax=1.4 * top, aspect="auto")
+    if len(names) <= _MOST_WRITTEN:
+        for i in range(len(names)):
+            for j in range(i):
+                colour = "white" if share[i, j] > _DARK * top else EDGE
+                ax.text(j, i, f"{share[i, j]:.0%}", ha="center", va="center", fontsize=9, color=colour)
+    step = max(1, -(-len(names) // _MOST_MODELS))
+    labelled = list(range(0, len(names), step))
+    texts = [short_text(names[k], 22) for k in labelled]
+    ax.set_xticks(labelled, texts, rotation=35, ha="right", rotation_mode="anchor", fontsize=8.5)
+    ax.set_yticks(labelled, texts, fontsize=8.5)
+    ax.set_xlim(-0.5, len(names) - 1.5)
+    ax.set_ylim(len(names) - 0.5, 0.5)
+    ax.spines[["top", "right", "left", "bottom"]].set_visible(False)
+    ax.tick_params(length=0)
+    ax.set_title("draws that two models judge differently", loc="left", fontsize=10)
+
+
+def _draw_where(ax: "Axes", found: Disagreement, most: int) -> None:
+    """Draw how far draws that divide the models lie from the others, by feature."""
+    where = found.where.dropna(subset=["difference"]).iloc[:most]
+    ax.set_title("where: draws they divide on, against the others", loc="left", fontsize=10)
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.axvline(0.0, color=EDGE, lw=1)
+    if len(where) == 0:
+        import textwrap
+
+        ax.text(0.5, 0.5, textwrap.fill(f"{found.sentence}", 40), transform=ax.transAxes, ha="center", va="center")
+        ax.set_yticks([])
+        ax.set_xticks([])
+        return
+    y = np.arange(len(where))
+    gap, error = where["difference"].to_numpy(dtype=float), where["se"].to_numpy(dtype=float)
+    ax.errorbar(gap, y, xerr=PRINTED_Z_95 * error, fmt="o", color=DRAWS, ecolor=EDGE, elinewidth=1.2, ms=7, mec=EDGE)
+    labels = [
+        short_text(str(name), 26) + ("" if level is None else f"\n= {short_text(str(level), 20)}")
+        for name, level in zip(where.index, where["level"], strict=True)
+    ]
+    ax.set_yticks(y, labels, fontsize=8.5)
+    ax.set_ylim(len(where) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="x", alpha=0.25, lw=0.6)
+    ax.set_xlabel("difference, in units of each feature's scale;\nof a category, of the share of a level", fontsize=9)

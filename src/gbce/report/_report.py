@@ -1,0 +1,333 @@
+"""What a summary says, before it is text or HTML: headed tables of ready strings."""
+
+import textwrap
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from gbce._validation import printable, short
+from gbce.decisions import answers_among, stack_points
+from gbce.explanation import Explanation, Share, say_value
+from gbce.metrics import FIGURE_TITLES, POINT_FIGURES, PRINTED_Z_95, ROUNDS_TO_ZERO, disagreement_sentence, most_moved
+from gbce.space import value_text
+
+__all__ = ["Opening", "Section", "as_html", "as_text", "headline", "opening", "sections"]
+
+# --- what a summary says, before it is text or HTML ------------------------------------------------------------------
+
+# What a summary has room for, chosen by hand; the tables of the explanation have it all.
+_MAX_FEATURES = 12
+_MAX_LEVELS = 3  # of a category
+_ENDS = (0.05, 0.95)  # quantiles between which 90% of the draws lie
+_PLAIN_NUMBERS = (1e-3, 1e9)  # sizes that are printed without an exponent
+_DIGITS = 4  # of a number, and at most after its point
+
+
+class Section(NamedTuple):
+    """A title, a table of strings, a line that says how to read it, and the lines to mark: decisions that miss."""
+
+    title: str
+    table: pd.DataFrame
+    legend: str
+    missed: tuple[bool, ...] = ()
+
+
+def headline(explanation: Explanation) -> list[tuple[str, str]]:
+    """Return the facts that follow the answer, how far to trust the sampling before all, and the notes."""
+    outputs = zip(explanation.row.outputs[0], explanation.models, strict=True)
+    scale = explanation.target.loss_unit
+    unit = "" if scale is None else f"; an error of {short(scale)} costs one unit of loss"
+    facts = [
+        ("sampling", explanation.diagnostics["sampling_note"]),
+        ("target", explanation.target.describe() + unit),
+        ("status", str(explanation.status)),
+        ("row", "output " + ", ".join(f"{format_number(value)} ({model})" for value, model in outputs)),
+    ]
+    if len(explanation.models) > 1:
+        facts.append(("models", f"combined by {explanation.mixture.combine!r}; figures are those of the first"))
+        weights = explanation.mixture.weights
+        if (weights > 0).sum() > 1:
+            found = disagreement_sentence(explanation.draws, explanation.space, explanation.free, weights)
+            facts.append(("", found))
+    asked = f"{explanation.n_model_calls} model calls, {explanation.n_model_rows:,} rows"
+    facts.append(("asked", f"{asked}; eta {explanation.eta:g}, seed {explanation.seed}"))
+    facts += [("note", note) for note in explanation.notes]
+    return [(name, printable(fact)) for name, fact in facts]
+
+
+class Opening(NamedTuple):
+    """What comes first: the answer as a sentence, a table of what it changes, and facts about it."""
+
+    sentence: str
+    table: pd.DataFrame
+    facts: list[tuple[str, str]]
+
+
+def opening(explanation: Explanation) -> Opening | None:
+    """Return the answer, if there is one."""
+    answer = explanation.answer
+    if answer is None:
+        return None
+    space, x0, x = explanation.space, explanation.x0, answer.decision.x
+    where = [space.names.index(name) for name in answer.changes.index]
+    table = pd.DataFrame(
+        {"now": [say_value(space, j, x0[j]) for j in where], "then": [say_value(space, j, x[j]) for j in where]},
+        index=pd.Index([space.names[j] for j in where], name="changes", dtype=object),
+    )
+    facts = [("why this", answer.because), ("cost", f"{format_number(answer.cost)} units of scale in all")]
+    facts += [
+        (name, _say_share(share, what))
+        for name, share, what in (
+            ("holds", answer.reliability, "trials under execution noise"),
+            ("refits", answer.survival, "refitted models"),
+        )
+        if share is not None
+    ]
+    if answer.expected is not None and answer.expected.exact:
+        facts.append(("average", f"{format_number(answer.expected.mean)} under execution noise (exact)"))
+    return Opening(
+        printable(answer.sentence), _make_printable(table), [(name, printable(fact)) for name, fact in facts]
+    )
+
+
+def _say_share(share: Share, what: str) -> str:
+    """Return a share with its interval and what it was tried on, or that it is exact."""
+    if share.exact:
+        return f"{share.digits} (exact: summed over the model's cells under execution noise)"
+    return f"{share.share:.3f} ({share.low:.3f} to {share.high:.3f}, {share.n:,} {what})"
+
+
+def sections(explanation: Explanation) -> list[Section]:
+    """Return the tables of a summary."""
+    listed = [_decision_section(explanation)]
+    if explanation.draws.info.draws_posterior:
+        listed += [_feature_section(explanation), _posterior_section(explanation)]
+    return [section._replace(table=_make_printable(section.table)) for section in listed]
+
+
+def _make_printable(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of texts, names of users' columns and levels among them, without control characters."""
+    return table.map(printable).rename(index=printable, columns=printable)
+
+
+def format_number(value: float) -> str:
+    """Four significant digits, without exponents where they can be avoided."""
+    if not np.isfinite(value):
+        return "-" if np.isnan(value) else ("inf" if value > 0 else "-inf")
+    if value == 0 or _PLAIN_NUMBERS[0] <= abs(value) < _PLAIN_NUMBERS[1]:
+        digits = max(0, _DIGITS - 1 - int(np.floor(np.log10(abs(value))))) if value else 0
+        return f"{value + 0.0:,.{min(digits, _DIGITS)}f}"
+    return f"{value:.3g}"
+
+
+def _decision_section(explanation: Explanation) -> Section:
+    table = explanation.pointwise
+    shown = pd.DataFrame(
+        {
+            "output": table["output"].map(format_number),
+            "reached": table["reached"].map({True: "yes", False: "no"}),
+            "loss": table["loss"].map(format_number),
+            "distance": table["distance"].map(format_number),
+            **{figure.name: table[figure.name].map(format_number) for figure in POINT_FIGURES},
+        },
+        index=table.index,
+    )
+    values = stack_points(answers_among(explanation.decisions), len(explanation.space))
+    moved, space = explanation.changes(), explanation.space
+    names = _choose_columns(explanation, moved)
+    for name in names:
+        column = values[:, space.names.index(name)]
+        changed = {rule for rule, feature in zip(moved["rule"], moved["feature"], strict=True) if feature == name}
+        shown[name] = [
+            format_value(explanation, name, v) if rule in changed else "="
+            for rule, v in zip(table.index, column, strict=True)
+        ]
+    legend = "; ".join([*(f"{figure.name}: {figure.meaning}" for figure in POINT_FIGURES), "= means unchanged."])
+    further = moved["rule"][~moved["feature"].isin(names)].value_counts()
+    if len(further):
+        shown["further"] = [str(further.get(rule, "=")) for rule in table.index]
+        legend += " further: how many other columns change."
+    return Section("Decisions", shown, legend, tuple(bool(one) for one in ~table["reached"]))
+
+
+def _choose_columns(explanation: Explanation, moved: pd.DataFrame) -> list[str]:
+    """Return the columns to show: all that a decision changes if they are few, then those that draws move most."""
+    chosen: dict[str, None] = {}
+    for names in sorted((list(names) for _, names in moved.groupby("rule")["feature"]), key=len):
+        if len(names) <= _MAX_FEATURES:
+            chosen |= dict.fromkeys(names)
+    chosen |= dict.fromkeys(most_moved(explanation.importance, _MAX_FEATURES))
+    kept = set(list(chosen)[:_MAX_FEATURES])
+    return [name for name in explanation.space.names if name in kept]
+
+
+def _feature_section(explanation: Explanation) -> Section:
+    names = most_moved(explanation.importance, _MAX_FEATURES)
+    low, middle, high = (explanation.quantiles(q) for q in (_ENDS[0], 0.5, _ENDS[1]))
+    places = [explanation.space.names.index(name) for name in names]
+    importance = explanation.importance.loc[names]
+    span = [_format_span(explanation, name, low[j], high[j]) for name, j in zip(names, places, strict=True)]
+    errors = zip(importance["change"], importance["se"], strict=True)
+    size = [f"{format_number(change)} ± {format_number(2 * se)}" for change, se in errors]
+    shown = pd.DataFrame(
+        {
+            "now": [format_value(explanation, name, explanation.x0[j]) for name, j in zip(names, places, strict=True)],
+            "median": [format_value(explanation, name, middle[j]) for name, j in zip(names, places, strict=True)],
+            "90% of draws": span,
+            "mean change": size,
+            "vs prior": importance["ratio"].map(lambda ratio: f"x {ratio:.2f}"),
+        },
+        index=importance.index,
+    )
+    hidden = len(explanation.space) - len(names)
+    legend = "mean change: E|x - row| with twice its error; vs prior: near x 1.00 the model does not care."
+    if any(explanation.space.features[j].unordered for j in places):
+        legend += " Of a category: the most probable level, and the probability of a change."
+    return Section("What changes", shown, legend + (f" Not shown: {hidden} more." if hidden else ""))
+
+
+def format_value(explanation: Explanation, name: str, x: float) -> str:
+    """One value of a feature as the table has it."""
+    j = explanation.space.names.index(name)
+    feature = explanation.space.features[j]
+    return format_number(x) if feature.plain else value_text(feature, explanation.space.codecs[j], x)
+
+
+def _format_span(explanation: Explanation, name: str, low: float, high: float) -> str:
+    if not explanation.space.features[explanation.space.names.index(name)].unordered:
+        return f"{format_value(explanation, name, low)} to {format_value(explanation, name, high)}"
+    shares = explanation.shares(name)["posterior"].sort_values(ascending=False, kind="stable")
+    common = shares[shares >= ROUNDS_TO_ZERO][:_MAX_LEVELS]
+    return ", ".join(f"{level} {share:.0%}" for level, share in common.items())
+
+
+def _posterior_section(explanation: Explanation) -> Section:
+    lines = {}
+    for name, (value, se, interval) in explanation.figures.items():
+        with np.errstate(invalid="ignore"):  # an infinite value with an infinite error has no interval, shown as -
+            half = PRINTED_Z_95 * se
+            low, high = (value - half, value + half) if interval is None else interval
+        low = max(low, 0.0) if name.measure != "expected_loss" else low  # only a user's own loss can be negative
+        high = min(high, 1.0) if name.measure == "success_probability" else high
+        label = FIGURE_TITLES.get(name.measure, name.measure) + (f" [{name.model}]" if name.model else "")
+        lines[label] = (format_number(value), f"{format_number(low)} to {format_number(high)}")
+    evidence, se = explanation.draws.log_evidence, explanation.draws.log_evidence_se
+    lines[FIGURE_TITLES["log_evidence"]] = (
+        format_number(evidence),
+        f"{format_number(evidence - PRINTED_Z_95 * se)} to {format_number(evidence + PRINTED_Z_95 * se)}",
+    )
+    table = pd.DataFrame.from_dict(lines, orient="index", columns=["value", "95% interval"])
+    table.index.name = "figure"
+    share = 100 * (1 - explanation.evaluation.alpha)
+    legend = f"tail loss: {share:g}% of draws stay below it. Intervals are Monte Carlo error, not model error."
+    return Section("The posterior", table, legend)
+
+
+# --- a summary for a notebook ----------------------------------------------------------------------------------------
+
+_STYLE = """
+.gbce { font: 13px/1.5 system-ui, sans-serif; max-width: 70em; overflow-x: auto; }
+.gbce h4 { margin: 1em 0 .3em; font-size: 1em; }
+.gbce dl { display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; margin: 0; }
+.gbce dt { opacity: .65; } .gbce dd { margin: 0; }
+.gbce table { border-collapse: collapse; font: inherit; }
+.gbce th, .gbce td { padding: .2em .7em; text-align: right; border-bottom: 1px solid #8884; white-space: nowrap; }
+.gbce th:first-child { text-align: left; }
+.gbce p { margin: .3em 0; opacity: .65; }
+.gbce p.answer { font-size: 1.2em; opacity: 1; max-width: 50em; }
+.gbce .missed { color: #c0392b; }
+"""
+
+
+def as_html(explanation: Explanation) -> str:
+    """Return the summary as one HTML fragment with its own style."""
+    facts = _list_facts_as_html(headline(explanation))
+    html = [f"<style>{_STYLE}</style><div class='gbce'>{_open_html(explanation)}<dl>{''.join(facts)}</dl>"]
+    for section in sections(explanation):
+        if len(section.table):
+            table = _draw_table(section.table, section.missed)
+            html.append(f"<h4>{escape(section.title)}</h4>{table}<p>{escape(section.legend)}</p>")
+    return "".join(html) + "</div>"
+
+
+def _open_html(explanation: Explanation) -> str:
+    """Return the answer: its sentence, what changes, and why."""
+    first, answer = opening(explanation), explanation.answer
+    if first is None or answer is None:
+        return ""
+    missed = "" if answer.reached else " missed"
+    table = _draw_table(first.table) if len(first.table) else ""
+    facts = "".join(_list_facts_as_html(first.facts))
+    return f"<p class='answer{missed}'>{escape(first.sentence)}</p>{table}<dl>{facts}</dl><h4>How it was found</h4>"
+
+
+def _draw_table(table: pd.DataFrame, missed: Sequence[bool] = ()) -> str:
+    """Return a table of texts; lines of decisions that miss the target are marked."""
+    heads = "".join(f"<th scope='col'>{escape(str(name))}</th>" for name in ["", *table.columns])
+    lines = []
+    for i, (label, cells) in enumerate(zip(table.index, table.to_numpy(), strict=True)):
+        marked = " class='missed'" if i < len(missed) and missed[i] else ""
+        texts = "".join(f"<td>{escape(str(cell))}</td>" for cell in cells)
+        lines.append(f"<tr{marked}><th scope='row'>{escape(str(label))}</th>{texts}</tr>")
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _list_facts_as_html(facts: list[tuple[str, str]]) -> list[str]:
+    return [f"<dt>{escape(name)}</dt><dd>{escape(fact)}</dd>" for name, fact in facts]
+
+
+# --- a summary for the terminal --------------------------------------------------------------------------------------
+
+_WIDTH = 110  # characters, chosen by hand
+_NAME_WIDTH = 10  # of the names of facts: the longest, "why this" or "sampling", and two blanks
+
+
+def as_text(explanation: Explanation) -> str:
+    """Return the summary as plain text, at most 110 characters wide where the columns allow it."""
+    first = opening(explanation)
+    lines = [] if first is None else _open(first)
+    lines += _list_facts(headline(explanation))
+    for section in sections(explanation):
+        if len(section.table):
+            lines += ["", section.title, *_fold_table(section.table)]
+            lines += textwrap.wrap(section.legend, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    return "\n".join(lines)
+
+
+def _open(first: Opening) -> list[str]:
+    """Return the answer: its sentence, what changes, and why."""
+    lines = [*textwrap.wrap(first.sentence, _WIDTH), ""]
+    if len(first.table):
+        lines += [*_fold_table(first.table), ""]
+    return [*lines, *_list_facts(first.facts), ""]
+
+
+def _list_facts(facts: list[tuple[str, str]]) -> list[str]:
+    lines = []
+    for name, fact in facts:
+        indent = f"{name:<{_NAME_WIDTH}}"
+        lines += textwrap.wrap(fact, _WIDTH, initial_indent=indent, subsequent_indent=" " * _NAME_WIDTH)
+    return lines
+
+
+def _fold_table(table: pd.DataFrame) -> list[str]:
+    """Align columns on the right, folded into several blocks where they would be too wide."""
+    index = [str(table.index.name or ""), *map(str, table.index)]
+    first = max(map(len, index))
+    columns = [[str(name), *map(str, table[name])] for name in table.columns]
+    blocks: list[list[list[str]]] = [[]]
+    used = first
+    for cells in columns:
+        width = max(map(len, cells)) + 2
+        if blocks[-1] and used + width > _WIDTH - 2:
+            blocks.append([])
+            used = first
+        blocks[-1].append([cell.rjust(width) for cell in cells])
+        used += width
+    lines = []
+    for block in blocks:
+        lines += ["  " + index[i].ljust(first) + "".join(cells[i] for cells in block) for i in range(len(index))]
+    return lines

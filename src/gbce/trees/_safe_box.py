@@ -1,0 +1,399 @@
+"""Boxes of cells around a point in which a tree ensemble certainly says enough.
+
+Of one or two features all cells are summed up, which gives every largest box. Of more, a box grows for as long as the
+worst leaves of all trees still add up to enough. Two ways to grow, as neither is always wider: by the next cell that
+adds most to the logarithms of the widths for what it takes from the slack, which spreads the room over the features;
+and by the stretch of cells that adds most to the widths themselves, as shares of what each feature may be.
+"""
+
+from copy import copy
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from gbce.base import Array
+from gbce.trees._cells import CellTrees
+
+__all__ = ["AllowedCells", "GrowingBox", "find_boxes", "grow_box"]
+
+_MOST_CELLS = 500_000  # of two features, summed up in some hundredths of a second; of more, those around the point
+_MOST_STOPS = 400  # ends of a box on either side of the first feature; with more, some of them are tried
+
+_MOST_STEPS = 5_000  # cells or stretches that are added; by hand: a fraction of a second
+_LEAST_LOSS = 1e-9  # relative to the slack: what a step is taken to cost at least, so that free steps come first
+
+
+class AllowedCells(NamedTuple):
+    """The cells that one feature may have: the first and the last of them, and where each begins ``(n_cells + 1,)``."""
+
+    first: int
+    last: int
+    places: Array
+    least: float  # width that a single cell counts as
+    empty: Array = np.zeros(0, dtype=bool)  # which cells hold no value that the feature can have, if any
+
+    def none_in(self, first: int, last: int) -> Array:
+        """Return which of some cells hold no value ``(n,)``."""
+        return self.empty[first : last + 1] if len(self.empty) else np.zeros(last + 1 - first, dtype=bool)
+
+    def width(self, first: int, last: int) -> float:
+        """How wide cells are together."""
+        return max(float(self.places[last + 1] - self.places[first]), self.least)
+
+
+def find_boxes(
+    trees: CellTrees,
+    some: Array,
+    which: Array,
+    cells: Array,
+    weights: Array,
+    least: Array,
+    allowed: list[AllowedCells],
+) -> tuple[Array, Array] | None:
+    """Return the first and the last cells ``(k, c)`` of the largest safe boxes of one or two features around a point.
+
+    None where the point's own cells are not safe. Every safe box lies in one of them; only those near the point do
+    where there are too many cells.
+
+    Parameters
+    ----------
+    trees : CellTrees
+        The ensemble.
+    some : int array of shape (m,)
+        Leaves that hold the point's cells of all other features.
+    which : int array of shape (c,)
+        Features that vary, one or two.
+    cells : int array of shape (c,)
+        The point's own cells.
+    weights, least : arrays of shape (q, K) and (q,)
+        Sums of scores, and what they must come to.
+    allowed : list of c AllowedCells
+        Cells that the box may have.
+    """
+    ends = np.array([[axis.first, axis.last] for axis in allowed])
+    for i, axis in enumerate(allowed):  # no box reaches beyond what is safe where this feature alone varies
+        alone = np.column_stack([cells, cells])
+        alone[i] = ends[i]
+        good = _sum_up(trees, some, which, weights, least, alone).ravel() | axis.none_in(*ends[i])
+        at = int(cells[i] - ends[i, 0])
+        if not (0 <= at < len(good) and good[at]):
+            return None
+        ends[i] = cells[i] - _run(good[at::-1]), cells[i] + _run(good[at:])
+    if len(which) == 1:
+        return ends[None, :, 0], ends[None, :, 1]
+    ends = _narrow(ends, cells)
+    good = _sum_up(trees, some, which, weights, least, ends)
+    good |= allowed[0].none_in(*ends[0])[:, None] | allowed[1].none_in(*ends[1])
+    low, high = _largest_boxes(good, *(cells - ends[:, 0]).tolist())
+    return low + ends[:, 0], high + ends[:, 0]
+
+
+def _spans_of(trees: CellTrees, which: Array, some: Array) -> tuple[Array, Array, Array]:
+    """Return leaves by position in ``some`` ``(n,)`` with the first and the last cells ``(n, c)`` that they hold.
+
+    A leaf that holds several runs of cells of a feature stands there once for each.
+    """
+    leaf = np.arange(len(some))
+    ends = [trees.first[np.ix_(some, which)].astype(int), trees.last[np.ix_(some, which)].astype(int)]
+    for i, j in enumerate(which.tolist()):
+        own = np.flatnonzero(trees.set_features == j)
+        if len(own):
+            held = trees.allowed[own[0]][:, :-1][trees.set_of[some[leaf], own[0]]]
+            edge = np.diff(held.astype(int), axis=1, prepend=0, append=0)
+            (row, begin), (_, end) = np.nonzero(edge == 1), np.nonzero(edge == -1)
+            leaf, ends = leaf[row], [part[row] for part in ends]
+            ends[0][:, i], ends[1][:, i] = begin, end - 1
+    kept = (ends[0] <= ends[1]).all(axis=1)
+    return leaf[kept], ends[0][kept], ends[1][kept]
+
+
+def _sum_up(trees: CellTrees, some: Array, which: Array, weights: Array, least: Array, ends: Array) -> Array:
+    """Return in which cells ``(a, b)`` between the ends ``(c, 2)`` of one or two features leaves add up to enough."""
+    for j, (begin, end) in zip(which.tolist(), ends.tolist(), strict=True):
+        if j not in trees.set_features:
+            some = some[(trees.first[some, j] <= end) & (trees.last[some, j] >= begin)]
+    leaf, first, last = _spans_of(trees, which, some)
+    worth = (trees.value[some] @ weights.T)[leaf]
+    met = ((first <= ends[:, 1]) & (last >= ends[:, 0])).all(axis=1)
+    low, high = np.maximum(first[met], ends[:, 0]) - ends[:, 0], np.minimum(last[met], ends[:, 1]) + 1 - ends[:, 0]
+    shape = ends[:, 1] + 1 - ends[:, 0]
+    if len(shape) == 1:  # the other has one cell
+        low, high, shape = np.insert(low, 1, 0, axis=1), np.insert(high, 1, 1, axis=1), np.append(shape, 1)
+    n = int(shape[1]) + 1
+    corners = [(low, low, 1.0), (low, high, -1.0), (high, low, -1.0), (high, high, 1.0)]
+    at = np.concatenate([one[:, 0] * n + other[:, 1] for one, other, _ in corners])
+    good = np.ones(shape, dtype=bool)
+    for k, enough in enumerate(least.tolist()):
+        signed = np.concatenate([sign * worth[met, k] for *_, sign in corners])
+        rise = np.bincount(at, signed, (int(shape[0]) + 1) * n).reshape(-1, n)
+        good &= rise.cumsum(axis=0).cumsum(axis=1)[:-1, :-1] >= enough
+    return good
+
+
+def _run(good: Array) -> int:
+    """Return how many cells after the first are good until one is not."""
+    return int(np.argmin(np.append(good[1:], False)))
+
+
+def _narrow(ends: Array, cells: Array) -> Array:
+    """Return ends ``(2, 2)`` nearer to a point's cells where there are too many between them."""
+    share = np.sqrt(_MOST_CELLS / np.prod(ends[:, 1] + 1.0 - ends[:, 0]))
+    return ends if share >= 1 else cells[:, None] + (share * (ends - cells[:, None])).astype(int)
+
+
+def _largest_boxes(good: Array, a: int, b: int) -> tuple[Array, Array]:
+    """Return the first and the last cells ``(k, 2)`` of all largest boxes of good cells ``(n, m)`` around a cell."""
+    right, left = good[:, b:], good[:, b::-1]
+    stop = b + np.argmin(np.column_stack([right, np.zeros(len(good), dtype=bool)]), axis=1) - 1
+    begin = b + 1 - np.argmin(np.column_stack([left, np.zeros(len(good), dtype=bool)]), axis=1)
+    sides = []
+    for rows in (np.arange(a, -1, -1), np.arange(a, len(good))):
+        low, high = np.maximum.accumulate(begin[rows]), np.minimum.accumulate(stop[rows])
+        at = np.flatnonzero(np.append((low[1:] != low[:-1]) | (high[1:] != high[:-1]), True))
+        if len(at) > _MOST_STOPS:
+            at = at[np.linspace(0, len(at) - 1, _MOST_STOPS).astype(int)]
+        sides.append((rows[at], low[at], high[at]))
+    (above, low, high), (below, other_low, other_high) = sides
+    first = np.column_stack([np.repeat(above, len(below)), np.maximum.outer(low, other_low).ravel()])
+    last = np.column_stack([np.tile(below, len(above)), np.minimum.outer(high, other_high).ravel()])
+    return first, last
+
+
+def grow_box(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Array]:
+    """Return the first and the last cells ``(c,)`` of the wider of two boxes that grow out of the same one.
+
+    The wider is the one with room in more features, and of the same number the one with the larger shares of what each
+    feature may be.
+    """
+    grown = [way(box.copy(), allowed) for way in (_by_cells, _by_stretches)]
+    first, last = max(grown, key=lambda ends: _worth(allowed, *ends))
+    return first, last
+
+
+def _worth(allowed: list[AllowedCells], first: Array, last: Array) -> tuple[int, float]:
+    widths = [axis.width(*ends) for axis, *ends in zip(allowed, first.tolist(), last.tolist(), strict=True)]
+    shares = [width / axis.width(axis.first, axis.last) for axis, width in zip(allowed, widths, strict=True)]
+    return sum(width > axis.least for axis, width in zip(allowed, widths, strict=True)), float(np.sum(shares))
+
+
+def _by_cells(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Array]:
+    """Grow by the cell that adds most to the logarithms of the widths for what it takes from the slack."""
+    stuck: set[tuple[int, int]] = set()
+    for _ in range(_MOST_STEPS):
+        best: tuple[float, int, int] | None = None
+        for i, axis in enumerate(allowed):
+            for side in (-1, 1):
+                cell = box.next_cell(i, side)
+                if (i, side) in stuck or not axis.first <= cell <= axis.last:
+                    continue
+                then = box.slack_with(i, cell)
+                if not then >= 0:  # a larger box loses more: never again
+                    stuck.add((i, side))
+                    continue
+                wider = axis.width(min(cell, int(box.first[i])), max(cell, int(box.last[i])))
+                gain = np.log(wider / axis.width(int(box.first[i]), int(box.last[i])))
+                score = gain / (box.slack - then + _LEAST_LOSS * (1.0 + box.slack))
+                if best is None or score > best[0]:
+                    best = score, i, side
+        if best is None:
+            break
+        _, i, side = best
+        box.add(i, side)
+    return box.first, box.last
+
+
+def _by_stretches(box: "GrowingBox", allowed: list[AllowedCells]) -> tuple[Array, Array]:
+    """Grow by the stretch of cells that adds most to the shares of the widths for what it takes from the slack."""
+    stuck: set[tuple[int, int]] = set()
+    for _ in range(_MOST_STEPS):
+        best: tuple[float, int, int, int] | None = None
+        for i, axis in enumerate(allowed):
+            for side, end in ((-1, axis.first), (1, axis.last)):
+                if (i, side) in stuck:
+                    continue
+                then = box.slacks_towards(i, side, end)
+                then = then[: int(np.count_nonzero(then >= 0))]
+                if not len(then):  # a larger box loses more: never again
+                    stuck.add((i, side))
+                    continue
+                gain = _gained(axis, int(box.first[i]), int(box.last[i]), side, len(then))
+                score = gain / (box.slack - then + _LEAST_LOSS * (1.0 + box.slack))
+                most = int(np.argmax(score))
+                if best is None or score[most] > best[0]:
+                    best = float(score[most]), i, side, most + 1
+        if best is None:
+            break
+        _, i, side, n = best
+        for _ in range(n):
+            box.add(i, side)
+    return box.first, box.last
+
+
+def _gained(axis: AllowedCells, first: int, last: int, side: int, n: int) -> Array:
+    """Return what one to ``n`` cells more on a side add to the width ``(n,)``, as shares of what may be."""
+    if side > 0:
+        wider = axis.places[last + 2 : last + 2 + n] - axis.places[first]
+    else:
+        wider = axis.places[last + 1] - axis.places[first - n : first][::-1]
+    gain = np.maximum(wider, axis.least) - axis.width(first, last)
+    return np.asarray(gain / axis.width(axis.first, axis.last))
+
+
+class GrowingBox:
+    """Cells of some features, and how much the worst leaves of all trees that it meets add up to beyond what is needed.
+
+    It knows for each leaf in how many features it lies outside: a cell more of one feature brings in only leaves that
+    lie outside in that feature alone.
+
+    Parameters
+    ----------
+    trees : CellTrees
+        The model.
+    some : int array of shape (m,)
+        Leaves that the box may meet, in the order of their trees.
+    which : int array of shape (c,)
+        Features that may vary.
+    cells : int array of shape (c,)
+        Their cells at the point.
+    weights : array of shape (k, n_outputs)
+        Of the outputs, for each condition on scores.
+    least : array of shape (k,)
+        What the leaves have to add up to.
+    """
+
+    def __init__(self, trees: CellTrees, some: Array, which: Array, cells: Array, weights: Array, least: Array) -> None:
+        self.first, self.last = cells.copy(), cells.copy()
+        tree = trees.tree[some]
+        begins = np.concatenate([[True], tree[1:] != tree[:-1]])
+        self._tree = np.cumsum(begins) - 1
+        self._worth, self._least = trees.value[some] @ weights.T, least
+        self._reach = [_CellsOf(trees, int(j), some) for j in which.tolist()]
+        inside = [reach.meets(cell) for reach, cell in zip(self._reach, cells.tolist(), strict=True)]
+        self._outside = [~met for met in inside]
+        self._n_outside = np.sum(self._outside, axis=0, initial=0) + np.zeros(len(some), dtype=int)
+        meets = (self._n_outside == 0)[:, None]
+        self._worst = np.minimum.reduceat(np.where(meets, self._worth, np.inf), np.flatnonzero(begins), axis=0)
+        self.slack = self._beyond(self._worst)
+
+    def copy(self) -> Self:
+        """Return a box that grows by itself; what never changes is shared."""
+        other = copy(self)
+        other.first, other.last, other._n_outside = self.first.copy(), self.last.copy(), self._n_outside.copy()
+        other._outside = [outside.copy() for outside in self._outside]
+        return other
+
+    def next_cell(self, i: int, side: int) -> int:
+        """Return the cell that is next to the ``i``-th feature's below, for -1, or above, for 1."""
+        return int(self.first[i] - 1 if side < 0 else self.last[i] + 1)
+
+    def slack_with(self, i: int, cell: int) -> float:
+        """Return the slack if a cell of the ``i``-th feature were added."""
+        new = self._new(i, cell)
+        new = new[self._n_outside[new] == 1]
+        return self._beyond(self._worst_with(new)) if len(new) else self.slack
+
+    def slacks_towards(self, i: int, side: int, end: int) -> Array:
+        """Return the slacks ``(n,)`` if one, two, ... cells of the ``i``-th feature were added, up to an end."""
+        begin = int(self.last[i] if side > 0 else self.first[i])
+        n = (end - begin) * side
+        if n <= 0:
+            return np.zeros(0)
+        leaves = np.flatnonzero(self._outside[i] & (self._n_outside == 1))
+        when = self._reach[i].steps_to(leaves, begin, side)  # the first step that meets each
+        leaves, when = leaves[when <= n], when[when <= n]
+        lost = np.array([self._lost(leaves, when, k, n) for k in range(self._worth.shape[1])])
+        now = self._worst.sum(axis=0) - self._least
+        return np.asarray((now[:, None] - np.cumsum(lost, axis=1)).min(axis=0))
+
+    def _lost(self, leaves: Array, when: Array, k: int, n: int) -> Array:
+        """Return what each of ``n`` steps takes from the ``k``-th sum ``(n,)``, if it brings in some leaves."""
+        worse = self._worth[leaves, k] < self._worst[self._tree[leaves], k]
+        leaves, when = leaves[worse], when[worse]
+        order = np.lexsort((when, self._tree[leaves]))
+        leaves, when = leaves[order], when[order]
+        tree, worth = self._tree[leaves], self._worth[leaves, k]
+        lowest = _running_least(tree, worth)
+        begins = np.diff(tree, prepend=-1) > 0
+        before = np.where(begins, self._worst[tree, k], np.concatenate([worth[:1], lowest[:-1]]))
+        return np.asarray(np.bincount(when - 1, weights=before - lowest, minlength=n))
+
+    def add(self, i: int, side: int) -> None:
+        """Add the cell of the ``i``-th feature that is next below, for -1, or above, for 1."""
+        new = self._new(i, self.next_cell(i, side))
+        (self.first if side < 0 else self.last)[i] += side
+        self._outside[i][new] = False
+        self._n_outside[new] -= 1
+        met = new[self._n_outside[new] == 0]
+        if len(met):
+            self._worst = self._worst_with(met)
+            self.slack = self._beyond(self._worst)
+
+    def _new(self, i: int, cell: int) -> Array:
+        begins = self._reach[i].next_to(cell, above=cell > self.last[i])
+        return np.flatnonzero(self._outside[i] & self._reach[i].meets(cell)) if begins is None else begins
+
+    def _worst_with(self, leaves: Array) -> Array:
+        worst, tree = self._worst.copy(), self._tree[leaves]
+        for k in range(worst.shape[1]):  # numpy is quicker with one column after the other
+            np.minimum.at(worst[:, k], tree, self._worth[leaves, k])
+        return worst
+
+    def _beyond(self, worst: Array) -> float:
+        return float((worst.sum(axis=0) - self._least).min())
+
+
+def _running_least(group: Array, values: Array) -> Array:
+    """Return the least of each value and those before it in its group ``(n,)``; groups are sorted upwards."""
+    if not len(values):
+        return values
+    upwards = np.argsort(values, kind="stable")
+    rank = np.empty(len(values), dtype=int)
+    rank[upwards] = np.arange(len(values))
+    shift = (group[-1] - group) * len(values)  # each group below all before it: a minimum begins anew
+    return np.asarray(values[upwards[np.minimum.accumulate(rank + shift) - shift]])
+
+
+class _CellsOf:
+    """Which leaves ``(m,)`` meet a cell of one feature."""
+
+    def __init__(self, trees: CellTrees, j: int, some: Array) -> None:
+        own = np.flatnonzero(trees.set_features == j)
+        self._allowed: Array | None = None
+        if len(own):
+            self._allowed = trees.allowed[own[0]][trees.set_of[some, own[0]]]
+        else:
+            self._first, self._last = trees.first[some, j], trees.last[some, j]
+
+    @cached_property
+    def _by_end(self) -> dict[bool, tuple[Array, Array]]:
+        """Leaves that hold some cell, sorted by their first cell and by their last, with that cell."""
+        some = np.flatnonzero(self._first <= self._last)
+        found = {}
+        for above, ends in ((True, self._first[some]), (False, self._last[some])):
+            order = np.argsort(ends, kind="stable")
+            found[above] = some[order], ends[order]
+        return found
+
+    def next_to(self, cell: int, *, above: bool) -> Array | None:
+        """Return the leaves that a box meets first at a cell above or below it; None where cells have no order."""
+        if self._allowed is not None:
+            return None
+        leaves, ends = self._by_end[above]
+        begin, end = np.searchsorted(ends, [cell, cell + 1])
+        return np.asarray(leaves[begin:end])
+
+    def meets(self, cell: int) -> Array:
+        if self._allowed is not None:
+            return np.asarray(self._allowed[:, cell], dtype=bool)
+        return np.asarray((self._first <= cell) & (self._last >= cell))
+
+    def steps_to(self, leaves: Array, begin: int, side: int) -> Array:
+        """Return how many cells some leaves are away on a side; more than there are for those on the other side."""
+        if self._allowed is not None:
+            ahead = self._allowed[leaves][:, begin + 1 :] if side > 0 else self._allowed[leaves][:, :begin][:, ::-1]
+            never = np.ones((len(leaves), 1), dtype=bool)
+            away = np.argmax(np.hstack([ahead, never]), axis=1) + 1
+            return np.where(away > ahead.shape[1], np.iinfo(int).max, away)
+        away = self._first[leaves].astype(int) - begin if side > 0 else begin - self._last[leaves].astype(int)
+        return np.where(away > 0, away, np.iinfo(int).max)
