@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import gbce
 from benchmarks._exact import Array, Case, Wish
-from benchmarks._exact_trees import Law, laplace, normal, spiked, trees_truth, truncated
+from benchmarks._exact_trees import Distribution, laplace, normal, spiked, trees_truth, truncated
 
 TableName = Literal["diabetes", "breast cancer", "wine", "houses"]
 _WORST_RADIUS, _ALCOHOL = 20, 0
@@ -75,7 +75,7 @@ def spread(model: Any, x: Array) -> float:
     return 0.1 * float(np.std(model.predict(x)))
 
 
-def wish_for(model: Any, x: Array, share: float, *, scale: float | None = None) -> Wish:
+def score_constraints(model: Any, x: Array, share: float, *, scale: float | None = None) -> Wish:
     """Return the wish for at least this quantile of the outputs, or below one half for at most this quantile."""
     y = float(np.quantile(model.predict(x), share))
     unit = spread(model, x) if scale is None else scale
@@ -129,7 +129,7 @@ def tree_case(
         space = gbce.Space(
             tuple(gbce.Feature(n, scale=float(s), low=float(a), high=float(b)) for n, s, a, b in features)
         )
-    laws: Sequence[Law] = [normal if law == "normal" else laplace] * len(row)
+    laws: Sequence[Distribution] = [normal if law == "normal" else laplace] * len(row)
     if bounds is not None:
         ends = zip(laws, (bounds[0] - row) / sd, (bounds[1] - row) / sd, strict=True)
         laws = [truncated(one, float(a), float(b)) for one, a, b in ends]

@@ -17,11 +17,11 @@ from benchmarks._exact_tables import (
     boosted,
     far_row,
     forest,
+    score_constraints,
     spread,
     table,
     tree,
     tree_case,
-    wish_for,
 )
 from benchmarks._exact_trees import Boxes, from_boxes, normal
 
@@ -48,7 +48,7 @@ def real_tree(name: TableName, depth: int, sigma: float, share: float, **how: An
     """Return a question to one tree of real data about a random row."""
     data = table(name)
     model = tree(data, depth)
-    wish = wish_for(model, data.x, share)
+    wish = score_constraints(model, data.x, share)
     return tree_case(model, data.x, far_row(model, data.x, wish, depth), wish, sigma=sigma, **how)
 
 
@@ -56,7 +56,7 @@ def few_trees(name: TableName, make: Callable[[Table], Any], sigma: float, share
     """Return a question to a sum of trees."""
     data = table(name)
     model = make(data)
-    wish = wish_for(model, data.x, share)
+    wish = score_constraints(model, data.x, share)
     return tree_case(model, data.x, far_row(model, data.x, wish, 1), wish, sigma=sigma)
 
 
@@ -65,7 +65,7 @@ def small_forest(d: int, n: int, depth: int, eta: float) -> Case:
     rng = np.random.default_rng(d)
     x = rng.normal(size=(300, d))
     model = forest(Table(x, np.sin(2 * x[:, 0]) + x[:, 1] ** 2 + 0.5 * x[:, -1]), n, depth)
-    wish = wish_for(model, x, 0.97)
+    wish = score_constraints(model, x, 0.97)
     return tree_case(model, x, far_row(model, x, wish, 2), wish, eta=eta)
 
 

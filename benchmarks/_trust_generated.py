@@ -11,7 +11,7 @@ import gbce
 from benchmarks._exact import Array, Build, Case, Wish, value
 from benchmarks._exact_grids import levels, table_case, whole
 from benchmarks._exact_mixtures import Bumps, LinearModels, LongBumps, Ridge
-from benchmarks._exact_tables import Table, TableName, far_row, forest, table, tree, tree_case, wish_for
+from benchmarks._exact_tables import Table, TableName, far_row, forest, score_constraints, table, tree, tree_case
 from benchmarks._trust_cases import bumps, more_bumps
 
 _SEED, _FRESH_SEED = 1731, 271_828  # the second for cases that are run once a change is made, to confirm it
@@ -66,7 +66,7 @@ def _random_table(rng: np.random.Generator, d: int, n: int = 600) -> Table:
 
 def _any_wish(rng: np.random.Generator, model: object, x: Array) -> Wish:
     share = float(rng.uniform(0.6, 0.995))
-    wish = wish_for(model, x, share if rng.random() < 0.6 else 1.0 - share)
+    wish = score_constraints(model, x, share if rng.random() < 0.6 else 1.0 - share)
     return Wish(wish.low, wish.high, wish.scale * float(rng.choice([1.0, 2.0, 4.0])))
 
 

@@ -35,7 +35,7 @@ import gbce
 from benchmarks._documents import add_docs_option, print_into
 from benchmarks._edges import at_edges
 from gbce.predictors import as_predictor
-from gbce.trees import TreeScores, look_inside, read_cells
+from gbce.trees import TreeScores, read_cells, read_structure
 
 LIGHT: dict[str, Any] = {"n_estimators": 60, "min_child_samples": 5, "verbose": -1, "n_jobs": 1}
 EXTREME: dict[str, Any] = {"n_estimators": 60, "max_depth": 5, "n_jobs": 1, "enable_categorical": True}
@@ -103,7 +103,7 @@ def compare(make: Make, extra: str, n: int, n_classes: int) -> tuple[int, int, f
     cuts = [0.0] if n_classes == 2 else [-1.0, 1.5]
     model.fit(frame, np.abs(score) if numbers else np.digitize(score, cuts))
     space = gbce.Space.infer(frame)
-    inside, predictor = look_inside(model, space), as_predictor(model, space)
+    inside, predictor = read_structure(model, space), as_predictor(model, space)
     assert inside is not None
     x = space.encode(table(n, 1, gaps, words)[0])
     edges = at_edges(x, _in_place(inside, space), 2, 0.05 if gaps else 0.0, small=True)
@@ -134,12 +134,12 @@ def large() -> None:
     model = RandomForestRegressor(100, random_state=0, n_jobs=-1).fit(x, y)
     space = gbce.Space.infer(x)
     start = time.perf_counter()
-    inside = look_inside(model, space)
+    inside = read_structure(model, space)
     middle = time.perf_counter()
     cells = read_cells(inside, space, x[:1_000])
     end = time.perf_counter()
     tracemalloc.start()
-    look_inside(model, space)
+    read_structure(model, space)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert inside is not None

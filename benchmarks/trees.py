@@ -37,7 +37,15 @@ from benchmarks._tree_report import HEAD, PROOF_HEAD, Answer, figures, wins_of_t
 from benchmarks._wheels import MissingWheelError, adult, california, german_credit
 from gbce.base import Array
 from gbce.predictors import as_predictor
-from gbce.trees import CellTrees, CellWish, find_nearest_cells, look_inside, offer_cells, read_cells, wish_for
+from gbce.trees import (
+    CellTrees,
+    ScoreConstraints,
+    find_nearest_cells,
+    reachable_cells,
+    read_cells,
+    read_structure,
+    score_constraints,
+)
 from gbce.trees._loops import BOUND, CUT, HOLD, NARROW, PRICE, PROMISE
 from gbce.trees._move_table import ADD_STEPS, MOVE
 
@@ -166,14 +174,14 @@ class Cells:
         self.case, self.units, self.per_change = case, units, per_change
         self.space = space_of(case.data, units)
         start = time.process_time()
-        trees = read_cells(look_inside(case.model, self.space), self.space, case.data)
+        trees = read_cells(read_structure(case.model, self.space), self.space, case.data)
         self.reading = time.process_time() - start
         if trees is None:
             raise CannotRunError("cannot read this model")
         self.trees: CellTrees = trees
-        wish = wish_for(trees, case.target)
+        wish = score_constraints(trees, case.target)
         assert wish is not None
-        self.wish: CellWish = wish.beyond(wish.rounding(trees))
+        self.wish: ScoreConstraints = wish.beyond(wish.rounding(trees))
         known = case.data[:: max(1, len(case.data) // KNOWN)]
         said = case.model.predict(known)
         self.known = known[said == 1 if case.sign == 0 else case.sign * said >= case.sign * case.edge]
@@ -185,7 +193,7 @@ class Cells:
         def price(j: int, values: Array) -> Array:
             return np.abs(values - x0[j]) / self.units[j] + self.per_change * (values != x0[j])
 
-        offers = offer_cells(self.trees, self.space, x0, price)
+        offers = reachable_cells(self.trees, self.space, x0, price)
         assert offers is not None
         near = np.argsort((np.abs(self.known - x0) / self.units).sum(axis=1), kind="stable")[:STARTS]
         found = find_nearest_cells(self.trees, offers, self.wish, self.known[near])

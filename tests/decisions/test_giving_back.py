@@ -8,7 +8,7 @@ import pytest
 import gbce
 from gbce.budget import Budget
 from gbce.decisions._risk import UnderNoise
-from gbce.decisions._screening import GivingBack, Looks, Promise, PromiseSearch
+from gbce.decisions._screening import Promise, PromiseSearch, Screening, UndoChanges
 from support.scenes import scene_of
 
 D, COPIES = 12, 512
@@ -23,7 +23,7 @@ def noisy_of(model, d=D, seed=0, noise=0.1):
 
 def give_back(noisy, x, holds_elsewhere=lambda x: np.ones(len(x), dtype=bool)):
     shifts = noisy.draw_offsets(COPIES)
-    back = GivingBack(noisy, shifts, lambda x: np.abs(x).sum(axis=1), lambda x: x, holds_elsewhere)
+    back = UndoChanges(noisy, shifts, lambda x: np.abs(x).sum(axis=1), lambda x: x, holds_elsewhere)
     before = noisy.posterior.n_rows
     return back.run(np.asarray(x, dtype=float)), shifts, noisy.posterior.n_rows - before
 
@@ -76,8 +76,8 @@ def test_a_point_that_fails_now_and_then_gives_back_nothing_that_helps():
 def test_looks_by_stages_say_what_all_copies_at_once_say():
     noisy = noisy_of(lambda x: x[:, 0], d=1, noise=1.0)
     x = np.linspace(-1.0, 4.0, 40)[:, None]
-    looks = Looks.of(noisy, x, 64, 512)
-    left = looks.glance(slice(0, 30), 0.9)
+    looks = Screening.of(noisy, x, 64, 512)
+    left = looks.first_pass(slice(0, 30), 0.9)
     assert (looks.share[left] >= 0.9 - 2.0 * np.sqrt(0.09 / 8)).all()
     looks.sift(left[:-2], 0.9)
     for copies in np.unique(looks.copies):
@@ -90,7 +90,9 @@ def test_looks_by_stages_say_what_all_copies_at_once_say():
 
 def test_small_changes_are_offered_together_and_each():
     noisy = noisy_of(lambda x: x[:, 0], d=5)
-    back = GivingBack(noisy, noisy.draw_offsets(8), lambda x: np.abs(x).sum(axis=1), lambda x: x, lambda x: x[:, 0] > 0)
+    back = UndoChanges(
+        noisy, noisy.draw_offsets(8), lambda x: np.abs(x).sum(axis=1), lambda x: x, lambda x: x[:, 0] > 0
+    )
     rows = back.without_small(np.array([1.0, 0.0, 0.04, -0.02, 0.5]))
     expected = [[1.0, 0, 0, 0, 0.5], [1.0, 0, 0, -0.02, 0.5], [1.0, 0, 0.04, 0, 0.5]]
     np.testing.assert_array_equal(rows, expected)

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeRegressor
 import gbce
 from gbce._numerics import DECIDING, stream
 from gbce.budget import Budget
-from gbce.decisions import nearest_sites
+from gbce.decisions import nearest_points
 from gbce.draws import Scene
 from gbce.metrics import costs
 from support.boxes import Boxes
@@ -294,7 +294,7 @@ def test_sites_have_different_sets_of_changes_and_are_confirmed():
         explanation = explainer.explain(row, target, rules=[], seed=0)
         posterior = explainer.own_posterior(explanation, Budget())
         scene = Scene(explanation.query, explanation.draws, stream(0, DECIDING), posterior)
-        sites = nearest_sites(scene, posterior, gbce.Nearest())
+        sites = nearest_points(scene, posterior, gbce.Nearest())
         supports = {tuple(line) for line in (sites.x != row).tolist()}
         if len(supports) >= 3:
             break

@@ -31,7 +31,7 @@ def weighted(rng, spread):
         (1.0,),
         log_weights,
         info=SamplerInfo(),
-        weighed_anew=True,
+        reweighted=True,
     )
 
 

@@ -107,7 +107,7 @@ def test_draws_that_are_trusted_explain_every_known_point(answered):
     assert again.coverage is not None
     unexplained = np.flatnonzero(again.coverage.unexplained(points, explanation.mixture))
     rng = np.random.default_rng(0)  # a needle, with no mass to speak of around it, may be left alone
-    assert not any(again.coverage.misses_around(posterior, rng, points.z[i]) for i in unexplained)
+    assert not any(again.coverage.has_missed_mass_near(posterior, rng, points.z[i]) for i in unexplained)
 
 
 def test_the_questions_are_of_all_kinds():

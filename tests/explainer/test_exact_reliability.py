@@ -8,7 +8,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 
 import gbce
 from gbce.budget import Budget
-from gbce.metrics import noise_law, sum_under_noise
+from gbce.metrics import noise_distribution, sum_under_noise
 from gbce.pages._explorer import explorer_payload
 from support.files import manifest, restated
 
@@ -94,7 +94,7 @@ def test_files_of_before_still_load_and_unsound_ones_do_not(exact, tmp_path):
 def test_several_models_have_the_exact_figure_of_the_first():
     explainer, found = ask(model=[FOREST, OTHER])
     posterior = explainer.own_posterior(found, Budget())
-    law = noise_law(0.1, explainer.space, found.x0, found.answer.decision.x)
+    law = noise_distribution(0.1, explainer.space, found.x0, found.answer.decision.x)
     assert found.answer.reliability.exact
     assert found.answer.reliability.share == sum_under_noise(posterior, law, posterior.read_trees()).success.value
 

@@ -10,7 +10,15 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 import gbce
 from gbce.samplers import _tempering as _climb
 from gbce.search import _objective as _curvature
-from gbce.trees import find_nearest_cells, find_safe_ranges, look_inside, offer_cells, price_units, read_cells, wish_for
+from gbce.trees import (
+    find_nearest_cells,
+    find_safe_ranges,
+    price_units,
+    reachable_cells,
+    read_cells,
+    read_structure,
+    score_constraints,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -137,7 +145,7 @@ def wide_trees(make, d):
 def test_trees_of_many_columns_are_read(make, d):
     model, x, row, target = wide_trees(make, d)
     explainer = gbce.Explainer(model, x)
-    asked = read_cells(look_inside(model, explainer.space), explainer.space, x).used
+    asked = read_cells(read_structure(model, explainer.space), explainer.space, x).used
     assert len(asked) > (128 if d == 300 else 0.8 * d)
     found = explainer.explain(row, target, rules=[gbce.Nearest(), gbce.MAP()], posterior=False, seed=0)
     assert found.answer.reached
@@ -150,10 +158,10 @@ def test_trees_of_many_columns_are_read(make, d):
 def test_a_thousand_columns_of_trees_are_searched(make):
     model, x, row, target = wide_trees(make, 1_000)
     space = gbce.Space.real(1_000)
-    trees = read_cells(look_inside(model, space), space, x)
+    trees = read_cells(read_structure(model, space), space, x)
     assert len(trees.used) > 255
-    wish = wish_for(trees, target.resolve(1.0))
-    found = find_nearest_cells(trees, offer_cells(trees, space, row, price_units(space, row)), wish, x)
+    wish = score_constraints(trees, target.resolve(1.0))
+    found = find_nearest_cells(trees, reachable_cells(trees, space, row, price_units(space, row)), wish, x)
     assert model.predict(found.x[:1])[0] >= target.y - 1e-9
     assert (found.changes > 0).all()
     safe = find_safe_ranges(

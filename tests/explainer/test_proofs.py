@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 
 import gbce
-from gbce.trees import look_at_cells, look_inside, prove_unattainable, read_cells
+from gbce.trees import prove_over_all_cells, prove_unattainable, read_cells, read_structure
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 3))
@@ -144,7 +144,7 @@ def test_what_the_box_of_all_rows_leaves_open_every_cell_decides():
     model, space, x, top = make_parity()
     explainer = gbce.Explainer(model, x, space=space, sampler=gbce.SMC(n_candidates=200, n_draws=100))
     row = int(np.argmin(model.predict(x)))
-    inside, x0 = look_inside(model, space), space.encode(x.iloc[[row]])
+    inside, x0 = read_structure(model, space), space.encode(x.iloc[[row]])
     for gap, provable in ((1e-6, True), (0.05, True), (-1e-6, False)):
         wish = gbce.AtLeast(top + gap, scale=1, tolerance=0)
         assert prove_unattainable(inside, space, x0[0], wish, x0, model.predict(x.iloc[[row]]), most_boxes=1) is None
@@ -158,10 +158,10 @@ def test_what_the_box_of_all_rows_leaves_open_every_cell_decides():
 
 def test_every_cell_proves_what_none_can_do_and_nothing_else():
     model, space, x, top = make_parity()
-    trees = read_cells(look_inside(model, space), space, space.encode(x))
+    trees = read_cells(read_structure(model, space), space, space.encode(x))
     row = int(np.argmin(model.predict(x)))
     x0, now = space.encode(x.iloc[[row]]), model.predict(x.iloc[[row]])
     for gap, provable in ((0.05, True), (1e-6, True), (0.0, False), (-0.05, False)):
         asked = trees, space, x0[0], gbce.AtLeast(top + gap, scale=1, tolerance=0), x0, now
-        assert (look_at_cells(*asked).proof is not None) == provable
-        assert look_at_cells(*asked, most_cells=100) is None  # left to boxes
+        assert (prove_over_all_cells(*asked).proof is not None) == provable
+        assert prove_over_all_cells(*asked, most_cells=100) is None  # left to boxes

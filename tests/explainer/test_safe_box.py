@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gbce
-from gbce.trees import find_safe_ranges, look_inside, read_cells
+from gbce.trees import find_safe_ranges, read_cells, read_structure
 
 
 def make_table(n=300):
@@ -56,7 +56,7 @@ def test_every_point_of_a_box_reaches(name):
     model, label = MODELS[name]
     space = gbce.Space.infer(FRAME, bounds={"income": (None, None)})
     x, rng = space.encode(FRAME), np.random.default_rng(1)
-    trees = read_cells(look_inside(model, space), space, x)
+    trees = read_cells(read_structure(model, space), space, x)
     said = model.predict(FRAME)
     level = np.quantile(said, 0.6) if label is None else None
     wishes = [(gbce.Class(label), said == label)] if label else [
@@ -124,7 +124,7 @@ def widest_by_force(model, space, trees, x, level, which):
 def test_ranges_of_one_or_two_columns_are_the_largest(name, which):
     model, space = SMALL[name], gbce.Space.infer(FRAME, bounds="data", scale="raw")
     x, said = space.encode(FRAME), SMALL[name].predict(FRAME)
-    trees, level = read_cells(look_inside(model, space), space, x), float(np.quantile(said, 0.6))
+    trees, level = read_cells(read_structure(model, space), space, x), float(np.quantile(said, 0.6))
     wish = gbce.AtLeast(level, scale=1).resolve(1.0)
     for row in x[said >= level][:4]:
         ranges = find_safe_ranges(trees, space, row, row, wish, np.array(which))
@@ -144,7 +144,7 @@ def test_every_point_of_a_box_keeps_the_rules_between_columns(name, which):
     free, space = (gbce.Space.infer(FRAME, bounds="data", scale="raw", constraints=rules) for rules in ([], RULES))
     x = space.encode(FRAME)
     said = model.predict(FRAME)
-    trees, level = read_cells(look_inside(model, space), space, x), float(np.quantile(said, 0.5))
+    trees, level = read_cells(read_structure(model, space), space, x), float(np.quantile(said, 0.5))
     wish = gbce.AtLeast(level, scale=1).resolve(1.0)
     rows = x[(said >= level) & space.admissible(x, x[0])]
     cut = 0

@@ -12,7 +12,7 @@ from gbce.budget import Budget, BudgetSpentError
 from gbce.draws import Points
 from gbce.explainer._notes import ROWS_TIMES, sampling_budget
 from gbce.posterior import Mixture
-from gbce.samplers._tempering import STALLED, Bridge, Population, Unreached
+from gbce.samplers._tempering import STALLED, Bridge, Population, StallDetector
 
 USUAL = gbce.SMC().usual_rows
 
@@ -85,13 +85,13 @@ BRIDGE = Bridge(Mixture(1.0, np.ones(1)))
     ],
 )
 def test_a_climb_is_given_up_where_the_loss_has_nowhere_to_fall(rungs, patience, stops):
-    unreached = Unreached(100.0, patience)
+    unreached = StallDetector(100.0, patience)
     assert [unreached.stalls(population(loss), BRIDGE) for loss in rungs][-1] is stops
 
 
 def test_a_climb_is_not_given_up_once_a_point_reaches_or_before_the_posterior_begins():
-    assert not Unreached(100.0, 1).stalls(population([100.0, 101.0], reached=True), BRIDGE)
-    assert not Unreached(100.0, 1).stalls(population([100.0, 101.0], level=0.0), BRIDGE)
+    assert not StallDetector(100.0, 1).stalls(population([100.0, 101.0], reached=True), BRIDGE)
+    assert not StallDetector(100.0, 1).stalls(population([100.0, 101.0], level=0.0), BRIDGE)
 
 
 # --- the default limit ------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import gbce
 from gbce.budget import Budget
-from gbce.metrics import evaluate_under_noise, noise_law, offsets, sum_under_noise
+from gbce.metrics import evaluate_under_noise, noise_distribution, offsets, sum_under_noise
 
 N = 40_000  # trials: a share has an error of at most 0.0025
 ERRORS = 4.5  # standard errors: one test in 150,000 fails by chance
@@ -31,7 +31,7 @@ def posterior_of(model, data, target, space=None, row=0):
 
 
 def summed(posterior, space, x, noise):
-    return sum_under_noise(posterior, noise_law(noise, space, posterior.prior.x0, x), posterior.read_trees())
+    return sum_under_noise(posterior, noise_distribution(noise, space, posterior.prior.x0, x), posterior.read_trees())
 
 
 def tried(posterior, space, x, noise):
@@ -125,7 +125,7 @@ def test_every_column_is_cut_and_rounded_as_the_space_does_it():
     space, frame = strange_space()
     x0 = space.encode(frame)[4]
     x = space.project(x0[None, :] + 0.3 * space.scale * ~space.unordered, x0)[0]
-    law = noise_law(0.6, space, x0, x)
+    law = noise_distribution(0.6, space, x0, x)
     assert [space.names[one.feature] for one in law.columns] == [name for name in space.names if name != "kind"]
     copies = x + offsets(0.6, space, np.random.default_rng(2), N)
     moved = space.move_each(np.tile(x, (N, 1)), copies, x0)
@@ -144,7 +144,7 @@ def test_what_is_missing_stays_so_and_a_rule_on_other_columns_does_not_matter():
     frame = pd.DataFrame({"a": [1.0, np.nan, 3.0, 4.0], "b": [1.0, 2.0, 3.0, 4.0], "c": [1.0, 1.0, 2.0, 0.0]})
     space = gbce.Space.infer(frame, immutable=["c"], constraints=["c <= 2"])
     x0 = space.encode(frame)[1]
-    law = noise_law(0.1, space, x0, x0)
+    law = noise_distribution(0.1, space, x0, x0)
     assert [space.names[one.feature] for one in law.columns] == ["b"]
     assert np.isnan(law.base[0])
 
@@ -155,11 +155,11 @@ def test_there_is_no_law_of_columns_for_functions_and_where_rules_bind_them():
     computed = gbce.Space.infer(frame, computed={"total": "a + b"})
     for space, noise in ((bound, 0.1), (computed, 0.1), (bound, lambda rng, n: np.zeros((n, 3)))):
         x0 = space.encode(frame)[0]
-        assert noise_law(noise, space, x0, x0) is None
+        assert noise_distribution(noise, space, x0, x0) is None
     x0 = bound.encode(frame)[0]
-    assert noise_law({"total": 0.1}, bound, x0, x0) is not None  # no rule looks at what moves
+    assert noise_distribution({"total": 0.1}, bound, x0, x0) is not None  # no rule looks at what moves
     far = np.array([1e16])
-    assert noise_law(0.1, gbce.Space.real(1), far, far) is None  # lost in rounding
+    assert noise_distribution(0.1, gbce.Space.real(1), far, far) is None  # lost in rounding
 
 
 # --- sums against trials ------------------------------------------------------------------------------------
@@ -256,6 +256,6 @@ def test_trees_of_another_model_are_not_believed():
     other = RandomForestRegressor(5, max_depth=4, random_state=1).fit(x, y + 1.0)
     posterior, space = posterior_of(one, x, gbce.AtLeast(1.0))
     false, _ = posterior_of(other, x, gbce.AtLeast(1.0))
-    law = noise_law(0.1, space, posterior.prior.x0, np.array([0.5, 0.5]))
+    law = noise_distribution(0.1, space, posterior.prior.x0, np.array([0.5, 0.5]))
     assert sum_under_noise(posterior, law, posterior.read_trees()).success is not None
     assert sum_under_noise(posterior, law, false.read_trees()) == (None, None, 0)

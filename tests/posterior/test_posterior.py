@@ -60,12 +60,12 @@ def test_sampling_deciding_and_judging_draw_from_streams_of_their_own():
     seen = []
 
     @dataclass(frozen=True)
-    class Look(Rule):
+    class ProposalRun(Rule):
         def choose(self, scene):
             seen.append(scene.rng.standard_normal(2))
             return Choice(scene.row.x, scene.row)
 
-    explanation = explainer.explain(DATA[0], gbce.AtLeast(1, scale=1), rules=[Look()], seed=3)
+    explanation = explainer.explain(DATA[0], gbce.AtLeast(1, scale=1), rules=[ProposalRun()], seed=3)
     z = explanation.draws.pool.z[0]
     (deciding,) = seen
     judging = stream(3, JUDGING).standard_normal(2)

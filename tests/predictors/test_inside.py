@@ -26,7 +26,7 @@ from sklearn.svm import SVC
 
 import gbce
 from gbce.predictors import as_predictor
-from gbce.trees import look_inside
+from gbce.trees import read_structure
 
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")
@@ -40,7 +40,7 @@ QUIET = {"n_estimators": 20, "n_jobs": 1}
 
 def same(model, data):
     space = gbce.Space.infer(data)
-    inside, x = look_inside(model, space), space.encode(data)
+    inside, x = read_structure(model, space), space.encode(data)
     np.testing.assert_allclose(inside.outputs(x), as_predictor(model, space)(x).values, rtol=1e-5, atol=1e-5)
     return inside
 
@@ -92,7 +92,7 @@ def test_boosters_without_an_estimator():
     ]
     for booster in boosters:
         said = as_predictor(booster, space)(x).values
-        np.testing.assert_allclose(look_inside(booster, space).outputs(x), said, atol=1e-5)
+        np.testing.assert_allclose(read_structure(booster, space).outputs(x), said, atol=1e-5)
 
 
 def test_early_stopping_counts_only_the_best_rounds():
@@ -107,7 +107,7 @@ def test_renamed_classes_and_columns_in_another_order():
     frame = pd.DataFrame(X, columns=list("abcd"))
     model = RandomForestClassifier(5, random_state=0).fit(frame[["d", "b", "a", "c"]], CLASS)
     same(model, frame)
-    assert look_inside(gbce.classifier(model, ["x", "y", "z"]), gbce.Space.infer(frame)).classes == ("x", "y", "z")
+    assert read_structure(gbce.classifier(model, ["x", "y", "z"]), gbce.Space.infer(frame)).classes == ("x", "y", "z")
 
 
 def mixed():
@@ -148,4 +148,4 @@ def test_what_comes_before_the_model_is_followed(prepare, stepwise):
     ],
 )
 def test_what_cannot_be_read_is_none(model):
-    assert look_inside(model, gbce.Space.infer(X)) is None
+    assert read_structure(model, gbce.Space.infer(X)) is None

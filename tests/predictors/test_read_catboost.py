@@ -6,7 +6,7 @@ import pytest
 
 import gbce
 from gbce.predictors import as_predictor
-from gbce.trees import look_inside
+from gbce.trees import read_structure
 from support.edges import at_edges, check, compare
 
 catboost = pytest.importorskip("catboost")
@@ -22,7 +22,7 @@ QUIET = {"iterations": 20, "depth": 4, "verbose": 0, "thread_count": 1, "allow_w
 
 def check_edges(model, missing=0.0):
     space = gbce.Space.infer(GAPS if missing else X)
-    inside, predictor = look_inside(model, space), as_predictor(model, space)
+    inside, predictor = read_structure(model, space), as_predictor(model, space)
     compare(inside, predictor, MANY)
     compare(inside, predictor, at_edges(MANY, inside.parts, 1, missing))
     return inside
@@ -82,6 +82,6 @@ def test_statistics_of_categories_and_other_outputs_are_not_read():
     frame = mixed(500, 0)
     y = frame["a"] + (frame["word"] == "p")
     counted = catboost.CatBoostRegressor(**QUIET, one_hot_max_size=1, cat_features=["word"]).fit(frame, y)
-    assert look_inside(counted, gbce.Space.infer(frame)) is None
+    assert read_structure(counted, gbce.Space.infer(frame)) is None
     several = catboost.CatBoostClassifier(**QUIET, loss_function="MultiClassOneVsAll").fit(X, CLASS)
-    assert look_inside(several, gbce.Space.infer(X)) is None
+    assert read_structure(several, gbce.Space.infer(X)) is None

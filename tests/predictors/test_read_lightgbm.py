@@ -6,7 +6,7 @@ import pytest
 
 import gbce
 from gbce.predictors import as_predictor
-from gbce.trees import look_inside
+from gbce.trees import read_structure
 from support.edges import at_edges, check, compare
 
 lightgbm = pytest.importorskip("lightgbm")
@@ -23,7 +23,7 @@ QUIET = {"n_estimators": 25, "min_child_samples": 5, "verbose": -1, "n_jobs": 1,
 
 def check_edges(model, missing=0.0):
     space = gbce.Space.infer(GAPS if missing else X)
-    inside, predictor = look_inside(model, space), as_predictor(model, space)
+    inside, predictor = read_structure(model, space), as_predictor(model, space)
     compare(inside, predictor, MANY)
     compare(inside, predictor, at_edges(MANY, inside.parts, 1, missing, small=True))
     return inside
@@ -77,7 +77,7 @@ def test_zero_as_missing_makes_intervals_of_what_is_none():
     text = model.booster_.model_to_string()
     before = sum(2 * int(line.split("=")[1]) - 1 for line in text.splitlines() if line.startswith("num_leaves="))
     space = gbce.Space.infer(data)
-    inside = look_inside(model, space)
+    inside = read_structure(model, space)
     assert before < len(inside.parts.column) < 6 * before
     values = np.array([-1.0, -1e-30, -1e-36, 0.0, 1e-36, 1e-30, 1.0])
     rows = np.stack(np.meshgrid(values, values), axis=-1).reshape(-1, 2)
@@ -143,7 +143,7 @@ def test_codes_are_cut_to_whole_numbers_and_unknown_ones_go_right():
     space = gbce.Space.infer(codes, missing={"x2": "keep"})
     trial = np.array([-3.0, -1.0, -0.5, 0.0, 0.5, 3.0, 3.999, 11.0, 12.0, 31.0, 32.0, 1e4, np.nan])
     rows = np.column_stack([np.tile(X[:20, 0], len(trial)), np.repeat(trial, 20)])
-    inside = look_inside(model, space)
+    inside = read_structure(model, space)
     compare(inside, as_predictor(model, space), rows)
     assert len(np.unique(inside.outputs(rows[::20]))) >= 2
 
@@ -153,4 +153,4 @@ def test_codes_are_cut_to_whole_numbers_and_unknown_ones_go_right():
 )
 def test_what_is_no_plain_sum_over_leaves_is_not_read(options):
     model = lightgbm.LGBMRegressor(**QUIET | options).fit(X, (Y > 0) * 1.0)
-    assert look_inside(model, gbce.Space.infer(X)) is None
+    assert read_structure(model, gbce.Space.infer(X)) is None

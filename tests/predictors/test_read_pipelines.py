@@ -39,7 +39,7 @@ from sklearn.preprocessing import (
 
 import gbce
 from gbce.predictors import as_predictor
-from gbce.trees import agrees, look_inside
+from gbce.trees import agrees, read_structure
 from support.edges import at_edges, check, compare
 
 RNG = np.random.default_rng(0)
@@ -132,7 +132,7 @@ def test_steps_that_keep_columns_in_their_places_do_not_hide_which_are_levels():
 )
 def test_what_is_not_columnwise_is_not_read(step):
     model = make_pipeline(step, RandomForestRegressor(**FOREST)).fit(X, Y)
-    assert look_inside(model, gbce.Space.infer(X)) is None
+    assert read_structure(model, gbce.Space.infer(X)) is None
 
 
 def test_bins_with_a_column_each_are_levels():
@@ -163,7 +163,7 @@ def test_other_transformed_targets_are_not_read():
     space = gbce.Space.infer(X)
     for around in ({"func": np.sqrt, "inverse_func": np.square}, {"transformer": QuantileTransformer(n_quantiles=9)}):
         model = TransformedTargetRegressor(RandomForestRegressor(**FOREST), **around).fit(X, np.abs(Y))
-        assert look_inside(model, space) is None
+        assert read_structure(model, space) is None
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_one_calibrated_classifier(core):
 def test_several_calibrated_classifiers_and_steps_are_not_read():
     space, core = gbce.Space.infer(X), RandomForestClassifier(**FOREST)
     for options in ({"cv": 2}, {"cv": 2, "ensemble": False, "method": "isotonic"}):
-        assert look_inside(CalibratedClassifierCV(core, **options).fit(X, PAIR), space) is None
+        assert read_structure(CalibratedClassifierCV(core, **options).fit(X, PAIR), space) is None
     three = CalibratedClassifierCV(core, cv=2, ensemble=False).fit(X, np.digitize(Y, [-1, 1]))
-    assert look_inside(three, space) is None
+    assert read_structure(three, space) is None
 
 
 def test_a_threshold_of_its_own_changes_decisions_and_no_probability():
@@ -193,7 +193,7 @@ def test_a_threshold_of_its_own_changes_decisions_and_no_probability():
     space = gbce.Space.infer(X)
     predictor = as_predictor(model, space)
     assert predictor.decide_always
-    assert agrees(look_inside(model, space), MANY, predictor(MANY).values)
+    assert agrees(read_structure(model, space), MANY, predictor(MANY).values)
 
 
 def test_searches():
@@ -204,7 +204,7 @@ def test_searches():
 def test_classes_given_to_a_model_of_scores():
     space = gbce.Space.infer(X)
     model = gbce.classifier(RandomForestRegressor(**FOREST).fit(X, Y), ["no", "yes"], logits=True)
-    compare(look_inside(model, space), as_predictor(model, space), MANY)
+    compare(read_structure(model, space), as_predictor(model, space), MANY)
 
 
 # --- whether it agrees -----------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_classes_given_to_a_model_of_scores():
 def test_agreement_is_to_rounding_and_nothing_else():
     space = gbce.Space.infer(X)
     model = RandomForestClassifier(**FOREST).fit(X, np.where(PAIR, "yes", "no"))
-    inside, said = look_inside(model, space), model.predict_proba(MANY)
+    inside, said = read_structure(model, space), model.predict_proba(MANY)
     assert agrees(inside, MANY, said)
     assert agrees(inside, MANY, said[:, 1], "yes")
     assert agrees(inside, MANY, said * (1 + 1e-15))
@@ -229,7 +229,7 @@ def test_agreement_is_to_rounding_and_nothing_else():
 def test_edges_of_splits_behind_a_scaler():
     model = make_pipeline(StandardScaler(), RandomForestRegressor(**FOREST)).fit(X, Y)
     space = gbce.Space.infer(X)
-    inside, scaler = look_inside(model, space), model[0]
+    inside, scaler = read_structure(model, space), model[0]
     scaled = at_edges(scaler.transform(MANY), inside.parts, 1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 
 import gbce
 from gbce.predictors import as_predictor
-from gbce.trees import look_inside, read_cells
+from gbce.trees import read_cells, read_structure
 from support.edges import at_edges, check, compare
 
 RNG = np.random.default_rng(0)
@@ -37,7 +37,7 @@ GAPS = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
 
 def check_edges(model, missing=0.0):
     space = gbce.Space.infer(GAPS if missing else X)
-    inside, predictor = look_inside(model, space), as_predictor(model, space)
+    inside, predictor = read_structure(model, space), as_predictor(model, space)
     with np.errstate(over="ignore"):
         compare(inside, predictor, MANY)
         compare(inside, predictor, at_edges(MANY, inside.parts, 1, missing))
@@ -97,7 +97,7 @@ def test_votes_that_tie_are_decided_as_the_model_decides_them(model):
     space = gbce.Space.infer(x, kinds=dict.fromkeys(["x1", "x2", "x3"], "real"))
     every = np.stack(np.meshgrid(*[np.arange(-0.5, 3.0, 0.5)] * 3), axis=-1).reshape(-1, 3)
     said = model.predict_proba(every)
-    inside = look_inside(model, space)
+    inside = read_structure(model, space)
     trees = read_cells(inside, space, x)
     for read in (inside.outputs(every), trees.outputs(trees.cells(every))):
         np.testing.assert_array_equal(read, said)
@@ -126,7 +126,7 @@ def test_missing_values_go_their_own_way(model):
 
 def test_a_float_just_above_a_threshold_may_still_go_left_in_single_precision():
     model = DecisionTreeRegressor().fit(X, Y)
-    inside = look_inside(model, gbce.Space.infer(X))
+    inside = read_structure(model, gbce.Space.infer(X))
     cuts = inside.parts.threshold[inside.parts.column == 0]
     above = np.nextafter(cuts, np.inf)
     still = above.astype(np.float32).astype(float) <= cuts
@@ -148,11 +148,11 @@ def test_ties_of_votes_go_to_the_first_class():
     tied = votes.sum(axis=0) == 5
     assert tied.any()
     for forest in (model, full):
-        inside = look_inside(forest, space)
+        inside = read_structure(forest, space)
         compare(inside, as_predictor(forest, space), grid)
     # leaves of one class each: what is left over of a vote is no number
     whole = RandomForestClassifier(10, random_state=0, max_features=1).fit(MANY, RNG.integers(0, 2, len(MANY)))
-    inside, predictor = look_inside(whole, gbce.Space.infer(X)), as_predictor(whole, gbce.Space.infer(X))
+    inside, predictor = read_structure(whole, gbce.Space.infer(X)), as_predictor(whole, gbce.Space.infer(X))
     other = RNG.normal(size=(5_000, 5))
     said = predictor(other)
     assert (said.values[:, 0] == said.values[:, 1]).sum() > 100
@@ -163,7 +163,7 @@ def test_ties_of_votes_go_to_the_first_class():
 def test_isolation_forests_say_whether_a_row_is_regular(options):
     model = IsolationForest(n_estimators=20, random_state=0, **options).fit(X)
     space = gbce.Space.infer(X)
-    inside, predictor = look_inside(model, space), as_predictor(model, space)
+    inside, predictor = read_structure(model, space), as_predictor(model, space)
     far = 1.5 * MANY
     rows = np.vstack([far, at_edges(far, inside.parts, 1)])
     clear = np.abs(model.decision_function(rows)) > 1e-12
@@ -212,7 +212,7 @@ def test_categories_that_were_not_there_in_training_go_where_missing_values_go()
     model = HistGradientBoostingRegressor(max_iter=20, categorical_features=[1], min_samples_leaf=5).fit(codes, y)
     space = gbce.Space.infer(codes)
     rows = np.column_stack([np.tile(X[:20, 0], 20), np.repeat(np.arange(20.0), 20)])
-    inside = look_inside(model, space)
+    inside = read_structure(model, space)
     compare(inside, as_predictor(model, space), rows)
     trees = inside.parts
     known = np.column_stack([np.zeros(9), np.arange(9.0)])
@@ -230,4 +230,4 @@ def test_categories_that_were_not_there_in_training_go_where_missing_values_go()
     ],
 )
 def test_what_is_no_sum_over_trees_is_not_read(model):
-    assert look_inside(model, gbce.Space.infer(X)) is None
+    assert read_structure(model, gbce.Space.infer(X)) is None

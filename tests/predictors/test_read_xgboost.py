@@ -6,7 +6,7 @@ import pytest
 
 import gbce
 from gbce.predictors import as_predictor
-from gbce.trees import look_inside
+from gbce.trees import read_structure
 from support.edges import at_edges, check, compare
 
 xgboost = pytest.importorskip("xgboost")
@@ -22,7 +22,7 @@ QUIET = {"n_estimators": 20, "max_depth": 4, "n_jobs": 1, "verbosity": 0, "rando
 
 def check_edges(model, missing=0.0):
     space = gbce.Space.infer(GAPS if missing else X)
-    inside, predictor = look_inside(model, space), as_predictor(model, space)
+    inside, predictor = read_structure(model, space), as_predictor(model, space)
     compare(inside, predictor, MANY)
     compare(inside, predictor, at_edges(MANY, inside.parts, 1, missing))
     return inside
@@ -69,7 +69,7 @@ def test_missing_values_go_their_own_way():
 
 def test_less_than_the_cut_goes_left_and_the_cut_itself_right():
     model = xgboost.XGBRegressor(**QUIET | {"n_estimators": 1, "max_depth": 1}).fit(X, Y)
-    inside = look_inside(model, gbce.Space.infer(X))
+    inside = read_structure(model, gbce.Space.infer(X))
     tree = model.get_booster().trees_to_dataframe()
     cut, column = np.float32(tree["Split"][0]), int(inside.parts.column[0])
     rows = np.repeat(X[:1], 2, axis=0)
@@ -135,7 +135,7 @@ def test_words_that_xgboost_itself_may_not_tell_apart_are_read_correctly_or_not_
     frame = pd.DataFrame({"word": words, "a": X[:360, 0]})
     model = xgboost.XGBRegressor(**QUIET, enable_categorical=True).fit(frame, frame["word"].cat.codes * 1.0)
     space = gbce.Space.infer(frame)
-    inside = look_inside(model, space)
+    inside = read_structure(model, space)
     old = tuple(map(int, xgboost.__version__.split(".")[:2])) <= (3, 2)
     assert (inside is None) or not old
     if inside is not None:
@@ -151,7 +151,7 @@ def test_unknown_and_negative_codes_go_left():
     space = gbce.Space.infer(codes, missing={"x2": "keep"})
     trial = np.array([0.0, 3.0, 3.999, 11.0, 12.0, 31.0, 32.0, 1e4, np.nan, -0.5, -3.0])
     rows = np.column_stack([np.tile(X[:20, 0], len(trial)), np.repeat(trial, 20)])
-    inside = look_inside(model, space)
+    inside = read_structure(model, space)
     compare(inside, as_predictor(model, space), rows)
     assert len(np.unique(inside.outputs(rows[::20]))) > 2
 
@@ -163,4 +163,4 @@ def test_unknown_and_negative_codes_go_left():
 @pytest.mark.filterwarnings("ignore:.*gblinear:UserWarning")
 def test_what_is_no_plain_sum_over_leaves_is_not_read(options):
     model = xgboost.XGBRegressor(**QUIET | options).fit(X, (Y > 0) * 1.0)
-    assert look_inside(model, gbce.Space.infer(X)) is None
+    assert read_structure(model, gbce.Space.infer(X)) is None

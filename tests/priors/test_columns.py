@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import gbce
-from gbce.priors import column_laws
+from gbce.priors import column_distributions
 from gbce.priors._distributions import LAPLACE, NORMAL, draw_within, measure
 
 N = 60_000
@@ -39,7 +39,7 @@ def test_cells_have_the_probability_that_the_prior_gives_them(prior):
     weights = np.exp(-drawn.log_correction)
     weights /= weights.sum()
     worth = 1.0 / np.square(weights).sum()
-    for law in column_laws(placed):
+    for law in column_distributions(placed):
         x = drawn.x[:, law.where]
         known = np.sort(x[~np.isnan(x)])
         edges = np.unique(np.append(known[[N // 50, N // 9, N // 4]], known[-N // 9]))
@@ -64,7 +64,7 @@ def test_cells_have_the_probability_that_the_prior_gives_them(prior):
 def test_values_are_drawn_within_their_cells():
     space, x0 = space_of_all_kinds()
     rng = np.random.default_rng(1)
-    for law in column_laws(gbce.Sparse(change=0.5).at(space, x0)):
+    for law in column_distributions(gbce.Sparse(change=0.5).at(space, x0)):
         edges = np.array([x0[law.where] - 0.5, x0[law.where] + 0.5]) if law.where < 7 else np.array([0.2])
         cells = law.on(edges)
         possible = np.flatnonzero(np.isfinite(cells.log_mass))
@@ -110,7 +110,7 @@ def test_columns_that_move_together_have_no_laws_of_their_own():
         (gbce.NearData(gbce.Gaussian()).learned(space, np.random.default_rng(0).normal(size=(60, 2))), "NearData"),
     ):
         with pytest.raises(ValueError, match=why):
-            column_laws(prior.at(space, np.zeros(2)))
+            column_distributions(prior.at(space, np.zeros(2)))
     tied = gbce.Space.infer(pd.DataFrame(np.eye(3)[:, :2], columns=["a", "b"]), constraints=["a <= b"])
     with pytest.raises(ValueError, match="constraints or computed columns"):
-        column_laws(gbce.Gaussian().at(tied, np.zeros(2)))
+        column_distributions(gbce.Gaussian().at(tied, np.zeros(2)))

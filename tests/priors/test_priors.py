@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import laplace, norm
 
 import gbce
-from gbce.priors._distance import _safe_laws
+from gbce.priors._distance import _safe_distributions
 from gbce.priors._distributions import LAPLACE, NORMAL, STUDENT, log_mass, truncate
 from gbce.priors._parts import Reals, Spiked
 
@@ -46,9 +46,9 @@ def test_truncation_is_accurate_in_either_tail(low, high):
 
 
 def test_proposals_are_never_lighter_than_the_distance():
-    assert _safe_laws(0.5) == [STUDENT]
-    assert _safe_laws(1.0) == [STUDENT, LAPLACE]
-    assert _safe_laws(2.0) == [STUDENT, LAPLACE, NORMAL]
+    assert _safe_distributions(0.5) == [STUDENT]
+    assert _safe_distributions(1.0) == [STUDENT, LAPLACE]
+    assert _safe_distributions(2.0) == [STUDENT, LAPLACE, NORMAL]
 
 
 @pytest.mark.parametrize("law", [NORMAL, LAPLACE, STUDENT], ids=lambda law: law.name)

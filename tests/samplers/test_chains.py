@@ -131,7 +131,7 @@ def test_intervals_cover():
 
 
 @dataclass(frozen=True)
-class Wells:
+class Basins:
     """Two narrow wells in four dimensions, one on each of two axes, with 0.3 and 0.7 of the posterior."""
 
     at: float = 2.5
@@ -140,8 +140,8 @@ class Wells:
     def predict(self, x):
         mass = np.log([0.3, 0.7])  # the prior is the same at both
         centres = self.at * np.eye(4)[:2]
-        wells = [0.5 * np.square((x - c) / self.width).sum(axis=1) - m for c, m in zip(centres, mass, strict=True)]
-        return np.minimum(*wells) + mass.max()
+        basins = [0.5 * np.square((x - c) / self.width).sum(axis=1) - m for c, m in zip(centres, mass, strict=True)]
+        return np.minimum(*basins) + mass.max()
 
     @property
     def posterior(self):
@@ -161,19 +161,19 @@ def second(x):
 @pytest.mark.parametrize("max_looks", [0, 6])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_masses_of_modes_that_no_chain_can_cross_come_from_the_start(kernel, max_looks):
-    wells = Wells()
+    basins = Basins()
     sampler = Chains(400, 60, kernel=kernel, start=SMC(10_000, 4_000, max_looks=max_looks), n_draws=20_000)
-    draws = sampler.sample(wells.posterior, np.random.default_rng(4))
+    draws = sampler.sample(basins.posterior, np.random.default_rng(4))
     assert (len(draws.rungs) > 1) == (max_looks == 0)
     agrees(draws, second(draws.pool.x), 0.7, "mass of the second mode")
-    close(draws.log_evidence, wells.log_evidence, draws.log_evidence_se, "log evidence", draws)
+    close(draws.log_evidence, basins.log_evidence, draws.log_evidence_se, "log evidence", draws)
     first, last = draws.pool.x[-400 * 30 :][:400], draws.pool.x[-400:]
     assert (second(first) != second(last)).mean() < 0.1
     assert draws.facts["r_hat"] > 1.1  # and the chains say that they do not mix
 
 
 def test_chains_stuck_in_separate_modes_are_flagged():
-    draws = Chains(40, 60, start="prior").sample(Wells().posterior, np.random.default_rng(0))
+    draws = Chains(40, 60, start="prior").sample(Basins().posterior, np.random.default_rng(0))
     assert draws.facts["r_hat"] > 1.1
     assert draws.facts["ess_bulk"] < 400
     fine = Chains(40, 600, start="prior").sample(posterior_linear(linear(2)), np.random.default_rng(0))

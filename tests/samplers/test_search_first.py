@@ -15,14 +15,14 @@ from gbce.metrics import Diagnosis, Verdict
 from gbce.posterior import Mixture
 from gbce.samplers._coverage import Coverage
 from gbce.samplers._importance import candidates
-from gbce.samplers._runs import WIDER, agreement, guide_around, join_looks, take_look
+from gbce.samplers._runs import WIDER, agreement, initial_proposal, pool_runs, run_proposal
 from gbce.samplers._search_first import _can_be_outweighed, _cover_of_prior, _has_light_tail
 from gbce.samplers._starts import Starts
-from gbce.search import Memory, Sites, find_sites
+from gbce.search import Memory, Modes, search_modes
 from support.boxes import Boxes
 from support.exact import Grid, gaussian_log_prior, midpoints
 from support.laws import close
-from support.tempering import Wells, as_loss, evidence_agrees, hard, posterior_linear, posterior_of, sampled
+from support.tempering import Basins, as_loss, evidence_agrees, hard, posterior_linear, posterior_of, sampled
 
 # --- laws around wells ----------------------------------------------------------------------------------------------
 
@@ -32,9 +32,9 @@ def test_the_narrow_law_of_a_smooth_well_is_as_wide_as_the_well():
     width, centre = 0.27, np.array([2.9, *np.zeros(13)])
     posterior = posterior_of(lambda x: 0.5 * np.square(x - centre).sum(axis=1) / width**2, np.zeros(14), as_loss(), 1.0)
     there = Points.evaluate(posterior, centre[None] / (1 + width**2))
-    sites = find_sites(posterior, np.random.default_rng(0), there, Memory(posterior))
+    sites = search_modes(posterior, np.random.default_rng(0), there, Memory(posterior))
     assert sites.smooth.all()
-    law = guide_around(sites, posterior).laws[2]
+    law = initial_proposal(sites, posterior).laws[2]
     assert len(law.variance) == 14
     np.testing.assert_allclose(law.variance, WIDER * width**2 / (1 + width**2), rtol=0.01)
 
@@ -203,7 +203,7 @@ def test_a_search_for_rules_does_not_look_around_its_ends():
     for laws in (True, False):
         rng = np.random.default_rng(0)
         starts, before = candidates(posterior, rng, 40), posterior.n_rows
-        ends.append(find_sites(posterior, rng, starts, Memory(posterior), laws=laws))
+        ends.append(search_modes(posterior, rng, starts, Memory(posterior), laws=laws))
         rows.append(posterior.n_rows - before)
     np.testing.assert_array_equal(ends[0].points.z, ends[1].points.z)
     assert rows[0] - rows[1] == 3 * ends[0].points.z.size
@@ -227,12 +227,12 @@ def test_laws_come_to_a_well_from_far_away():
     rng = np.random.default_rng(0)
     there = Points.evaluate(posterior, (centre + 0.5 * rng.choice([-1, 1], size=d))[None])
     flat = np.zeros((1, d))
-    sites = Sites(there, np.zeros(1), flat, flat)
-    look = take_look(posterior, rng, sites, candidates(posterior, rng, 1_000), nothing_known(d), 400, 10_000)
+    sites = Modes(there, np.zeros(1), flat, flat)
+    look = run_proposal(posterior, rng, sites, candidates(posterior, rng, 1_000), nothing_known(d), 400, 10_000)
     spread = 1 + width**2
     log_evidence = -0.5 * d * np.log(spread / width**2) - 0.5 * np.square(centre).sum() / spread
     assert look.efficiency > 0.25  # 0.44 to 0.48; a fit to the draws that count does not move, at 0.003
-    cover = join_looks([look])
+    cover = pool_runs([look])
     draws = Draws.weigh(cover.pool, posterior.mixture, posterior.prior, log_base_weights=cover.log_base_weights)
     evidence_agrees(draws, log_evidence)
 
@@ -249,7 +249,7 @@ def test_heavy_tails_are_seen():
 # --- verdicts ---------------------------------------------------------------------------------------------------------
 
 
-APART = Wells(3, at=6.0)  # so far apart that the defence of one look does not meet the other well
+APART = Basins(3, at=6.0)  # so far apart that the defence of one look does not meet the other well
 
 
 def wells_look(seed, side):
@@ -259,9 +259,9 @@ def wells_look(seed, side):
     starts = Starts(posterior, rng, candidates(posterior, rng, 2_000))
     sites = starts.search()
     chosen = (np.sign(sites.points.z[:, 0]) == side) | (side == 0)
-    some = Sites(sites.points.take(chosen), sites.height[chosen], sites.slope[chosen], sites.bend[chosen])
+    some = Modes(sites.points.take(chosen), sites.height[chosen], sites.slope[chosen], sites.bend[chosen])
     plain = starts.plain[0].take(np.flatnonzero(np.sign(starts.plain[0].z[:, 0]) == side)) if side else starts.plain[0]
-    return posterior, take_look(posterior, rng, some, plain, nothing_known(3), 400, 10_000)
+    return posterior, run_proposal(posterior, rng, some, plain, nothing_known(3), 400, 10_000)
 
 
 def test_looks_that_end_in_different_wells_do_not_agree():
@@ -274,14 +274,14 @@ def test_looks_that_end_in_different_wells_do_not_agree():
     (_, one), (_, other) = wells_look(2, 0), wells_look(3, 0)
     together = agreement(posterior.mixture, [one, other])
     assert together.holds
-    cover = join_looks([one, other])
+    cover = pool_runs([one, other])
     draws = Draws.weigh(cover.pool, posterior.mixture, posterior.prior, log_base_weights=cover.log_base_weights)
     evidence_agrees(draws, APART.log_evidence)
 
 
 def test_a_known_point_that_draws_do_not_explain_is_seen():
     """Candidates near the left well only, and the bottom of the right one, which has 0.7 of the mass."""
-    posterior = posterior_of(Wells(2).loss, np.zeros(2), as_loss(), 1.0)
+    posterior = posterior_of(Basins(2).loss, np.zeros(2), as_loss(), 1.0)
     near = Points.evaluate(posterior, np.random.default_rng(0).normal([-2.0, 0.0], 0.35, size=(2_000, 2)))
 
     def log_density(points):
@@ -294,7 +294,7 @@ def test_a_known_point_that_draws_do_not_explain_is_seen():
     far = Points.evaluate(posterior, np.array([[2.0, 4.0]]))  # a draw there would outweigh all, but none occurs
     assert cover.outweighed(far, posterior.mixture).all()
     assert not cover.unexplained(far, posterior.mixture).any()
-    assert cover.misses_around(posterior, np.random.default_rng(1), np.array([2.0, 0.0]))
+    assert cover.has_missed_mass_near(posterior, np.random.default_rng(1), np.array([2.0, 0.0]))
 
 
 @pytest.mark.parametrize(("width", "missed"), [(0.001, False), (0.02, True), (0.5, True)])
@@ -315,7 +315,7 @@ def test_a_needle_is_no_missed_mass_and_a_well_is(width, missed):
     cover = Coverage(flat, log_density, -log_density(flat))
     bottom = Points.evaluate(posterior, place[None, :])
     assert cover.unexplained(bottom, posterior.mixture).all()
-    assert cover.misses_around(posterior, np.random.default_rng(1), place) == missed
+    assert cover.has_missed_mass_near(posterior, np.random.default_rng(1), place) == missed
     assert not cover.dwarfed(bottom, posterior.mixture).any()  # at a thousandth, e to the eight is not enough
     steep = replace(posterior.mixture, eta=4.0)  # e to the 32 is
     assert cover.dwarfed(bottom, steep).all()
@@ -357,7 +357,7 @@ def test_find_sites_without_starts():
     rng = np.random.default_rng(0)
     none = candidates(posterior, rng, 10).take(np.zeros(0, dtype=int))
 
-    assert len(find_sites(posterior, rng, none, Memory(posterior)).height) == 0
+    assert len(search_modes(posterior, rng, none, Memory(posterior)).height) == 0
 
 
 def test_other_etas_are_carried_by_draws_around_sites():

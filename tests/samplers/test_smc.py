@@ -18,8 +18,8 @@ from support.tempering import (
     SMALL_WAYS,
     TOLERANCE,
     WAYS,
+    Basins,
     Far,
-    Wells,
     agrees,
     as_loss,
     evidence_agrees,
@@ -126,17 +126,17 @@ def test_units_of_the_output_do_not_matter(unit, way):
 @pytest.mark.parametrize("d", [2, 10])
 @pytest.mark.parametrize("way", WAYS)
 def test_masses_of_two_modes(d, way):
-    wells = Wells(d)
-    draws = sampled(WAYS[way], posterior_of(wells.loss, np.zeros(d), as_loss(), 1.0))
+    basins = Basins(d)
+    draws = sampled(WAYS[way], posterior_of(basins.loss, np.zeros(d), as_loss(), 1.0))
     assert went(draws, way)
     right = (draws.pool.x[:, 0] > 0).astype(float)
     agrees(draws, right, 0.7, "mass of the right mode")
-    evidence_agrees(draws, wells.log_evidence)
+    evidence_agrees(draws, basins.log_evidence)
     if d == 2:
-        grid = Grid.of([midpoints(-5, 5)] * 2, gaussian_log_prior(np.zeros(2), np.eye(2)), wells.loss)
+        grid = Grid.of([midpoints(-5, 5)] * 2, gaussian_log_prior(np.zeros(2), np.eye(2)), basins.loss)
         assert grid.mean((grid.x[:, 0] > 0).astype(float)) == pytest.approx(0.7, abs=1e-3)
-        assert grid.log_evidence == pytest.approx(wells.log_evidence, abs=1e-3)
-        agrees(draws, draws.pool.loss[:, 0], grid.mean(wells.loss(grid.x)), "expected loss")
+        assert grid.log_evidence == pytest.approx(basins.log_evidence, abs=1e-3)
+        agrees(draws, draws.pool.loss[:, 0], grid.mean(basins.loss(grid.x)), "expected loss")
 
 
 @pytest.mark.parametrize("d", [2, 30])

@@ -12,16 +12,16 @@ from gbce.draws._draws import _error_of_sum
 from gbce.posterior import Mixture
 from gbce.samplers._importance import candidates
 from gbce.samplers._islands import Islands
-from gbce.samplers._moves import Kernel, Learned, NormalLaw, StepSizes, memory
-from gbce.samplers._proposals import Guide
+from gbce.samplers._moves import Kernel, Learned, NormalComponent, StepSizes, memory
+from gbce.samplers._proposals import MixtureProposal
 from gbce.samplers._starts import Starts
 from gbce.samplers._tempering import Bridge, Population, _kernel
 from support.laws import close
 from support.tempering import (
     SEARCHING,
     SMALL,
+    Basins,
     Counting,
-    Wells,
     agrees,
     as_loss,
     evidence_agrees,
@@ -49,7 +49,7 @@ def test_moves_keep_a_skewed_law():
     learned = []
     for _ in range(2):
         other = draws_of_bent(rng, 300)
-        learned.append(Learned(NormalLaw.fit(other, np.full(300, 1 / 300), 300.0), other))
+        learned.append(Learned(NormalComponent.fit(other, np.full(300, 1 / 300), 300.0), other))
     points = Points.evaluate(posterior, draws_of_bent(rng, 20_000))
     kernel = Kernel(posterior, lambda p: np.where(p.loss[:, 0] > 0, np.inf, 0.0), learned, np.arange(20_000) % 2)
     steps, before = StepSizes(), points
@@ -127,8 +127,8 @@ def unguided(sampler, posterior, seed):
 
 
 def test_islands_that_disagree_are_joined_by_more():
-    wells = Wells(10)
-    posterior = posterior_of(wells.loss, np.zeros(10), as_loss(), 1.0)
+    basins = Basins(10)
+    posterior = posterior_of(basins.loss, np.zeros(10), as_loss(), 1.0)
     few = gbce.SMC(2_000, 1_000, max_sweeps=3, max_looks=0)  # too few to go from mode to mode
     once, again = (unguided(replace(few, max_rounds=most), posterior, seed=1) for most in (1, 6))
     assert once.facts["rounds"] == 1
@@ -138,7 +138,7 @@ def test_islands_that_disagree_are_joined_by_more():
     assert again.log_evidence_se < 1.54 * once.log_evidence_se  # of eight islands it is known to 27%: two errors
     right = (again.pool.x[:, 0] > 0).astype(float)
     agrees(again, right, 0.7, "mass of the right mode")
-    close(again.log_evidence, wells.log_evidence, again.log_evidence_se, "log evidence", again)
+    close(again.log_evidence, basins.log_evidence, again.log_evidence_se, "log evidence", again)
 
 
 @dataclass(frozen=True)
@@ -227,10 +227,10 @@ def test_a_guide_obeys_the_budget(more):
 def test_a_guide_is_normalised():
     rng = np.random.default_rng(0)
     laws = [
-        NormalLaw.fit(rng.normal(size=(500, 3)) * scale + centre, np.full(500, 1 / 500), 500.0)
+        NormalComponent.fit(rng.normal(size=(500, 3)) * scale + centre, np.full(500, 1 / 500), 500.0)
         for scale, centre in (([0.05, 0.1, 1.0], 2.0), (0.4, -1.0), (1.0, 0.0))
     ]
-    guide = Guide(tuple(laws), 0.3)
+    guide = MixtureProposal(tuple(laws), 0.3)
     near = guide.draw(rng, 60_000)
     z = np.concatenate([near, rng.normal(size=(140_000, 3))])
     latent = np.exp(-guide.excess(z))
@@ -243,19 +243,19 @@ def test_a_law_fitted_to_a_few_points_of_a_narrow_place_stays_there():
     """The error of a mean is that of the points, which lie close; a coordinate in which they do not stays as it was."""
     rng, n = np.random.default_rng(0), 25
     centre, deviation = np.array([2.0, 0.2, -0.3, 0.0]), np.array([0.01, 0.02, 0.1, 1.0])
-    law = NormalLaw.fit(centre + deviation * rng.standard_normal((n, 4)), np.full(n, 1 / n), n)
+    law = NormalComponent.fit(centre + deviation * rng.standard_normal((n, 4)), np.full(n, 1 / n), n)
     close(law.mean[:3], centre[:3], deviation[:3] / np.sqrt(n), "mean")
-    wide = NormalLaw.fit(rng.standard_normal((n, 40)), np.full(n, 1 / n), n)
+    wide = NormalComponent.fit(rng.standard_normal((n, 40)), np.full(n, 1 / n), n)
     assert np.count_nonzero(wide.mean) <= 0.25 * 40  # of two errors, 5% are expected
 
 
 def test_a_guide_says_the_same_of_points_it_was_asked_about_before():
     rng = np.random.default_rng(0)
-    laws = tuple(NormalLaw.fit(rng.normal(size=(200, 3)) + k, np.full(200, 1 / 200), 200.0) for k in (0.0, 2.0))
+    laws = tuple(NormalComponent.fit(rng.normal(size=(200, 3)) + k, np.full(200, 1 / 200), 200.0) for k in (0.0, 2.0))
     points = [rng.normal(size=(n, 3)) for n in (40, 40, 7, 1)]
-    guide = Guide(laws, 0.3)
+    guide = MixtureProposal(laws, 0.3)
     for z in [*points, points[1].copy(), *points[::-1]]:
-        np.testing.assert_array_equal(guide.log_parts(z), Guide(laws, 0.3).log_parts(z))
+        np.testing.assert_array_equal(guide.log_parts(z), MixtureProposal(laws, 0.3).log_parts(z))
     assert len(guide._remembered) <= 2
 
 

@@ -9,7 +9,7 @@ from sklearn.datasets import load_diabetes
 
 import gbce
 from gbce._numerics import effective_sample_size, log_mean_exp, normalise
-from gbce.samplers._proposals import ProductLaw, Strata
+from gbce.samplers._proposals import ProductOfMarginals, Strata
 
 CORNER = np.array([-2.0, 1.0, 0.0])  # the potential is 1 where z0 < -2 and z1 > 1, else 30
 
@@ -75,7 +75,7 @@ def test_product_law_draws_what_its_density_says():
     """Draws of a product of histograms, weighed by its density, are draws of the latent law; marginals are learned."""
     rng = np.random.default_rng(3)
     z = np.column_stack([-2.5 + 0.3 * rng.standard_normal(400), rng.standard_normal(400)])
-    law = ProductLaw.fit(z, np.full(400, 1 / 400), 400.0)
+    law = ProductOfMarginals.fit(z, np.full(400, 1 / 400), 400.0)
     drawn = law.place(rng.standard_normal((20_000, 2)))
     weights = np.exp(-law.log_density(drawn))
     for value, exact in ((np.ones(20_000), 1.0), (drawn[:, 0], 0.0), (drawn[:, 1] > 1.0, ndtr(-1.0))):

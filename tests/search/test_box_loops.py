@@ -12,11 +12,11 @@ import gbce
 from gbce.trees import _bound as _axes
 from gbce.trees import _bound as _cheapest
 from gbce.trees import _loops as _box_loops
-from gbce.trees import look_inside, read_cells
+from gbce.trees import read_cells, read_structure
 from gbce.trees._bound import Cutter, Intervals, Leaves, Sets, Verdict, _Search, find_lowest
 from gbce.trees._move_table import Loop
 from gbce.trees._optimum import make_task
-from gbce.trees._question import Offer
+from gbce.trees._question import CellPrices
 
 LOOPS = {"PRICE": _axes, "HOLD": _axes, "CUT": _axes, "NARROW": _cheapest, "BOUND": _cheapest, "PROMISE": _cheapest}
 RNG = np.random.default_rng(8)
@@ -42,7 +42,7 @@ def make_tasks(name):
     frame, model, y, target = CASES[name]
     space = gbce.Space.infer(frame, missing={"a": "any", "d": "any"} if frame is HOLES else None)
     x = space.encode(frame)
-    trees = read_cells(look_inside(model.fit(frame, y), space), space, x)
+    trees = read_cells(read_structure(model.fit(frame, y), space), space, x)
     return [make_task(trees, space, row, target.resolve(1.0), "l1") for row in x[:4]]
 
 
@@ -122,7 +122,7 @@ def test_loops_see_the_same_leaves_and_cut_at_the_same_place_of_equally_good_one
         low = rng.integers(0, 7, size=(40, 3))
         high = np.minimum(low + rng.integers(1, 5, size=(40, 3)), 8)
         axes = [
-            Intervals(Offer(j, np.arange(8), np.arange(8.0), price, price > 0, 3, False), low[:, j], high[:, j])
+            Intervals(CellPrices(j, np.arange(8), np.arange(8.0), price, price > 0, 3, False), low[:, j], high[:, j])
             for j in range(3)
         ]
         cutter, some, cells = Cutter(axes), rng.permutation(40)[:25], rng.integers(1, 7, 3)
@@ -137,7 +137,7 @@ def test_loops_see_the_same_leaves_and_cut_at_the_same_place_of_equally_good_one
 def test_loops_add_trees_in_their_order(monkeypatch):
     n = 60
     axis = Intervals(
-        Offer(0, np.arange(2), np.arange(2.0), np.arange(2.0), np.array([False, True]), 0, False),
+        CellPrices(0, np.arange(2), np.arange(2.0), np.arange(2.0), np.array([False, True]), 0, False),
         np.zeros(n, dtype=int), np.full(n, 2),
     )  # fmt: skip
     for worth in np.random.default_rng(4).normal(size=(10, n)):

@@ -9,9 +9,9 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 
 import gbce
 from gbce.trees import _move_table as _cell_loops
-from gbce.trees import find_nearest_cells, look_inside, offer_cells, price_units, read_cells
+from gbce.trees import find_nearest_cells, price_units, reachable_cells, read_cells, read_structure
 from gbce.trees._move_table import Loop
-from gbce.trees._question import wish_for
+from gbce.trees._question import score_constraints
 
 RNG = np.random.default_rng(6)
 FRAME = pd.DataFrame({"a": RNG.normal(size=150), "b": RNG.normal(size=150), "c": RNG.integers(0, 6, 150)})
@@ -30,10 +30,10 @@ def _find(name):
     frame, model, y, target = CASES[name]
     space = gbce.Space.infer(frame)
     x = space.encode(frame)
-    trees = read_cells(look_inside(model.fit(frame, y), space), space, x)
-    wish = wish_for(trees, target.resolve(1.0))
+    trees = read_cells(read_structure(model.fit(frame, y), space), space, x)
+    wish = score_constraints(trees, target.resolve(1.0))
     return [
-        find_nearest_cells(trees, offer_cells(trees, space, row, price_units(space, row)), wish, x[:40], path=2)
+        find_nearest_cells(trees, reachable_cells(trees, space, row, price_units(space, row)), wish, x[:40], path=2)
         for row in x[:6]
     ]
 

@@ -13,8 +13,16 @@ from sklearn.preprocessing import OneHotEncoder
 
 import gbce
 from gbce.targets import Range
-from gbce.trees import CellWish, find_nearest_cells, look_inside, offer_cells, price_units, read_cells, wish_for
-from gbce.trees._move_table import CellLines, enter_leaves
+from gbce.trees import (
+    ScoreConstraints,
+    find_nearest_cells,
+    price_units,
+    reachable_cells,
+    read_cells,
+    read_structure,
+    score_constraints,
+)
+from gbce.trees._move_table import MoveTable, enter_leaves
 from support.cells import boosted, read, slots_that_can_be_had
 from support.position import Position
 
@@ -22,7 +30,7 @@ OPTIMAL = 0.9  # share of small cases that must be solved exactly; the search is
 
 
 def at_least(y):
-    return CellWish(np.ones((1, 1)), np.array([y]))
+    return ScoreConstraints(np.ones((1, 1)), np.array([y]))
 
 
 def all_slots(offers):
@@ -61,7 +69,7 @@ def test_small_ensembles_are_nearly_always_solved_exactly(kind, power):
         model, data, x0, y = small_case(seed, kind)
         space = gbce.Space.real(3, scale=[1.0, 0.5, 2.0])
         trees, wish = read(model, space, data), at_least(y)
-        offers = offer_cells(trees, space, x0, price_units(space, x0, power))
+        offers = reachable_cells(trees, space, x0, price_units(space, x0, power))
         found = find_nearest_cells(trees, offers, wish, data, power=power, path=3)
         best = brute_force(trees, offers, wish)
         assert (model.predict(found.x) >= y - 1e-9).all()
@@ -82,7 +90,7 @@ def test_known_points_are_never_cheaper():
         model, data, x0, y = small_case(seed, "forest")
         space = gbce.Space.real(3)
         trees = read(model, space, data)
-        offers = offer_cells(trees, space, x0, price_units(space, x0))
+        offers = reachable_cells(trees, space, x0, price_units(space, x0))
         reaching = data[model.predict(data) >= y]
         for most in (None, 2):
             found = find_nearest_cells(trees, offers, at_least(y), reaching, most_changes=most)
@@ -115,13 +123,13 @@ def test_levels_whole_numbers_and_limits_are_kept(rules):
     space = gbce.Space.infer(frame, **rules)
     data = space.encode(frame)
     trees = read(model, space, data)
-    wish = wish_for(trees, gbce.Class(True))
+    wish = score_constraints(trees, gbce.Class(True))
     wish = wish.beyond(wish.rounding(trees))
     refused = np.flatnonzero(~model.predict(frame))
     exact = 0
     rows = refused[:: len(refused) // 8][:8]
     for i in rows:
-        offers = offer_cells(trees, space, data[i], price_units(space, data[i]))
+        offers = reachable_cells(trees, space, data[i], price_units(space, data[i]))
         found = find_nearest_cells(trees, offers, wish, data, path=3)
         best = min(brute_force(trees, offers, wish))
         if not np.isfinite(best):
@@ -146,13 +154,13 @@ def test_a_value_may_become_missing_and_become_known():
     space = gbce.Space([gbce.Feature("a", missing="any"), gbce.Feature("b", scale=0.1)])
     trees = read(model, space, data)
     x0 = np.array([0.5, 0.0])
-    offers = offer_cells(trees, space, x0, price_units(space, x0))
+    offers = reachable_cells(trees, space, x0, price_units(space, x0))
     found = find_nearest_cells(trees, offers, at_least(2.0))
     assert np.isnan(found.x[0, 0])
     assert found.cost[0] == 1.0
     known = np.array([np.nan, 0.0])
-    wish = CellWish(-np.ones((1, 1)), np.array([-1.5]))
-    offers = offer_cells(trees, space, known, price_units(space, known))
+    wish = ScoreConstraints(-np.ones((1, 1)), np.array([-1.5]))
+    offers = reachable_cells(trees, space, known, price_units(space, known))
     found = find_nearest_cells(trees, offers, wish)
     assert not np.isnan(found.x[0, 0])
     assert found.cost[0] == 1.0
@@ -174,7 +182,7 @@ def test_constraints_and_computed_columns_are_kept():
         if not space.admissible(x0[None, :], x0)[0]:
             continue
         now = float(model.predict(space.decode(x0[None, :]))[0])
-        offers = offer_cells(trees, space, x0, price_units(space, x0))
+        offers = reachable_cells(trees, space, x0, price_units(space, x0))
         found = find_nearest_cells(trees, offers, at_least(now + 0.5), data)
         if len(found.x) == 0:
             continue
@@ -199,7 +207,7 @@ def test_a_class_is_reached_where_the_model_says_so(target, margin):
     model = RandomForestClassifier(10, random_state=0).fit(data, (data @ [1, 1, -1, 0.5] > 0).astype(int))
     space = gbce.Space.real(4)
     trees = read(model, space, data)
-    wish = wish_for(trees, target, margin)
+    wish = score_constraints(trees, target, margin)
     tied = wish.beyond(wish.rounding(trees))
     p = model.predict_proba(data)
     low, high = target.accepted()
@@ -218,8 +226,8 @@ def test_a_range_has_two_sides():
         model, data, x0, y = small_case(number, "forest")
         space = gbce.Space.real(3)
         trees = read(model, space, data)
-        wish = wish_for(trees, Range(y - 0.4, y, scale=1, tolerance=0))
-        offers = offer_cells(trees, space, x0, price_units(space, x0))
+        wish = score_constraints(trees, Range(y - 0.4, y, scale=1, tolerance=0))
+        offers = reachable_cells(trees, space, x0, price_units(space, x0))
         inside = np.abs(model.predict(data) - (y - 0.2)) <= 0.2
         if not inside.any():
             continue
@@ -241,9 +249,9 @@ def test_lines_say_what_positions_say_and_leaves_cost_what_entering_them_costs()
     data = space.encode(frame)
     trees = read(model, space, data)
     x0 = data[0]
-    offers = offer_cells(trees, space, x0, price_units(space, x0))
+    offers = reachable_cells(trees, space, x0, price_units(space, x0))
     entries = enter_leaves(trees, offers)
-    lines = CellLines(trees, offers, np.eye(2), entries.leaf)
+    lines = MoveTable(trees, offers, np.eye(2), entries.leaf)
     rng = np.random.default_rng(0)
     slots = all_slots(offers)
     position = Position(trees, offers.cells)
@@ -273,9 +281,9 @@ def test_a_log_of_the_outcome_is_searched_on_its_own_scale():
     inner = RandomForestRegressor(15, max_depth=5, random_state=0)
     model = TransformedTargetRegressor(inner, func=np.log1p, inverse_func=np.expm1).fit(x, np.exp(x.sum(axis=1)))
     space = gbce.Space.infer(x)
-    trees = read_cells(look_inside(model, space), space, x)
+    trees = read_cells(read_structure(model, space), space, x)
     said = model.predict(x)
-    wish = wish_for(trees, gbce.AtLeast(float(np.median(said)), scale=1, tolerance=0))
+    wish = score_constraints(trees, gbce.AtLeast(float(np.median(said)), scale=1, tolerance=0))
     sums = trees.scores(trees.cells(x)) @ wish.weights.T
     clear = np.abs(said - np.median(said)) > 1e-9
     np.testing.assert_array_equal((wish.missing(sums) <= 0)[clear], (said >= np.median(said))[clear])
@@ -294,7 +302,7 @@ def test_no_way_through_what_rules_forbid_ends_there(seed):
     rows = np.flatnonzero(model.predict(data) < low_edge)[:4]
     n_found = 0
     for i in rows.tolist():
-        offers = offer_cells(trees, space, data[i], price_units(space, data[i]))
+        offers = reachable_cells(trees, space, data[i], price_units(space, data[i]))
         found = find_nearest_cells(trees, offers, at_least(high_edge), starts=data, path=6)
         assert space.admissible(found.x, data[i]).all()
         n_found += len(found.x)

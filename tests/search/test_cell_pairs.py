@@ -21,7 +21,7 @@ from sklearn.preprocessing import OneHotEncoder
 import gbce
 from gbce.trees import _nearest as _cell_nearest
 from gbce.trees import _pairs as _cell_pairs
-from gbce.trees import find_nearest_cells, offer_cells, price_units, wish_for
+from gbce.trees import find_nearest_cells, price_units, reachable_cells, score_constraints
 from gbce.trees._move_table import enter_leaves
 from gbce.trees._pairs import find_pairs
 from support.cells import boosted, read, slots_that_can_be_had
@@ -80,11 +80,11 @@ def questions(seed, kind, fixed=1.0, power=1):
     model, data, target = numbers(seed, kind)
     space = gbce.Space.real(5)
     trees = read(model, space, data)
-    wish = wish_for(trees, target)
+    wish = score_constraints(trees, target)
     wish = wish.beyond(wish.rounding(trees))
     for x0 in data[:6]:
         if wish.missing(trees.scores(trees.cells(x0[None, :])) @ wish.weights.T)[0] > 0:
-            yield trees, wish, offer_cells(trees, space, x0, pricing(x0, UNITS, fixed * FOR_CHANGING, power)), data
+            yield trees, wish, reachable_cells(trees, space, x0, pricing(x0, UNITS, fixed * FOR_CHANGING, power)), data
 
 
 @pytest.mark.parametrize("kind", ["forest", "boosting", "classes", "together"])
@@ -139,11 +139,11 @@ def test_levels_whole_numbers_and_limits_take_part(rules):
     space = gbce.Space.infer(frame, **rules)
     data = space.encode(frame)
     trees = read(model, space, data)
-    wish = wish_for(trees, gbce.Class(True))
+    wish = score_constraints(trees, gbce.Class(True))
     wish = wish.beyond(wish.rounding(trees))
     compared = 0
     for x0 in data[np.flatnonzero(~model.predict(frame))[:12]]:
-        offers = offer_cells(trees, space, x0, pricing(x0, np.array([3.0, 0.7, 1.3, 9.0]), np.full(4, 0.6)))
+        offers = reachable_cells(trees, space, x0, pricing(x0, np.array([3.0, 0.7, 1.3, 9.0]), np.full(4, 0.6)))
         best = best_of_two(trees, offers, wish)
         found = find_nearest_cells(trees, offers, wish, data)
         if np.isfinite(best):
@@ -162,10 +162,10 @@ def test_rows_with_gaps_are_moved_as_well():
     space = gbce.Space([gbce.Feature(name, missing="any") for name in "abcd"])
     trees = read(model, space, data)
     said = model.predict(data)
-    wish = wish_for(trees, gbce.AtLeast(float(np.quantile(said, 0.9)), scale=1.0).resolve(1.0))
+    wish = score_constraints(trees, gbce.AtLeast(float(np.quantile(said, 0.9)), scale=1.0).resolve(1.0))
     rows = data[np.isnan(data).any(axis=1) & (said < np.median(said))][:8]
     for x0 in rows:
-        offers = offer_cells(trees, space, x0, pricing(x0, np.ones(4), np.full(4, 0.3)))
+        offers = reachable_cells(trees, space, x0, pricing(x0, np.ones(4), np.full(4, 0.3)))
         found = find_nearest_cells(trees, offers, wish, data)
         assert (wish.missing(trees.scores(trees.cells(found.x)) @ wish.weights.T) <= 0).all()
         assert found.cost[0] <= best_of_two(trees, offers, wish) * (1 + 1e-9)
@@ -179,11 +179,11 @@ def test_numbers_that_become_missing_are_half_of_a_pair():
     model = LGBMRegressor(n_estimators=10, num_leaves=6, random_state=0, verbose=-1, n_jobs=1).fit(data, y)
     space = gbce.Space([gbce.Feature(name, missing="any") for name in "abc"])
     trees = read(model, space, data)
-    wish = wish_for(trees, gbce.AtLeast(0.4, scale=1.0).resolve(1.0))
+    wish = score_constraints(trees, gbce.AtLeast(0.4, scale=1.0).resolve(1.0))
     wish = wish.beyond(wish.rounding(trees))
     gone = 0
     for x0 in data[~np.isnan(data).any(axis=1)][:10]:
-        offers = offer_cells(trees, space, x0, pricing(x0, np.ones(3), np.full(3, 0.3)))
+        offers = reachable_cells(trees, space, x0, pricing(x0, np.ones(3), np.full(3, 0.3)))
         seen, missing = [np.inf], [False]
 
         def accept(slots, seen=seen, missing=missing, offers=offers):
@@ -203,12 +203,12 @@ def test_rules_between_columns_are_kept():
     space = gbce.Space.real(5)
     rule = gbce.Space([gbce.Feature(f"x{j}") for j in range(5)], constraints=["x0 + x1 <= 1"])
     trees = read(model, space, data)
-    wish = wish_for(trees, target)
+    wish = score_constraints(trees, target)
     found_any = 0
     for x0 in data[:12]:
         if not rule.admissible(x0[None, :], x0)[0]:
             continue
-        offers = offer_cells(trees, rule, x0, pricing(x0, UNITS, FOR_CHANGING))
+        offers = reachable_cells(trees, rule, x0, pricing(x0, UNITS, FOR_CHANGING))
         found = find_nearest_cells(trees, offers, wish, data)
         assert rule.admissible(found.x, x0).all()
         assert found.cost.min(initial=np.inf) >= best_of_two(trees, offers, wish) * (1 - 1e-9) or found.changes[0] > 2
@@ -220,7 +220,7 @@ def test_a_limit_of_work_leaves_what_was_found_before(monkeypatch):
     model, data, target = numbers(1, "forest")
     space = gbce.Space.real(5)
     trees = read(model, space, data)
-    wish = wish_for(trees, target)
+    wish = score_constraints(trees, target)
     shown = []
     scan = _cell_pairs._Pairs.scan
     monkeypatch.setattr(_cell_pairs._Pairs, "scan", lambda *given: shown.append(given[1:3]) or scan(*given))
@@ -229,7 +229,7 @@ def test_a_limit_of_work_leaves_what_was_found_before(monkeypatch):
         monkeypatch.setattr(_cell_pairs, "_MOST_CELLS", most)
         cost.append([])
         for x0 in data[:10]:
-            offers = offer_cells(trees, space, x0, pricing(x0, UNITS, FOR_CHANGING))
+            offers = reachable_cells(trees, space, x0, pricing(x0, UNITS, FOR_CHANGING))
             cost[-1].append(find_nearest_cells(trees, offers, wish, data).cost.min(initial=np.inf))
         shown.append(None)
     with_all = shown.index(None)
@@ -245,8 +245,8 @@ def test_a_grid_of_too_many_cells_is_not_laid_out():
     space = gbce.Space.real(2)
     trees = read(model, space, data)
     assert np.prod(trees.n_cells.astype(float)) > 100 * _cell_pairs._MOST_CELLS  # several GB of prices
-    wish = wish_for(trees, gbce.AtLeast(float(np.quantile(y, 0.9)), scale=1.0).resolve(1.0))
-    offers = offer_cells(trees, space, np.array([0.2, 0.1]), price_units(space, np.array([0.2, 0.1])))
+    wish = score_constraints(trees, gbce.AtLeast(float(np.quantile(y, 0.9)), scale=1.0).resolve(1.0))
+    offers = reachable_cells(trees, space, np.array([0.2, 0.1]), price_units(space, np.array([0.2, 0.1])))
     tracemalloc.start()
     found = find_nearest_cells(trees, offers, wish, data[y > np.quantile(y, 0.9)])
     peak = tracemalloc.get_traced_memory()[1]
@@ -260,7 +260,7 @@ def test_going_without_a_change_pays_where_changing_costs(monkeypatch):
     model = RandomForestClassifier(40, random_state=0, n_jobs=1).fit(x[::2], y[::2])
     space, units = gbce.Space.real(x.shape[1]), np.median(np.abs(x - np.median(x, axis=0)), axis=0)
     trees = read(model, space, x)
-    wish = wish_for(trees, gbce.Class(1))
+    wish = score_constraints(trees, gbce.Class(1))
     wish = wish.beyond(wish.rounding(trees))
     rows = x[model.predict(x) == 0][:30]
     cost = []
@@ -268,7 +268,7 @@ def test_going_without_a_change_pays_where_changing_costs(monkeypatch):
         monkeypatch.setattr(_cell_nearest, "_FOR_CHANGING", share)
         cost.append([])
         for x0 in rows:
-            offers = offer_cells(trees, space, x0, pricing(x0, units, np.ones(x.shape[1])))
+            offers = reachable_cells(trees, space, x0, pricing(x0, units, np.ones(x.shape[1])))
             cost[-1].append(find_nearest_cells(trees, offers, wish).cost[0])
     ratio = np.array(cost[0]) / np.array(cost[1])
     assert ratio.max() <= 1 + 1e-12

@@ -21,9 +21,9 @@ from sklearn.preprocessing import OneHotEncoder
 
 import gbce
 from gbce.metrics import costs
-from gbce.trees import look_inside, prove_cheapest, read_cells
+from gbce.trees import prove_cheapest, read_cells, read_structure
 from gbce.trees._bound import Cutter, Intervals, Sets
-from gbce.trees._question import Offer
+from gbce.trees._question import CellPrices
 
 SMALL = {"n_estimators": 3, "max_depth": 3, "random_state": 0}
 NUMBERS = {
@@ -123,7 +123,7 @@ def wishes_for(rng, outputs, now, classes):
 def test_a_box_is_cut_where_what_one_side_loses_times_what_the_other_pays_is_largest():
     rng = np.random.default_rng(5)
     price = np.abs(np.arange(10) - 4.0)
-    offers = [Offer(j, np.arange(10), np.arange(10.0), (j + 1) * price, price > 0, 4, False) for j in range(2)]
+    offers = [CellPrices(j, np.arange(10), np.arange(10.0), (j + 1) * price, price > 0, 4, False) for j in range(2)]
     low = rng.integers(0, 9, size=(30, 2))
     high = np.minimum(low + rng.integers(1, 5, size=(30, 2)), 10)
     sets = rng.random((6, 10)) < 0.3
@@ -161,7 +161,7 @@ def test_nothing_is_cheaper_than_what_is_proved_and_something_is_as_cheap(name):
             break
         space = make_space(rng, frame, gaps)
         x0 = space.encode_row(frame.iloc[int(rng.integers(len(frame)))])
-        trees = read_cells(look_inside(model, space), space, space.encode(frame))
+        trees = read_cells(read_structure(model, space), space, space.encode(frame))
         everything = all_points(trees, space, x0)
         outputs, now = ask(space.decode(everything)), ask(space.decode(x0[None, :]))
         classes = [str(one) for one in model.classes_] if is_class else None

@@ -6,13 +6,13 @@ import pytest
 import gbce
 from gbce.budget import BudgetSpentError
 from gbce.metrics import costs
-from gbce.search import Around, Judged, find_nearest, values_to_try
+from gbce.search import CandidateMoves, Judged, find_nearest, values_to_try
 
 DATA = np.random.default_rng(0).normal(size=(200, 4))
 
 
 def around(space, x0, data=DATA, distance="l1"):
-    return Around(space, x0, values_to_try(space, x0, data), lambda x: costs(space, x, x0, distance))
+    return CandidateMoves(space, x0, values_to_try(space, x0, data), lambda x: costs(space, x, x0, distance))
 
 
 def judge_by(f, wanted, asked=None):

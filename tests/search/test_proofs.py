@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import gbce
 from gbce.predictors import as_predictor
-from gbce.trees import look_inside, prove_unattainable
+from gbce.trees import prove_unattainable, read_structure
 
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")
@@ -136,7 +136,7 @@ def test_a_number_is_proved_out_of_reach_if_and_only_if_no_cell_reaches_it(name,
     model = fit(REGRESSORS[name], frame, np.exp(y / 2) if name == "counts by histograms" else y)
     space = random_space(rng, frame, gaps)
     x0 = space.encode_row(frame.iloc[int(rng.integers(len(frame)))])
-    inside = look_inside(model, space)
+    inside = read_structure(model, space)
     everywhere = cells(space, x0, thresholds_of(inside))
     outputs = ask(model, space, everywhere)
     np.testing.assert_allclose(inside.outputs(everywhere), outputs, rtol=2e-6, atol=2e-6)
@@ -175,7 +175,7 @@ def test_a_class_is_never_falsely_proved_out_of_reach(name, classes, seed):
     model = fit(CLASSIFIERS[name], frame, label)
     space = random_space(rng, frame, gaps)
     x0 = space.encode_row(frame.iloc[int(rng.integers(len(frame)))])
-    inside = look_inside(model, space)
+    inside = read_structure(model, space)
     everywhere = cells(space, x0, thresholds_of(inside))
     said = as_predictor(model, space)(everywhere, use_predict=True)
     np.testing.assert_allclose(inside.outputs(everywhere), said.values, atol=1e-6)
@@ -219,7 +219,7 @@ def test_the_largest_output_of_a_linear_model_is_at_a_corner(make, scaler, seed)
     low, high = space.limits(x0)
     ends = [[low[0], high[0]], [low[1], high[1]], [low[2], high[2]], range(3)]
     outputs = ask(model, space, np.array(list(product(*ends))))
-    inside, now = look_inside(model, space), ask(model, space, x0[None, :])
+    inside, now = read_structure(model, space), ask(model, space, x0[None, :])
     for wish, unattainable in [
         (gbce.AtLeast(outputs.max() * (1 + 1e-9) + 1e-9), True),
         (gbce.AtLeast(outputs.max() - 1e-9), False),
@@ -245,7 +245,7 @@ def test_a_linear_classifier_that_cannot_be_turned(make):
     corners = np.tile(x0, (6, 1))
     corners[:, 2] = range(6)
     best = ask(model, space, corners)[:, 1].max()
-    inside, now = look_inside(model, space), outputs[[row]]
+    inside, now = read_structure(model, space), outputs[[row]]
     assert best < 0.5
     proof = prove_unattainable(inside, space, x0, gbce.Class(True), x0[None, :], now)
     assert proof.bound == pytest.approx(best, abs=1e-9)
@@ -265,7 +265,7 @@ def test_a_column_without_bounds_leaves_a_linear_model_without_a_proof():
         (gbce.Space.infer(frame, decrease=["a"], immutable=["b"]), True),
     ]:
         proof = prove_unattainable(
-            look_inside(model, space), space, x0, gbce.AtLeast(9, scale=1, tolerance=0), x0[None, :], now
+            read_structure(model, space), space, x0, gbce.AtLeast(9, scale=1, tolerance=0), x0[None, :], now
         )
         assert (proof is not None) == provable
 
@@ -278,7 +278,7 @@ def test_a_computed_column_is_not_held_where_it_is():
     space = gbce.Space.infer(frame, computed={"sum": "a + b"}, bounds={"a": (0, 29), "b": (0, 6)})
     x0 = space.encode_row(frame.iloc[0])
     top = model.predict(frame).max()
-    inside, now = look_inside(model, space), model.predict(frame.iloc[[0]])
+    inside, now = read_structure(model, space), model.predict(frame.iloc[[0]])
     for y, provable in ((top - 0.01, False), (top + 0.01, True)):
         wish = gbce.AtLeast(y, scale=1, tolerance=0)
         assert (prove_unattainable(inside, space, x0, wish, x0[None, :], now) is not None) == provable
@@ -294,7 +294,7 @@ def forest_case(seed=0):
 
 def test_what_contradicts_the_reading_is_no_proof():
     model, space, x = forest_case()
-    inside, x0, now = look_inside(model, space), x[0], model.predict(x[:1])
+    inside, x0, now = read_structure(model, space), x[0], model.predict(x[:1])
     wish = gbce.AtLeast(50, scale=1, tolerance=0)
     assert prove_unattainable(inside, space, x0, wish, x[:1], now)
     assert prove_unattainable(inside, space, x0, wish, x[:1], now + 1e-3) is None  # the model says something else
@@ -306,7 +306,7 @@ def test_what_contradicts_the_reading_is_no_proof():
 def test_a_limit_on_boxes_leaves_it_undecided():
     for seed in range(5):  # the first forest whose best leaves lie apart
         model, space, x = forest_case(seed)
-        inside, x0, now = look_inside(model, space), x[0], model.predict(x[:1])
+        inside, x0, now = read_structure(model, space), x[0], model.predict(x[:1])
         wish = gbce.AtLeast(make_top(model, space, x0) + 1e-6, scale=1, tolerance=0)
         full = prove_unattainable(inside, space, x0, wish, x[:1], now)
         if full.boxes > 1:
@@ -319,7 +319,7 @@ def test_a_limit_on_boxes_leaves_it_undecided():
 def test_a_margin_is_kept_for_rounding():
     """The largest output itself, and what lies within rounding of it, are never proved out of reach."""
     model, space, x = forest_case()
-    inside, x0, now = look_inside(model, space), x[0], model.predict(x[:1])
+    inside, x0, now = read_structure(model, space), x[0], model.predict(x[:1])
     trees = make_top(model, space, x0)
     for steps in range(4):
         wish = gbce.AtLeast(float(trees + steps * np.spacing(trees)), scale=1, tolerance=0)
@@ -328,7 +328,7 @@ def test_a_margin_is_kept_for_rounding():
 
 def make_top(model, space, x0):
     """The largest output over all cells of a forest on three columns."""
-    inside = look_inside(model, space)
+    inside = read_structure(model, space)
     low, high = space.limits(x0)
     lists = []
     for j in range(3):
@@ -344,6 +344,6 @@ def make_top(model, space, x0):
 
 def test_targets_without_conditions_on_scores_have_no_proof():
     model, space, x = forest_case()
-    inside, now = look_inside(model, space), model.predict(x[:1])
+    inside, now = read_structure(model, space), model.predict(x[:1])
     for wish in (gbce.Loss(lambda f: f**2, threshold=0.0), gbce.Class(1)):
         assert prove_unattainable(inside, space, x[0], wish, x[:1], now) is None

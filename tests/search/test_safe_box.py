@@ -7,7 +7,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 
 import gbce
 from gbce.trees import _safe_box as boxes
-from gbce.trees import look_inside, read_cells
+from gbce.trees import read_cells, read_structure
 
 N = 240
 RNG = np.random.default_rng(4)
@@ -37,7 +37,7 @@ def case(request):
     """Return trees, features, and what makes a box about a row with much slack."""
     space = gbce.Space.infer(FRAME, kinds={"c": "integer"})
     x = space.encode(FRAME)
-    trees = read_cells(look_inside(MODELS[request.param](), space), space, x)
+    trees = read_cells(read_structure(MODELS[request.param](), space), space, x)
     assert (len(trees.set_features) > 0) == (request.param == "sets of cells")
     k = trees.value.shape[1]
     weights = np.eye(1) if k == 1 else np.eye(k)[2] - np.eye(k)[:2]

@@ -11,12 +11,12 @@ from gbce.budget import Budget
 from gbce.draws import Points
 from gbce.samplers._importance import candidates
 from gbce.samplers._starts import Starts
-from gbce.search import Memory, find_sites, height_of, walk_out
+from gbce.search import Memory, neg_log_density_of, search_modes, walk_out
+from gbce.search._objective import Basins as KnownWells
 from gbce.search._objective import Slopes
-from gbce.search._objective import Wells as KnownWells
 from support.boxes import Boxes
 from support.exact import linear
-from support.tempering import Wells, as_loss, hard, posterior_linear, posterior_of
+from support.tempering import Basins, as_loss, hard, posterior_linear, posterior_of
 
 
 def starts_of(posterior, seed=0, n=2_000):
@@ -33,13 +33,13 @@ def test_a_smooth_model_has_its_closed_form_mode(d):
 
 
 def test_both_of_two_wells_are_found_from_the_best_candidates():
-    sites = starts_of(posterior_of(Wells(4).loss, np.zeros(4), as_loss(), 1.0)).search()
+    sites = starts_of(posterior_of(Basins(4).loss, np.zeros(4), as_loss(), 1.0)).search()
     assert {np.sign(z[0]) for z in sites.points.z} == {-1.0, 1.0}
     np.testing.assert_allclose(np.abs(sites.points.z[:2, 0]), 2.2 / (1 + 0.09), atol=0.05)
     assert (np.diff(sites.height) >= 0).all()
 
 
-def wells(centres, shapes):
+def basins(centres, shapes):
     """Minus the log of a sum of bumps, of these shapes."""
     roots = [np.linalg.cholesky(np.linalg.inv(shape)) for shape in shapes]
 
@@ -55,7 +55,7 @@ def finds_all(centres, shapes, seeds):
     """How often each of two searches ends next to every one of these wells."""
     centres = np.array(centres, dtype=float)
     modes = [np.linalg.solve(np.eye(len(c)) + s, c) for c, s in zip(centres, shapes, strict=True)]
-    posterior, found = posterior_of(wells(centres, shapes), np.zeros(centres.shape[1]), as_loss(), 1.0), []
+    posterior, found = posterior_of(basins(centres, shapes), np.zeros(centres.shape[1]), as_loss(), 1.0), []
     for seed in seeds:
         for sites in starts_of(posterior, seed, n=3_000).search_twice():
             off = [np.min(np.linalg.norm(sites.points.z - mode, axis=1)) for mode in modes]
@@ -130,7 +130,7 @@ def test_what_is_asked_about_is_remembered_if_it_is_good():
     memory.add = lambda points: (asked.append(points), add(points))[1]  # type: ignore[method-assign]
     rng = np.random.default_rng(0)
     first = candidates(posterior, rng, 200)
-    find_sites(posterior, rng, first.take(np.arange(20)), memory)
+    search_modes(posterior, rng, first.take(np.arange(20)), memory)
     points = Points.join(asked)
     objective = posterior.mixture.objective
     assert objective(memory.kept.loss, memory.kept.cost).min() == objective(points.loss, points.cost).min()
@@ -145,13 +145,13 @@ def test_the_limit_of_rows_holds_and_a_budget_ends_the_search_in_good_order():
     rng = np.random.default_rng(0)
     first = candidates(posterior, rng, 500)
     before = posterior.n_rows
-    find_sites(posterior, rng, first.take(np.arange(40)), Memory(posterior))
+    search_modes(posterior, rng, first.take(np.arange(40)), Memory(posterior))
     assert posterior.n_rows - before <= 2_500 + 80 * 10 + 3 * 16 * 10
     short = posterior_linear(case, budget=Budget(max_rows=300))
-    sites = find_sites(short, rng, first.take(np.arange(10)), Memory(short))
+    sites = search_modes(short, rng, first.take(np.arange(10)), Memory(short))
     assert short.budget.rows <= 300
     assert len(sites.height) > 0
-    assert sites.height[0] <= height_of(posterior, first.take(np.arange(10))).min()
+    assert sites.height[0] <= neg_log_density_of(posterior, first.take(np.arange(10))).min()
 
 
 def test_a_walk_from_the_row_goes_down():
@@ -159,7 +159,7 @@ def test_a_walk_from_the_row_goes_down():
     posterior = posterior_linear(case)
     row = Points.evaluate(posterior, np.zeros((1, 5)))
     end = walk_out(posterior, row, Memory(posterior))
-    assert height_of(posterior, end)[0] < 0.5 * height_of(posterior, row)[0]
+    assert neg_log_density_of(posterior, end)[0] < 0.5 * neg_log_density_of(posterior, row)[0]
     there = posterior_linear(linear(5, eta=0.0))
     assert walk_out(there, Points.evaluate(there, np.zeros((1, 5))), Memory(there)).z.any() == np.False_
 
@@ -169,7 +169,7 @@ def test_infinite_losses_everywhere_leave_no_site():
     posterior = posterior_of(lambda x: x[:, 0], np.zeros(2), nowhere, 1.0)
     rng = np.random.default_rng(0)
     points = Points.evaluate(posterior, rng.standard_normal((10, 2)))
-    assert len(find_sites(posterior, rng, points, Memory(posterior)).height) == 0
+    assert len(search_modes(posterior, rng, points, Memory(posterior)).height) == 0
 
 
 def test_a_descent_in_a_thousand_columns_comes_to_the_mode():
@@ -178,5 +178,5 @@ def test_a_descent_in_a_thousand_columns_comes_to_the_mode():
     weights = np.random.default_rng(1).uniform(0.5, 1.5, d) / np.sqrt(d)
     posterior = posterior_of(lambda x: np.square(6.0 - x @ weights), np.zeros(d), as_loss(), 1.0)
     rng = np.random.default_rng(0)
-    sites = find_sites(posterior, rng, Points.evaluate(posterior, rng.standard_normal((20, d))), Memory(posterior))
+    sites = search_modes(posterior, rng, Points.evaluate(posterior, rng.standard_normal((20, d))), Memory(posterior))
     np.testing.assert_allclose(sites.height[0], 36.0 / (1.0 + 2.0 * weights @ weights), rtol=1e-3)

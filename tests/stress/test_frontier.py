@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import gbce
 from gbce.metrics import near_front, next_model_probability, pareto_front
-from gbce.search import Shelf, StepsFromRow
+from gbce.search import BestPerLevel, StepsFromRow
 from support.slopes import DATA, MODELS, QUICK, WEIGHTS, slope, slopes_explainer, slopes_explanation
 
 RNG = np.random.default_rng(0)
@@ -236,7 +236,7 @@ def test_what_targets_accept(target, accepted):
 
 
 def test_shelf_keeps_the_cheapest_for_every_level():
-    shelf = Shelf.empty(np.array([0.2, 0.5, 0.9]), np.zeros(2))
+    shelf = BestPerLevel.empty(np.array([0.2, 0.5, 0.9]), np.zeros(2))
     x, reliability, cost = RNG.normal(size=(300, 2)), RNG.random(300) * 0.8, RNG.random(300)
     for part in np.split(np.arange(300), 3):
         shelf.add(x[part], reliability[part], cost[part])

@@ -3,12 +3,12 @@
 import numpy as np
 from lightgbm import LGBMRegressor
 
-from gbce.trees import look_inside, read_cells
+from gbce.trees import read_cells, read_structure
 
 
 def read(model, space, data):
     """Return the cells of a model that can be read."""
-    trees = read_cells(look_inside(model, space), space, data)
+    trees = read_cells(read_structure(model, space), space, data)
     assert trees is not None
     return trees
 

@@ -5,7 +5,7 @@ import numpy as np
 import gbce
 from benchmarks._edges import at_edges
 from gbce.predictors import as_predictor
-from gbce.trees import agrees, look_inside
+from gbce.trees import agrees, read_structure
 
 __all__ = ["at_edges", "check", "compare"]
 
@@ -15,7 +15,7 @@ _LAST_BITS = 1e-14  # of shares of votes: a few dozen trees in double precision
 def check(model, rows, space=None, encoded=None):
     """Assert that what is read of a model says what the model says of rows, and decides as it does; return it."""
     space = gbce.Space.infer(rows) if space is None else space
-    inside = look_inside(model, space)
+    inside = read_structure(model, space)
     assert inside is not None
     x = space.encode(rows) if encoded is None else encoded
     compare(inside, as_predictor(model, space), x)

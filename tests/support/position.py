@@ -25,11 +25,11 @@ class Position:
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> from gbce import Space
-    >>> from gbce.predictors import look_inside
+    >>> from gbce.predictors import read_structure
     >>> from gbce.trees import read_cells
     >>> x = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [3.0, 5.0]])
     >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 1.0, 4.0, 9.0])
-    >>> trees = read_cells(look_inside(model, Space.real(2)), Space.real(2), x)
+    >>> trees = read_cells(read_structure(model, Space.real(2)), Space.real(2), x)
     >>> from support.position import Position
     >>> here = Position(trees, trees.cells(x[:1])[0])
     >>> here.scores, here.step_scores(0)[:2, 0], here.step_scores(1)[:2, 0]

@@ -79,7 +79,7 @@ def as_loss(threshold=1.0):
 
 
 @dataclass(frozen=True)
-class Wells:
+class Basins:
     """Two round wells in ``d`` dimensions, left and right of the row, with 0.3 and 0.7 of the posterior at eta 1."""
 
     d: int

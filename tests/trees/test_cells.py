@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from gbce import Space
-from gbce.trees import CellTrees, look_inside, nearest_values, read_cells
+from gbce.trees import CellTrees, nearest_values, read_cells, read_structure
 from support.position import Position
 
 N_RANDOM = 400
@@ -86,7 +86,7 @@ def _cases() -> list[Any]:
 def _read(model: Any, data: Any) -> tuple[Space, np.ndarray, CellTrees]:
     space = Space.infer(data)
     rows = space.encode(data)
-    trees = read_cells(look_inside(model, space), space, rows)
+    trees = read_cells(read_structure(model, space), space, rows)
     assert trees is not None
     return space, rows, trees
 
@@ -198,7 +198,7 @@ def test_what_is_no_tree_has_no_cells() -> None:
     from sklearn.linear_model import LinearRegression
 
     x, y = _array()
-    assert read_cells(look_inside(LinearRegression().fit(x, y), Space.real(4)), Space.real(4), x) is None
+    assert read_cells(read_structure(LinearRegression().fit(x, y), Space.real(4)), Space.real(4), x) is None
     assert read_cells(None, Space.real(4), x) is None
 
 
@@ -208,4 +208,4 @@ def test_real_column_read_as_levels_has_no_cells() -> None:
     encode = make_column_transformer((OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1), ["debt"]))
     model = make_pipeline(encode, RandomForestRegressor(3, random_state=0)).fit(frame, z)
     space = Space.infer(frame)
-    assert read_cells(look_inside(model, space), space, space.encode(frame)) is None
+    assert read_cells(read_structure(model, space), space, space.encode(frame)) is None

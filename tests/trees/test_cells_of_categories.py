@@ -7,7 +7,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import gbce
 from gbce.predictors import as_predictor
-from gbce.trees import look_inside, prove_unattainable, read_cells
+from gbce.trees import prove_unattainable, read_cells, read_structure
 
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")
@@ -33,7 +33,7 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_cells_say_what_the_model_says(name):
     model, space = MODELS[name].fit(FRAME, Y), gbce.Space.infer(FRAME)
-    trees = read_cells(look_inside(model, space), space, space.encode(FRAME))
+    trees = read_cells(read_structure(model, space), space, space.encode(FRAME))
     x = space.encode(mixed(1_000, 1))
     assert trees.set_features.tolist() == [1]
     np.testing.assert_allclose(trees.outputs(trees.cells(x)), as_predictor(model, space)(x).values, atol=1e-5)
@@ -43,7 +43,7 @@ def test_cells_say_what_the_model_says(name):
 def test_a_proof_knows_the_categories(name):
     model, space = MODELS[name].fit(FRAME, Y), gbce.Space.infer(FRAME, bounds="data")
     x0 = space.encode(FRAME[FRAME["word"] == "p"].iloc[[0]])
-    inside, predictor = look_inside(model, space), as_predictor(model, space)
+    inside, predictor = read_structure(model, space), as_predictor(model, space)
     rng = np.random.default_rng(0)
     low, high = space.limits(x0[0])
     rows = np.column_stack(

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
 from gbce import Space
-from gbce.trees import Axis, Grid, look_inside, read_cells
+from gbce.trees import Axis, Grid, read_cells, read_structure
 from gbce.trees import _grid as module
 
 
@@ -46,7 +46,7 @@ def check(trees, x0, free, most=1_000_000):
 def test_sums_over_boxes_are_the_scores_of_all_cells(free):
     x, y = numbers()
     model = RandomForestRegressor(12, max_depth=5 if len(free) < 3 else 3, random_state=0).fit(x, y)
-    trees = read_cells(look_inside(model, Space.real(4)), Space.real(4), x)
+    trees = read_cells(read_structure(model, Space.real(4)), Space.real(4), x)
     assert check(trees, x[0], free) == 1
     assert check(trees, x[1], free, most=10) > 1
 
@@ -54,7 +54,7 @@ def test_sums_over_boxes_are_the_scores_of_all_cells(free):
 def test_several_scores_and_going_down_where_that_is_quicker(monkeypatch):
     x, y = numbers(3)
     model = RandomForestClassifier(6, max_depth=3, random_state=0).fit(x, np.digitize(y, [-1.0, 1.0]))
-    trees = read_cells(look_inside(model, Space.real(3)), Space.real(3), x)
+    trees = read_cells(read_structure(model, Space.real(3)), Space.real(3), x)
     check(trees, x[0], [0, 2])
     monkeypatch.setattr(module, "_STEPS", 0)  # every sum over boxes now looks slow
     check(trees, x[0], [0, 2])
@@ -70,7 +70,7 @@ def test_levels_and_missing_values_have_cells_of_their_own():
     model.fit(frame, y)
     space = Space.infer(frame)
     rows = space.encode(frame)
-    trees = read_cells(look_inside(model, space), space, rows)
+    trees = read_cells(read_structure(model, space), space, rows)
     x0 = rows[~np.isnan(rows).any(axis=1)][0]
     grid = Grid(trees, trees.cells(x0[None, :])[0], np.array([0, 1]))
     cuts = grid.cuts(1, 0.0, 5.0)

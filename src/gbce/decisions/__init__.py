@@ -17,7 +17,7 @@ from gbce.decisions._apply import (
 from gbce.decisions._chance import ChanceConstrained
 from gbce.decisions._cvar import CVaR, paper_rules
 from gbce.decisions._mode import MAP, sparsity_path
-from gbce.decisions._nearest import Nearest, nearest_sites
+from gbce.decisions._nearest import Nearest, nearest_points
 from gbce.decisions._point_estimates import DirectOpt, DiverseSet, GeometricMedian, Mean, Medoid, RandomDraw
 from gbce.decisions._reliable import FEWEST_TO_CONFIRM, Reliable, confirms, refit_shares, split_refits
 from gbce.draws import Scene
@@ -48,7 +48,7 @@ __all__ = [
     "confirms",
     "evaluate_choices",
     "evaluate_points",
-    "nearest_sites",
+    "nearest_points",
     "paper_rules",
     "refit_shares",
     "require_rule",

@@ -15,13 +15,13 @@ from gbce.decisions._structure import NO_PROOF, Reaching, prove_nearest, seek_on
 from gbce.draws import Points, Scene
 from gbce.metrics import costs
 from gbce.posterior import Evaluated, GibbsPosterior
-from gbce.search import Around, Judged, NearestSites, find_nearest, values_to_try
+from gbce.search import CandidateMoves, Judged, NearestPoints, find_nearest, values_to_try
 from gbce.space import Space
 
-__all__ = ["Nearest", "nearest_sites", "reaching_rows"]
+__all__ = ["Nearest", "nearest_points", "reaching_rows"]
 
 _PATH = 6  # numbers of changes that have an answer of their own; by hand: more is nobody's plan
-_SITES = 12  # cheap points with different sets of changes that are confirmed beside these
+_MODES = 12  # cheap points with different sets of changes that are confirmed beside these
 _KNOWN_STARTS, _LANDMARK_STARTS = 12, 12  # the cheapest known points, and training rows, to give changes back from
 _TRIALS = 60  # training rows that reach, and are asked about again where the row cannot become them as they are
 _SAME_COST = 0.005  # of the cost: so much dearer a point with fewer changes is as good; by hand
@@ -127,7 +127,7 @@ class Nearest(Rule):
             return self._choose_proved(scene, scene.posterior, sites, path)
         return Choice(sites.x[path], names=self._names(sites.changes[path]))
 
-    def _choose_proved(self, scene: Scene, posterior: GibbsPosterior, sites: NearestSites, path: list[int]) -> Choice:
+    def _choose_proved(self, scene: Scene, posterior: GibbsPosterior, sites: NearestPoints, path: list[int]) -> Choice:
         """Choose with a proof, and a cheaper point where the proof comes upon one."""
         reaching, names = Reaching(posterior.target, self.margin), self._names(sites.changes[path])
 
@@ -138,7 +138,7 @@ class Nearest(Rule):
         note = "" if proof else f"{self.label}: nothing could be proved; {NO_PROOF}"
         return Choice(np.vstack([x[None, :], sites.x[path[1:]]]), note=note, names=names, proof=proof)
 
-    def _path(self, sites: NearestSites, bound: float) -> list[int]:
+    def _path(self, sites: NearestPoints, bound: float) -> list[int]:
         """Return positions of the answer, first, and of the cheapest points for other numbers of changes."""
         steps: list[int] = []
         least = np.inf
@@ -168,7 +168,7 @@ class Nearest(Rule):
         for i in np.lexsort((known.cost, known.changes)).tolist():
             best.setdefault(int(known.changes[i]), i)
         few = np.array(list(best.values()))
-        path = self._path(NearestSites(x[few], known.cost[few], known.changes[few]), known.cheapest)
+        path = self._path(NearestPoints(x[few], known.cost[few], known.changes[few]), known.cheapest)
         points = scene.draws.known.take(known.where[few[path]])
         return Choice(points.x, points, names=self._names(known.changes[few[path]]))
 
@@ -272,7 +272,7 @@ class _Known:
         return x[order], outputs[order]
 
 
-def nearest_sites(scene: Scene, posterior: GibbsPosterior, rule: Nearest) -> NearestSites:
+def nearest_points(scene: Scene, posterior: GibbsPosterior, rule: Nearest) -> NearestPoints:
     """Return cheap points that reach, each confirmed by the model's own decision and with another set of changes.
 
     Parameters
@@ -286,13 +286,13 @@ def nearest_sites(scene: Scene, posterior: GibbsPosterior, rule: Nearest) -> Nea
 
     Returns
     -------
-    NearestSites
+    NearestPoints
         The cheapest first; empty where none was found.
     """
     return _find(scene, posterior, rule, _Known.of(scene, rule))[0]
 
 
-def _find(scene: Scene, posterior: GibbsPosterior, rule: Nearest, known: _Known) -> tuple[NearestSites, _Seen | None]:
+def _find(scene: Scene, posterior: GibbsPosterior, rule: Nearest, known: _Known) -> tuple[NearestPoints, _Seen | None]:
     """Search, confirm and round; the best point that was seen comes with it."""
     space, x0 = scene.space, scene.x0
     reaching = Reaching(posterior.target, rule.margin)
@@ -311,7 +311,7 @@ def _find(scene: Scene, posterior: GibbsPosterior, rule: Nearest, known: _Known)
         return costs(space, x, x0, rule.priced_by)
 
     data = scene.draws.known.x if posterior.landmarks is None else posterior.landmarks
-    around = Around(space, x0, values_to_try(space, x0, data), cost)
+    around = CandidateMoves(space, x0, values_to_try(space, x0, data), cost)
     first = replace(posterior, predictors=posterior.predictors[:1])
     power, starts, trials = 2 if rule.priced_by == "l2" else 1, known.starts(scene), known.others
     begin = np.vstack([starts, trials])
@@ -341,17 +341,17 @@ def _has_rules(space: Space) -> bool:
     return bool(space.constraints) or bool(space.computed)
 
 
-def _join_known(scene: Scene, found: NearestSites, known: _Known, most: int) -> NearestSites:
+def _join_known(scene: Scene, found: NearestPoints, known: _Known, most: int) -> NearestPoints:
     """Return what a search found and what was known, within the number of changes, the cheapest first."""
     few = (found.changes <= most) & scene.space.admissible(found.x, scene.x0)
     x = np.vstack([found.x[few], scene.draws.known.x[known.where], known.rows])
     cost = np.concatenate([found.cost[few], known.cost, known.row_costs])
     changes = np.concatenate([found.changes[few], known.changes, known.row_changes])
     order = np.lexsort((changes, cost))
-    return NearestSites(x[order], cost[order], changes[order])
+    return NearestPoints(x[order], cost[order], changes[order])
 
 
-def _confirm(posterior: GibbsPosterior, reaching: Reaching, sites: NearestSites) -> NearestSites:
+def _confirm(posterior: GibbsPosterior, reaching: Reaching, sites: NearestPoints) -> NearestPoints:
     """Return sites that the model's own decision confirms: the cheapest for each number of changes, and some more.
 
     Where the model denies a point, the next one takes its place. What a budget leaves no row to confirm is taken as
@@ -367,10 +367,10 @@ def _confirm(posterior: GibbsPosterior, reaching: Reaching, sites: NearestSites)
     if not verdict:
         verdict = dict.fromkeys(_open(sites, verdict, 1), True)
     kept = np.array(sorted(i for i, yes in verdict.items() if yes), dtype=int)
-    return NearestSites(sites.x[kept], sites.cost[kept], sites.changes[kept])
+    return NearestPoints(sites.x[kept], sites.cost[kept], sites.changes[kept])
 
 
-def _open(sites: NearestSites, verdict: dict[int, bool], batch: int) -> list[int]:
+def _open(sites: NearestPoints, verdict: dict[int, bool], batch: int) -> list[int]:
     """Return sites to ask about: for each number of changes the next few, unless one is confirmed already."""
     wanted: dict[int, None] = {}
     confirmed = [int(sites.changes[i]) for i, yes in verdict.items() if yes]
@@ -381,13 +381,13 @@ def _open(sites: NearestSites, verdict: dict[int, bool], batch: int) -> list[int
         own = np.flatnonzero(sites.changes <= k)[: n + len(verdict)]  # among so many there are enough untried ones
         wanted |= dict.fromkeys([i for i in own.tolist() if i not in verdict][:n])
     if not verdict:
-        wanted |= dict.fromkeys(range(min(_SITES, len(sites.cost))))
+        wanted |= dict.fromkeys(range(min(_MODES, len(sites.cost))))
     return list(wanted)
 
 
 def _round(
-    posterior: GibbsPosterior, reaching: Reaching, around: Around, sites: NearestSites, known: _Known
-) -> NearestSites:
+    posterior: GibbsPosterior, reaching: Reaching, around: CandidateMoves, sites: NearestPoints, known: _Known
+) -> NearestPoints:
     """Return sites with real numbers of few digits, where the model confirms them and they cost hardly more."""
     tried, digit, site = around.rounded(sites.x, _MOST_DIGITS)
     cost, changes = around.cost(tried), around.changed(tried).sum(axis=1)
@@ -407,10 +407,12 @@ def _round(
         best = own[first_of_least(digit[own].astype(float), cost[own])]
         x[i], new_cost[i], new_changes[i] = tried[best], cost[best], changes[best]
     order = np.lexsort((new_changes, new_cost))
-    return NearestSites(x[order], new_cost[order], new_changes[order])
+    return NearestPoints(x[order], new_cost[order], new_changes[order])
 
 
-def _give_back(posterior: GibbsPosterior, reaching: Reaching, around: Around, sites: NearestSites) -> NearestSites:
+def _give_back(
+    posterior: GibbsPosterior, reaching: Reaching, around: CandidateMoves, sites: NearestPoints
+) -> NearestPoints:
     """Return sites, and beside them those without single changes that the model itself does not need."""
     x = sites.x.copy()
     for _ in range(_BACK_ROUNDS):
@@ -435,7 +437,7 @@ def _give_back(posterior: GibbsPosterior, reaching: Reaching, around: Around, si
     x = np.vstack([np.unique(fewer, axis=0), sites.x])
     cost, changes = around.cost(x), around.changed(x).sum(axis=1)
     order = np.lexsort((changes, cost))
-    return NearestSites(x[order], cost[order], changes[order])
+    return NearestPoints(x[order], cost[order], changes[order])
 
 
 def _decide(posterior: GibbsPosterior, x: Array) -> Evaluated:

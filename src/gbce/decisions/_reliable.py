@@ -18,7 +18,7 @@ from gbce.decisions._structure import Reaching
 from gbce.draws import Scene
 from gbce.metrics import Noise, costs, evaluate_under_noise, offsets, require_noise
 from gbce.posterior import Evaluated, GibbsPosterior
-from gbce.search import Around, Judged, find_nearest, values_to_try
+from gbce.search import CandidateMoves, Judged, find_nearest, values_to_try
 from gbce.space import Space
 
 __all__ = ["FEWEST_TO_CONFIRM", "SPREADS", "Reliable", "confirms", "refit_share", "refit_shares", "split_refits"]
@@ -89,7 +89,7 @@ _CHEAPEST = 0.5  # of the evaluated points: the cheapest, all of them; the other
 _ROUNDS_NEARER = 8  # of the search towards the row: its points are cheap, and what it saves is what is handed over
 _READABLE = 40  # steps of a real number in one unit of its scale, rounded to a power of ten
 _SEARCHED_REFITS, _ASKED_OF_REFITS = 8, 1_500  # refitted models that a search asks, and about how many points
-_SITES = 12  # points of such a search that are kept
+_MODES = 12  # points of such a search that are kept
 _REFIT_COPIES = 32  # perturbed copies of a candidate that refitted models are asked about
 _FEW_COPIES = 4  # the same of every candidate, where the one is sought that they accept most often
 _AT_MOST = 2.0  # times the cost of the nearest point: what a point may cost that is more reliable but keeps no promise
@@ -274,7 +274,7 @@ class Reliable(Rule):
     def _find_most_reliable(self, scene: Scene, noisy: UnderNoise, nearest: Choice) -> Choice:
         """Return the point that succeeds most often at up to twice the cost of the nearest, or the nearest itself."""
         most = count_affordable(noisy.posterior, self.max_candidates, 2 * self.n_perturb)
-        pushed = _round_away(scene.space, scene.x0, _push_on(scene, nearest.x))
+        pushed = _round_away(scene.space, scene.x0, _extend_each_change(scene, nearest.x))
         x = self._sort(scene, np.vstack([self._list_candidates(scene, nearest.x, most), pushed]))
         x = self._thin(x[self._cost(scene, x) <= _AT_MOST * self._cost(scene, nearest.x[:1])], most)
         promise = Promise(self.probability, self.confidence, self.n_perturb, self.n_confirm)
@@ -372,12 +372,12 @@ class Reliable(Rule):
             return Judged(np.maximum(own.gap, missing), own.reached & agree)
 
         data = scene.draws.known.x if posterior.landmarks is None else posterior.landmarks
-        around = Around(space, x0, values_to_try(space, x0, data), lambda x: costs(space, x, x0, self.distance))
+        around = CandidateMoves(space, x0, values_to_try(space, x0, data), lambda x: costs(space, x, x0, self.distance))
         found = find_nearest(
             around, judge, trials[:0], trials=_go_further(space, x0, trials), power=2 if self.distance == "l2" else 1,
             affords=few.affords, max_rows=_ASKED_OF_REFITS,
         )  # fmt: skip
-        return found.x[np.argsort(found.cost, kind="stable")[:_SITES]]
+        return found.x[np.argsort(found.cost, kind="stable")[:_MODES]]
 
     def _list_candidates(self, scene: Scene, nearest: Array, most: int) -> Array:
         """Return candidates ``(k, d)``, the cheapest first; ``nearest`` ``(n, d)`` are cheap points that reach."""
@@ -391,7 +391,7 @@ class Reliable(Rule):
 
     def _list_further(self, scene: Scene, near: Array, most: int) -> Iterator[Array]:
         """Yield candidates ``(k, d)`` for where none of those near to the row holds."""
-        for points in (_push_on(scene, near), _known_rows(scene)):
+        for points in (_extend_each_change(scene, near), _known_rows(scene)):
             yield self._thin(self._sort(scene, _round_away(scene.space, scene.x0, points)), most)
 
     @staticmethod
@@ -430,7 +430,7 @@ def _go_further(space: Space, x0: Array, x: Array) -> Array:
     return space.project(np.where(space.unordered | np.isnan(further), source, further), x0)
 
 
-def _push_on(scene: Scene, x: Array) -> Array:
+def _extend_each_change(scene: Scene, x: Array) -> Array:
     """Return points ``(m, d)`` that go on from points ``(k, d)`` by steps in one of their changes, or in all of them.
 
     Times as far is no further for a change that ends at a bound, and a small one beside it would have to be the answer.

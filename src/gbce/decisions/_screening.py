@@ -13,7 +13,7 @@ from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.decisions._risk import Trials, UnderNoise, count_affordable, propose_nearer, thin_out
 
-__all__ = ["TRIAL_COPIES", "GivingBack", "Looks", "Promise", "PromiseSearch", "accepts", "fresh_success"]
+__all__ = ["TRIAL_COPIES", "Promise", "PromiseSearch", "Screening", "UndoChanges", "accepts", "fresh_success"]
 
 # --- looks at candidates under execution noise, from a glance at all of them to a closer look at a few ---------------
 
@@ -27,7 +27,7 @@ _FALLBACKS, _CONFIRMED_IN_PART, _CONFIRMED = 60, 20, 5
 
 
 @dataclass
-class Looks:
+class Screening:
     """Shares of successes of candidates, the nearest first, under copies that are the same for all of them.
 
     Parameters
@@ -52,12 +52,12 @@ class Looks:
     copies: Array
 
     @classmethod
-    def of(cls, noisy: UnderNoise, x: Array, n_few: int, n_many: int) -> "Looks":
+    def of(cls, noisy: UnderNoise, x: Array, n_few: int, n_many: int) -> "Screening":
         """Draw offsets for candidates ``(k, d)``."""
         few, many = np.split(noisy.draw_offsets(n_few + n_many), [n_few])
         return cls(noisy, x, few, many, np.zeros(len(x)), np.zeros(len(x), dtype=int))
 
-    def glance(self, block: slice, worth: float) -> Array:
+    def first_pass(self, block: slice, worth: float) -> Array:
         """Look at a block of candidates under a few copies; return the positions of those that may be worth more."""
         return self._sift(np.arange(len(self.x))[block], worth, _GLANCE)
 
@@ -166,7 +166,7 @@ _BEHIND = 1  # successes fewer than before, after which a point still goes on to
 
 
 @dataclass(frozen=True)
-class GivingBack:
+class UndoChanges:
     """A search for fewer changes that succeed under as many of the same copies.
 
     Parameters
@@ -342,9 +342,9 @@ class PromiseSearch:
     tried: int = 0
 
     @cached_property
-    def looks(self) -> Looks:
+    def looks(self) -> Screening:
         """The candidates' shares of successes so far."""
-        return Looks.of(self.noisy, self.x, self.promise.n_perturb, self.promise.n_confirm)
+        return Screening.of(self.noisy, self.x, self.promise.n_perturb, self.promise.n_confirm)
 
     @cached_property
     def trials(self) -> Trials:
@@ -354,7 +354,7 @@ class PromiseSearch:
     def find_holding(self) -> int | None:
         """Return the position of the first candidate that keeps the promise, if one does."""
         for block in _blocks(len(self.x)):
-            hopeful = self.looks.glance(block, self.trials.worth)
+            hopeful = self.looks.first_pass(block, self.trials.worth)
             held = self.looks.find_holding(hopeful, self.trials, self.holds_elsewhere)
             if held is not None:
                 return held
@@ -363,7 +363,7 @@ class PromiseSearch:
     def glance_at_all(self) -> None:
         """Look at every candidate under a few copies, where none reaches the target and none is sought that holds."""
         for block in _blocks(len(self.x)):
-            self.looks.glance(block, self.trials.worth)
+            self.looks.first_pass(block, self.trials.worth)
 
     def draw_nearer(self, x: Array, rounds: int) -> Array | None:
         """Return a cheaper point than ``x`` ``(d,)``, which holds, that holds as well, if one is found in time."""
@@ -395,7 +395,7 @@ class PromiseSearch:
         """
         if not self.trials.possible:
             return x
-        back = GivingBack(self.noisy, self.looks.many, self.cost, self.tidy, self.holds_elsewhere)
+        back = UndoChanges(self.noisy, self.looks.many, self.cost, self.tidy, self.holds_elsewhere)
         one = np.zeros(1, dtype=int)
         try:
             fewer = back.run(x)
@@ -417,8 +417,10 @@ class PromiseSearch:
         near = near[accepts(noisy, near)]
         if len(near) == 0:
             return None, 0.0
-        looks = Looks.of(noisy, near, self.promise.n_perturb, n_sure)
-        hopeful = thin_out(looks.glance(slice(0, len(near)), worth), _LOOKED_AT)  # the nearest few had most luck so far
+        looks = Screening.of(noisy, near, self.promise.n_perturb, n_sure)
+        hopeful = thin_out(
+            looks.first_pass(slice(0, len(near)), worth), _LOOKED_AT
+        )  # the nearest few had most luck so far
         hopeful = looks.sift(hopeful, worth)
         for one in near[hopeful[looks.share[hopeful] >= worth][:_CONFIRMED_TOGETHER]]:
             share = float(noisy.success(one[None, :], looks.many)[0])

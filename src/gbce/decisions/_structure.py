@@ -11,18 +11,18 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Scene
 from gbce.metrics import costs
 from gbce.posterior import Evaluated, GibbsPosterior
-from gbce.search import Judged, NearestSites
+from gbce.search import Judged, NearestPoints
 from gbce.targets import Class
 from gbce.trees import (
     CellTrees,
-    CellWish,
     Proof,
+    ScoreConstraints,
     find_nearest_cells,
-    offer_cells,
     price_units,
     prove_cheapest,
+    reachable_cells,
     say_cheapest,
-    wish_for,
+    score_constraints,
 )
 
 __all__ = ["NO_PROOF", "Reaching", "prove_nearest", "seek_on_cells"]
@@ -111,7 +111,7 @@ def seek_on_cells(
     power: int,
     most_changes: int | None,
     path: int,
-) -> Iterator[NearestSites]:
+) -> Iterator[NearestPoints]:
     """Yield cheap points that reach by the leaves of the first model, if it is a tree ensemble that can be read.
 
     The first points may lie on the very boundary, where rounding decides; if the model denies them, those that come
@@ -134,28 +134,32 @@ def seek_on_cells(
     if target.reads_classes and first.decide_always:  # by a rule of its own, which leaves do not tell
         return
     trees = posterior.read_trees()
-    offers = None if trees is None else offer_cells(
+    reachable = None if trees is None else reachable_cells(
         trees, scene.space, scene.x0, price_units(scene.space, scene.x0, power)
     )  # fmt: skip
-    if trees is None or offers is None:
+    if trees is None or reachable is None:
         return
-    wish = wish_for(trees, target, reaching.margin)
-    wishes = [_read_outputs(trees, posterior, reaching)] if wish is None else _around_ties(trees, reaching, wish)
+    constraints = score_constraints(trees, target, reaching.margin)
+    wishes = (
+        [_read_outputs(trees, posterior, reaching)]
+        if constraints is None
+        else _around_ties(trees, reaching, constraints)
+    )
     for one in wishes:
-        yield find_nearest_cells(trees, offers, one, starts, power=power, most_changes=most_changes, path=path)
+        yield find_nearest_cells(trees, reachable, one, starts, power=power, most_changes=most_changes, path=path)
 
 
-def _around_ties(trees: CellTrees, reaching: Reaching, wish: CellWish) -> list[CellWish]:
+def _around_ties(trees: CellTrees, reaching: Reaching, constraints: ScoreConstraints) -> list[ScoreConstraints]:
     """Return the wish with the boundary and, after it, without; where votes tie, the first of the classes wins."""
-    room, target = wish.rounding(trees), reaching.target
-    with_ties, beyond = wish.beyond(-room), wish.beyond(room)
-    votes = isinstance(target, Class) and trees.inside.link == "identity" and len(wish.least) > 0
+    room, target = constraints.rounding(trees), reaching.target
+    with_ties, beyond = constraints.beyond(-room), constraints.beyond(room)
+    votes = isinstance(target, Class) and trees.inside.link == "identity" and len(constraints.least) > 0
     if votes and list(trees.inside.classes or ()).index(target.label) > 0:  # type: ignore[attr-defined]
         return [beyond]
     return [with_ties, beyond]
 
 
-def _read_outputs(trees: CellTrees, posterior: GibbsPosterior, reaching: Reaching) -> CellWish:
+def _read_outputs(trees: CellTrees, posterior: GibbsPosterior, reaching: Reaching) -> ScoreConstraints:
     """Return a wish that reads outputs as the target does, for targets that weighted sums cannot say."""
     first = posterior.predictors[0]
     plain = replace(posterior, budget=replace(posterior.budget, ceiling=None))
@@ -168,7 +172,7 @@ def _read_outputs(trees: CellTrees, posterior: GibbsPosterior, reaching: Reachin
         return np.where(said.reached, 0.0, np.maximum(gap, _LEAST_MISSING))
 
     n_scores = len(trees.base)
-    return CellWish(np.eye(n_scores), np.zeros(n_scores), missing)
+    return ScoreConstraints(np.eye(n_scores), np.zeros(n_scores), missing)
 
 
 # --- a nearest point with a proof ------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ class Covering(Protocol):
         """Whether what the pool found is next to nothing beside points ``(n,)``, however thin the places are."""
         ...
 
-    def misses_around(self, posterior: GibbsPosterior, rng: np.random.Generator, z: Array) -> bool:
+    def has_missed_mass_near(self, posterior: GibbsPosterior, rng: np.random.Generator, z: Array) -> bool:
         """Whether such mass may lie around a latent point ``(m,)``, by what the models say of points near it."""
         ...
 
@@ -61,7 +61,7 @@ class Draws:
         Weight of each draw; they sum to one.
     resampled : bool
         Whether the draws were picked from the pool at random, which adds error of its own.
-    weighed_anew : bool
+    reweighted : bool
         Whether the pool was weighed for another question than it was drawn for: figures are then read off its weights
         themselves, see :attr:`read`, and draws are picked from it for those who want points.
     prior_change : array of shape (d,)
@@ -89,7 +89,7 @@ class Draws:
         The user's columns, for :meth:`frame`; the draws of an explanation have it.
     record : PoolRecord, optional
         What was read off the whole pool, where only the drawn points of it and a few more are kept, see
-        :meth:`let_pool_go`.
+        :meth:`drop_pool`.
     exact : ExactFigures, optional
         Figures that were computed and not drawn; other weights than the sampler's have none.
 
@@ -116,7 +116,7 @@ class Draws:
     space: Space | None = None
     record: PoolRecord | None = None
     exact: ExactFigures | None = None
-    weighed_anew: bool = False
+    reweighted: bool = False
 
     @classmethod
     def weigh(
@@ -156,7 +156,7 @@ class Draws:
             evidence_inflation=evidence_inflation,
         )
 
-    def let_pool_go(self, record: PoolRecord, beside: Array) -> "Draws":
+    def drop_pool(self, record: PoolRecord, beside: Array) -> "Draws":
         """Return the same draws without the rest of the pool, but for the points at positions ``beside``.
 
         Where the points lie in the latent space is let go as well, and what the record does not have cannot be asked
@@ -243,7 +243,7 @@ class Draws:
 
         Without the error of picking, figures at another eta are the same wherever they are shown.
         """
-        if not (self.weighed_anew and self.resampled) or self.record is not None:
+        if not (self.reweighted and self.resampled) or self.record is not None:
             return self
         return replace(self, index=np.arange(len(self.pool)), weights=self.pool_weights, resampled=False)
 
@@ -339,7 +339,7 @@ class Draws:
         """Shape of the tail of the pool's weights; NaN where errors are those between runs, unless weighed anew."""
         if self.record is not None:
             return self.record.pareto_k
-        if self.exact is not None or (self.groups is not None and not self.weighed_anew):
+        if self.exact is not None or (self.groups is not None and not self.reweighted):
             return np.nan
         with np.errstate(divide="ignore"):
             return pareto_k(np.log(self.pool_weights))
@@ -352,7 +352,7 @@ class Draws:
         law drawn from a narrower one, 1.96 errors cover 95% if they are 1.2, 1.5 and 1.9 times as large as the weights
         say at shapes of 0.39, 0.47 and 0.55 (``tests/draws/test_unseen_mass.py``).
         """
-        unbounded = self.weighed_anew or self.info.seen_once is not None  # weights against proposals that were fitted
+        unbounded = self.reweighted or self.info.seen_once is not None  # weights against proposals that were fitted
         k = self.pareto_k if unbounded else np.nan
         return 1.0 if np.isnan(k) else 1.0 + 10.0 * min(max(k - 0.25, 0.0), 0.75) ** 2
 

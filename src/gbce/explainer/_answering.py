@@ -22,16 +22,16 @@ from gbce.decisions import (
 )
 from gbce.draws import Draws, Points, Scene
 from gbce.explanation import Answer, Mean, SafeBox, Share, changed_columns, cheapest_known
-from gbce.metrics import NoiseLaw, costs, evaluate_under_noise, noise_law, offsets, sum_under_noise
+from gbce.metrics import NoiseDistribution, costs, evaluate_under_noise, noise_distribution, offsets, sum_under_noise
 from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.trees import (
     CellReader,
     CellTrees,
-    Inside,
+    ModelStructure,
     Proof,
     TreeScores,
     find_safe_ranges,
-    look_at_cells,
+    prove_over_all_cells,
     prove_unattainable,
     say_answer,
 )
@@ -151,9 +151,9 @@ def judge_answer(
 ) -> Answer:
     """Return an answer with its reliability under fresh noise, and over refitted models that did not choose it."""
     promised = _promised(policy)
-    law = noise_law(query.evaluation.noise, query.space, query.x0, decision.x)
-    trees = None if law is None else _read_first(posterior)
-    reliability, expected = _judge_under_noise(query, posterior, decision, law, trees)
+    noise_model = noise_distribution(query.evaluation.noise, query.space, query.x0, decision.x)
+    trees = None if noise_model is None else _read_first(posterior)
+    reliability, expected = _judge_under_noise(query, posterior, decision, noise_model, trees)
     survival, doubt = (None, "") if refits is None else _ask_refits(query, refits, draws, policy, decision)
     return Answer(
         query=query,
@@ -221,7 +221,11 @@ def _read_first(posterior: GibbsPosterior) -> CellTrees | None:
 
 
 def _judge_under_noise(
-    query: Query, posterior: GibbsPosterior, decision: Decision, law: NoiseLaw | None, trees: CellTrees | None
+    query: Query,
+    posterior: GibbsPosterior,
+    decision: Decision,
+    noise_model: NoiseDistribution | None,
+    trees: CellTrees | None,
 ) -> tuple[Share | None, Mean | None]:
     """Return how often a decision holds under noise, and its expected output: exactly where that can be, or by trials.
 
@@ -229,8 +233,8 @@ def _judge_under_noise(
     """
     first = replace(posterior, predictors=posterior.predictors[:1])
     share, mean = None, None
-    if law is not None and trees is not None:
-        share, mean = _sum_noise(first, law, trees)
+    if noise_model is not None and trees is not None:
+        share, mean = _sum_noise(first, noise_model, trees)
     if share is None:
         said = _ask_under_noise(query, first, decision)
         if said is not None:
@@ -240,10 +244,12 @@ def _judge_under_noise(
     return share, mean
 
 
-def _sum_noise(first: GibbsPosterior, law: NoiseLaw, trees: CellTrees) -> tuple[Share | None, Mean | None]:
+def _sum_noise(
+    first: GibbsPosterior, noise_model: NoiseDistribution, trees: CellTrees
+) -> tuple[Share | None, Mean | None]:
     """Return both figures, each where it is exact."""
     try:
-        exact = sum_under_noise(first, law, trees)
+        exact = sum_under_noise(first, noise_model, trees)
     except BudgetSpentError:
         return None, None
     share = None if exact.success is None else Share(*exact.success, 0, exact=True)
@@ -316,7 +322,7 @@ class Prover:
         self._reader = reader
 
     @property
-    def inside(self) -> Inside | None:
+    def inside(self) -> ModelStructure | None:
         """What the model is made of, looked up once."""
         return self._reader.inside
 
@@ -336,7 +342,7 @@ class Prover:
         if proof is not None:
             return proof
         trees = _trees_of(posterior) if isinstance(self.inside.parts, TreeScores) else None
-        looked = None if trees is None else look_at_cells(trees, *asked, **_CELLS_IN_TIME if hurried else {})
+        looked = None if trees is None else prove_over_all_cells(trees, *asked, **_CELLS_IN_TIME if hurried else {})
         if looked is not None:  # every cell was looked at
             return looked.proof
         return prove_unattainable(self.inside, *asked, **_BOXES_IN_TIME if hurried else {})

@@ -36,7 +36,7 @@ from gbce.explainer._notes import (
     assume_prior,
     budget_note,
     calibration_note,
-    doubt_draws,
+    flag_missed_mass,
     hanging_note,
     judge_status,
     mode_note,
@@ -645,7 +645,7 @@ class Explainer:
             why = choice.note if best is last or not depends else f"{DENIED} what {rule.label} chose"
             answer = judge_answer(query, posterior, again, draws, rule, why, best)
         # what a sampler knows of its own coverage is code, and has been heard: a result is plain data
-        draws = replace(doubt_draws(query, posterior, draws, decisions, apart), coverage=None)
+        draws = replace(flag_missed_mass(query, posterior, draws, decisions, apart), coverage=None)
         judged = decisions
         if answer is not None and not any(decision.reached[0] for decision in decisions):
             judged = (*decisions, replace(answer.decision, label="the answer"))

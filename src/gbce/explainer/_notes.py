@@ -18,7 +18,7 @@ from gbce.explanation import Status
 from gbce.posterior import GibbsPosterior
 from gbce.predictors import Classifier, fitted_columns
 from gbce.priors import Gaussian, LocatedPrior, Sparse
-from gbce.search import Shelf, StepsFromRow, polish_mode, walk
+from gbce.search import BestPerLevel, StepsFromRow, polish_mode, walk
 from gbce.space import Assumptions, Space, has_labels
 from gbce.trees import Proof
 
@@ -29,7 +29,7 @@ __all__ = [
     "assume_prior",
     "budget_note",
     "calibration_note",
-    "doubt_draws",
+    "flag_missed_mass",
     "hanging_note",
     "judge_status",
     "mode_note",
@@ -130,7 +130,7 @@ def judge_status(
     )
 
 
-def doubt_draws(
+def flag_missed_mass(
     query: Query, posterior: GibbsPosterior, draws: Draws, decisions: Sequence[Decision], apart: bool
 ) -> Draws:
     """Return the draws, with a doubt if a decision, or what was seen, has a density that they do not explain.
@@ -168,7 +168,9 @@ def _find_unexplained(
     beyond = np.flatnonzero(same & (certain | cover.unexplained(points, query.mixture)))
     if len(beyond):  # a needle is no reason to doubt
         with suppress(BudgetSpentError):
-            beyond = np.array([i for i in beyond if certain[i] or cover.misses_around(posterior, rng, z[i])], dtype=int)
+            beyond = np.array(
+                [i for i in beyond if certain[i] or cover.has_missed_mass_near(posterior, rng, z[i])], dtype=int
+            )
     return decisions[beyond[0]].label if len(beyond) else ""
 
 
@@ -181,7 +183,7 @@ def _is_seen_unexplained(
         return False
     best = beyond[int(np.argmin(query.mixture.objective(seen.loss[beyond], seen.cost[beyond])))]
     with suppress(BudgetSpentError):
-        return cover.misses_around(posterior, rng, seen.z[best])
+        return cover.has_missed_mass_near(posterior, rng, seen.z[best])
     return True
 
 
@@ -314,7 +316,7 @@ def seek_reach(query: Query, posterior: GibbsPosterior, draws: Draws, data: Arra
         return draws
     prior = posterior.prior
     asking = replace(posterior, budget=posterior.budget.share(_SHARE))
-    shelf = Shelf.empty(np.ones(1), prior.x0)
+    shelf = BestPerLevel.empty(np.ones(1), prior.x0)
 
     def judge(x: Array) -> tuple[Array, Array]:
         said = asking.evaluate_first(x)

@@ -417,7 +417,7 @@ class Explanation:
                 "candidates."
             )
         picked = weighted.resample(stream(self.seed, REWEIGHTING, self.query.key), len(self.draws))
-        draws = replace(picked, weighed_anew=True)
+        draws = replace(picked, reweighted=True)
         query = replace(self.query, mixture=mixture)
         decisions, undecided = apply_known_rules(query, draws)
         *others, last = unknown_figures()

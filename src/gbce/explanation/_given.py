@@ -96,7 +96,7 @@ def condition(explanation: "Explanation", event: Event) -> "Explanation":
             f"left of {len(explanation.draws.pool)}. To ask the models again, type {event.call}"
         )
     picked = weighed.resample(stream(explanation.seed, REWEIGHTING, explanation.query.key), len(explanation.draws))
-    draws = replace(picked, weighed_anew=True)
+    draws = replace(picked, reweighted=True)
     decisions, undecided = apply_known_rules(query, draws)
     status, sentence = _judge(explanation, asked, draws, decisions, event, said)
     notes = (sentence, _note(explanation, inside, weighed, said, undecided, not asked))

@@ -15,7 +15,7 @@ from gbce.explanation import Answer, Decision, Explanation, Mean, SafeBox, Share
 from gbce.files._archive import Archive, FileError, TooLargeError, whole_file, write_archive
 from gbce.files._classes import read_info, read_rule, read_target, write_object
 from gbce.files._soundness import require_sound
-from gbce.metrics import Evaluation, let_pool_go
+from gbce.metrics import Evaluation, drop_pool
 from gbce.posterior import Combine, Entropic, Mixture
 from gbce.space import Condition, Space, read_effort, space_fields, space_of
 from gbce.trees import Proof
@@ -160,7 +160,7 @@ def _without_pool(explanation: Explanation) -> Explanation:
     """Return an explanation whose draws stand alone, with a record of what was read off the pool."""
     names = tuple(explanation.space.names[j] for j in explanation.free)
     asked = (explanation.mixture, explanation.space, explanation.x0, explanation.evaluation.alpha, explanation.models)
-    return replace(explanation, draws=let_pool_go(explanation.draws, *asked, names))
+    return replace(explanation, draws=drop_pool(explanation.draws, *asked, names))
 
 
 def _expected(manifest: dict[str, Any]) -> tuple[list[str], list[str]]:
@@ -217,7 +217,7 @@ def _manifest(explanation: Explanation) -> dict[str, Any]:
         "seed": explanation.seed,
         "draws": {
             "resampled": draws.resampled,
-            "weighed_anew": draws.weighed_anew,
+            "reweighted": draws.reweighted,
             "log_evidence": draws.log_evidence,
             "log_evidence_se": draws.log_evidence_se,
             "rungs": draws.rungs,

@@ -108,7 +108,7 @@ def _require_draws(draws: Draws, d: int) -> None:
     if not draws.rungs or not all(is_number(number) and number == number for number in numbers):
         raise ValueError("the evidence or the rungs of the draws are no numbers")
     if (
-        not (isinstance(draws.resampled, bool) and isinstance(draws.weighed_anew, bool))
+        not (isinstance(draws.resampled, bool) and isinstance(draws.reweighted, bool))
         or draws.evidence_inflation < 0
         or draws.log_evidence_se < 0
         or min(draws.rungs) < 0

@@ -7,7 +7,7 @@ from gbce.metrics._diagnostics import (
     Diagnosis,
     Judgement,
     Verdict,
-    let_pool_go,
+    drop_pool,
     prior_moves,
     prior_shares,
     signed_changes,
@@ -32,7 +32,15 @@ from gbce.metrics._distributional import (
 )
 from gbce.metrics._exact_noise import Between, UnderNoise, sum_under_noise
 from gbce.metrics._modes import Modes, find_modes
-from gbce.metrics._noise import Evaluation, Noise, NoiseLaw, evaluate_under_noise, noise_law, offsets, require_noise
+from gbce.metrics._noise import (
+    Evaluation,
+    Noise,
+    NoiseDistribution,
+    evaluate_under_noise,
+    noise_distribution,
+    offsets,
+    require_noise,
+)
 from gbce.metrics._pointwise import (
     POINT_FIGURES,
     Neighbours,
@@ -66,13 +74,14 @@ __all__ = [
     "Modes",
     "Neighbours",
     "Noise",
-    "NoiseLaw",
+    "NoiseDistribution",
     "PointFigure",
     "UnderNoise",
     "Verdict",
     "costs",
     "disagreement",
     "disagreement_sentence",
+    "drop_pool",
     "eta_path",
     "evaluate_figures",
     "evaluate_under_noise",
@@ -80,11 +89,10 @@ __all__ = [
     "find_modes",
     "frontier_table",
     "importance",
-    "let_pool_go",
     "most_moved",
     "near_front",
     "next_model_probability",
-    "noise_law",
+    "noise_distribution",
     "offsets",
     "pareto_front",
     "positions_at_levels",

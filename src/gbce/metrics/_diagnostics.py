@@ -15,7 +15,7 @@ from gbce.metrics._pointwise import costs
 from gbce.posterior import Mixture
 from gbce.space import Space
 
-__all__ = ["Diagnosis", "Judgement", "Verdict", "let_pool_go", "prior_moves", "prior_shares", "signed_changes"]
+__all__ = ["Diagnosis", "Judgement", "Verdict", "drop_pool", "prior_moves", "prior_shares", "signed_changes"]
 
 # --- how well a posterior was sampled, in numbers, in one word and in one sentence -----------------------------------
 
@@ -235,7 +235,7 @@ def _between(kept: Array, levels: Array) -> Array:
     return np.where(np.isclose(PRIOR_LEVELS[near], levels), kept[near], np.interp(levels, PRIOR_LEVELS, kept))
 
 
-def let_pool_go(
+def drop_pool(
     draws: Draws,
     mixture: Mixture,
     space: Space,
@@ -273,7 +273,7 @@ def let_pool_go(
         ),
         prior_moves=np.column_stack([prior_moves(draws, space, x0, j, PRIOR_LEVELS) for j in range(len(space))]),
     )
-    return draws.let_pool_go(record, _notable(draws, mixture, space, x0))
+    return draws.drop_pool(record, _notable(draws, mixture, space, x0))
 
 
 def _notable(draws: Draws, mixture: Mixture, space: Space, x0: Array) -> Array:

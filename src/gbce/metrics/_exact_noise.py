@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gbce.base import Array
-from gbce.metrics._noise import NoiseLaw
+from gbce.metrics._noise import NoiseDistribution
 from gbce.posterior import GibbsPosterior
 from gbce.targets import Class, Numeric
-from gbce.trees import Axis, CellTrees, Grid, read_verdicts, same_output, why_unreadable
+from gbce.trees import Axis, CellTrees, Grid, read_cell_outputs, same_output, why_unreadable
 
 __all__ = ["Between", "UnderNoise", "sum_under_noise"]
 
@@ -54,14 +54,14 @@ class UnderNoise(NamedTuple):
     cells: int
 
 
-def sum_under_noise(posterior: GibbsPosterior, law: NoiseLaw, trees: CellTrees) -> UnderNoise:
+def sum_under_noise(posterior: GibbsPosterior, distribution: NoiseDistribution, trees: CellTrees) -> UnderNoise:
     """Return success probability and expected output of a point under noise, each where it can be had exactly.
 
     Parameters
     ----------
     posterior : GibbsPosterior
         Whose first model is asked about a few of the cells: these must say the same.
-    law : NoiseLaw
+    law : NoiseDistribution
         Of the point.
     trees : CellTrees
         The first model, read and checked.
@@ -74,21 +74,21 @@ def sum_under_noise(posterior: GibbsPosterior, law: NoiseLaw, trees: CellTrees) 
     Examples
     --------
     >>> import gbce
-    >>> from gbce.metrics import noise_law
+    >>> from gbce.metrics import noise_distribution
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> x = np.array([[0.0], [2.0]])
     >>> model = DecisionTreeRegressor(random_state=0).fit(x, [0.0, 1.0])
     >>> explainer = gbce.Explainer(model, x, space=gbce.Space.real(1))
     >>> found = explainer.explain(x[0], gbce.AtLeast(0.5), rules=[], seed=0)
     >>> posterior = explainer.own_posterior(found, gbce.budget.Budget())
-    >>> law = noise_law(1.0, explainer.space, x[0], np.array([2.0]))
+    >>> law = noise_distribution(1.0, explainer.space, x[0], np.array([2.0]))
     >>> exact = sum_under_noise(posterior, law, posterior.read_trees())
     >>> round(exact.success.value, 4), round(exact.output.value, 4), exact.cells
     (0.8413, 0.8413, 2)
     """
     if why_unreadable(trees, posterior.predictors[0], posterior.target):
         return UnderNoise(None, None, 0)
-    cells = _NoisyCells(trees, law)
+    cells = _NoisyCells(trees, distribution)
     if not cells.unknown <= _EXACT:
         return UnderNoise(None, None, 0)
     output = _expect_score(cells, posterior)
@@ -114,25 +114,25 @@ class _NoisyCells:
     """The cells that noise takes a point to."""
 
     trees: CellTrees
-    law: NoiseLaw
+    distribution: NoiseDistribution
 
     @property
     def unknown(self) -> float:
         """At most the probability of values whose cells are not known."""
         trees = self.trees
-        if not trees.covers(self.law.base[None, :])[0]:
+        if not trees.covers(self.distribution.base[None, :])[0]:
             return 1.0
         return sum(
             column.beyond(float(trees.low[column.feature]), float(trees.high[column.feature]))
-            for column in self.law.columns
+            for column in self.distribution.columns
         )
 
     @cached_property
     def windows(self) -> tuple[_Window, ...]:
         """The cells of each column with probabilities that count."""
-        tail = _LEFT_OUT / (2 * max(len(self.law.columns), 1))
+        tail = _LEFT_OUT / (2 * max(len(self.distribution.columns), 1))
         found = []
-        for column in self.law.columns:
+        for column in self.distribution.columns:
             upto = column.upto(self.trees.edges[column.feature])
             masses = np.diff(np.concatenate([[0.0], upto, [1.0]]))
             first = int(np.searchsorted(upto, tail, side="right"))
@@ -143,7 +143,7 @@ class _NoisyCells:
     @cached_property
     def grid(self) -> Grid:
         """The ensemble with those leaves only that these cells meet; all columns of the law move."""
-        trees, own = self.trees, self.trees.cells(self.law.base[None, :])[0]
+        trees, own = self.trees, self.trees.cells(self.distribution.base[None, :])[0]
         windows = dict(zip(self.features, self.windows, strict=True))
         some = np.arange(len(trees.tree))
         for j in sorted(trees.used.tolist(), key=windows.__contains__):  # what stays as it is leaves few
@@ -160,7 +160,7 @@ class _NoisyCells:
     @property
     def features(self) -> list[int]:
         """Positions of the columns that move."""
-        return [column.feature for column in self.law.columns]
+        return [column.feature for column in self.distribution.columns]
 
     @property
     def kept(self) -> float:
@@ -176,7 +176,7 @@ class _NoisyCells:
     def ends(self) -> tuple[Array, ...]:
         """Of each column the upper ends of its cells on the grid, by their positions among all cells."""
         found = []
-        for column, window in zip(self.law.columns, self.windows, strict=True):
+        for column, window in zip(self.distribution.columns, self.windows, strict=True):
             edges = self.trees.edges[column.feature]
             low, high = (edges[end] if end < len(edges) else np.inf for end in (window.first, window.last))
             cuts = np.searchsorted(edges, self.grid.cuts(column.feature, low, high))
@@ -203,14 +203,14 @@ class _NoisyCells:
         upto = np.concatenate([[0.0], np.cumsum(window.masses)])
         ends = self.ends[axis] + 1
         starts = np.concatenate([[window.first], ends[:-1]])
-        return self.law.columns[axis].quantile((upto[starts] + upto[ends]) / 2.0)
+        return self.distribution.columns[axis].quantile((upto[starts] + upto[ends]) / 2.0)
 
     def lay_out(self) -> tuple[Grid, list[Axis], list[int]]:
         """Return the grid of columns with more than one cell, its axes, and which columns these are."""
         several = [i for i, ends in enumerate(self.ends) if len(ends) > 1] or [0][: len(self.ends)]
         grid, features = self.grid, self.features
         if not several:  # nothing moves: any column, as it is
-            return replace(grid, free=np.array([0])), [Axis(0, self.law.base[:1])], []
+            return replace(grid, free=np.array([0])), [Axis(0, self.distribution.base[:1])], []
         axes = []
         for i in several:
             edges = self.trees.edges[features[i]]
@@ -225,7 +225,7 @@ def _look_up(cells: _NoisyCells, posterior: GibbsPosterior, output: Between | No
     for i in which:
         masses = np.multiply.outer(masses, cells.masses(i)).ravel()
     masses = masses / masses.sum()
-    parts = read_verdicts(grid, axes, posterior.predictors[0], posterior.target)
+    parts = read_cell_outputs(grid, axes, posterior.predictors[0], posterior.target)
     outputs, _, reached, unsure = (np.concatenate(values) for values in zip(*parts, strict=True))
     likely = np.argsort(-masses, kind="stable")
     doubtful, sure = likely[unsure[likely]], likely[~unsure[likely]][:_COMPARED]
@@ -251,16 +251,16 @@ def _look_up(cells: _NoisyCells, posterior: GibbsPosterior, output: Between | No
 
 def _points_in(cells: _NoisyCells, which: list[int], asked: Array) -> tuple[Array, Array]:
     """Return a row in each of some cells of the grid ``(n, d)``, and whether it lies there indeed ``(n,)``."""
-    law, trees = cells.law, cells.trees
+    distribution, trees = cells.distribution, cells.trees
     places = np.unravel_index(asked, [len(cells.ends[i]) for i in which]) if which else ()
-    at = np.zeros((len(asked), len(law.columns)), dtype=int)
+    at = np.zeros((len(asked), len(distribution.columns)), dtype=int)
     for i, place in zip(which, places, strict=True):
         at[:, i] = place
-    medians = [cells.medians(i)[at[:, i]] for i in range(len(law.columns))]
+    medians = [cells.medians(i)[at[:, i]] for i in range(len(distribution.columns))]
     values = np.stack(medians, axis=1) if medians else np.zeros((len(asked), 0))
-    points = law.points(values)
+    points = distribution.points(values)
     found, there = trees.cells(points), np.ones(len(asked), dtype=bool)
-    for i, column in enumerate(law.columns):
+    for i, column in enumerate(distribution.columns):
         there &= np.searchsorted(cells.ends[i], found[:, column.feature], side="left") == at[:, i]
     return points, there
 

@@ -21,10 +21,10 @@ __all__ = [
     "ColumnNoise",
     "Evaluation",
     "Noise",
-    "NoiseLaw",
+    "NoiseDistribution",
     "deviations",
     "evaluate_under_noise",
-    "noise_law",
+    "noise_distribution",
     "offsets",
     "require_noise",
 ]
@@ -185,7 +185,7 @@ class ColumnNoise(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class NoiseLaw:
+class NoiseDistribution:
     """A point under noise.
 
     Parameters
@@ -212,14 +212,14 @@ class NoiseLaw:
         return self.space.move_each(np.tile(self.base, (len(values), 1)), x, self.x0)
 
 
-def noise_law(noise: Noise, space: Space, x0: Array, x: Array) -> NoiseLaw | None:
+def noise_distribution(noise: Noise, space: Space, x0: Array, x: Array) -> NoiseDistribution | None:
     """Return the law of a point ``(d,)`` under noise; None where it is not known column by column.
 
     That is so for a function, where a rule binds what noise moves, and where it is lost in rounding.
 
     Examples
     --------
-    >>> law = noise_law(0.1, Space.real(2, scale=[1.0, 20.0]), np.zeros(2), np.array([0.0, 5.0]))
+    >>> law = noise_distribution(0.1, Space.real(2, scale=[1.0, 20.0]), np.zeros(2), np.array([0.0, 5.0]))
     >>> [(column.centre, column.sd) for column in law.columns]
     [(0.0, 0.1), (5.0, 2.0)]
     """
@@ -246,7 +246,7 @@ def noise_law(noise: Noise, space: Space, x0: Array, x: Array) -> NoiseLaw | Non
         )
         for j in np.flatnonzero(moves)
     )  # fmt: skip
-    return NoiseLaw(space, x0, base[0], columns)
+    return NoiseDistribution(space, x0, base[0], columns)
 
 
 # --- how points and posteriors are judged ----------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from gbce.plots._style import (
     put_legend_outside,
     short_text,
     stacked_panels,
-    wish_text,
+    target_text,
 )
 from gbce.plots._tracks import draw_tracks
 from gbce.space import value_text
@@ -117,7 +117,7 @@ def plot_changes(
     shown = "" if len(columns) else ": no column can move"
     finish_axes(
         ax,
-        f"What changes, target: {wish_text(explanation.target.describe())} ({mass:.0%} intervals){shown}",
+        f"What changes, target: {target_text(explanation.target.describe())} ({mass:.0%} intervals){shown}",
         hidden=("top", "right", "left"),
     )
     handles, texts = entries_in_order(ax)
@@ -262,7 +262,9 @@ def plot_decisions(explanation: Explanation, *, distance: str = "l1", ax: "Axes 
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     ax.grid(alpha=0.25, lw=0.6)
     ax.set_axisbelow(True)
-    finish_axes(ax, f"What decisions cost and how often they hold, target: {wish_text(explanation.target.describe())}")
+    finish_axes(
+        ax, f"What decisions cost and how often they hold, target: {target_text(explanation.target.describe())}"
+    )
     put_legend_outside(ax, *entries_in_order(ax))
     return ax
 

@@ -23,7 +23,7 @@ from gbce.plots._style import (
     mark_decisions,
     new_axes,
     put_legend_outside,
-    wish_text,
+    target_text,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def plot_reach(explanation: Explanation, distance: str, ax: "Axes | None") -> "A
         mark_answer(ax, explanation, tuple(places[-1]), size=_SIZE, shift=shifts[-1])
     ax.set_xlabel(f"distance from the row ({distance.upper()}, in units of each feature's scale)")
     ax.set_ylabel(height.name)
-    finish_axes(ax, f"What distance buys, target: {wish_text(explanation.target.describe())}")
+    finish_axes(ax, f"What distance buys, target: {target_text(explanation.target.describe())}")
     put_legend_outside(ax, *entries_in_order(ax))
     return ax
 
@@ -190,7 +190,7 @@ def plot_frontier(
     kind = "share of models that reach" if own else "probability to reach"
     ax.set_xlabel(f"distance from the row ({distance.upper()}, in units of each feature's scale)")
     ax.set_ylabel(f"reliability: {kind} the target")
-    finish_axes(ax, f"What reliability costs, target: {wish_text(explanation.target.describe())}")
+    finish_axes(ax, f"What reliability costs, target: {target_text(explanation.target.describe())}")
     if labelled:
         put_legend_outside(ax, *entries_in_order(ax))
     return ax

@@ -30,7 +30,7 @@ from gbce.plots._style import (
     new_axes,
     nudge,
     put_legend_outside,
-    wish_text,
+    target_text,
 )
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def plot_posterior(
     mark_decisions(ax, decisions, [tuple(place) for place in places[: len(decisions)]], size=_SIZE, shifts=shifts)
     if answer is not None:
         mark_answer(ax, explanation, tuple(places[-1]), size=_SIZE, shift=shifts[-2])
-    finish_axes(ax, f"Draws for the target: {wish_text(explanation.target.describe())}")
+    finish_axes(ax, f"Draws for the target: {target_text(explanation.target.describe())}")
     put_legend_outside(ax, *entries_in_order(ax, handles, labels))
     return ax
 
@@ -355,7 +355,7 @@ def plot_pairs(
                 panel.tick_params(labelleft=False)
             panel.tick_params(labelsize=8)
             panel.spines[["top", "right"]].set_visible(False)
-    panels[0].set_title(f"Draws for the target: {wish_text(explanation.target.describe())}", loc="left", fontsize=10)
+    panels[0].set_title(f"Draws for the target: {target_text(explanation.target.describe())}", loc="left", fontsize=10)
     _explain(panels, in_corner=ax is None and len(columns) > 1)
     return as_panels(panels)
 

@@ -42,7 +42,7 @@ __all__ = [
     "put_legend_outside",
     "short_text",
     "stacked_panels",
-    "wish_text",
+    "target_text",
 ]
 
 # --- colours, axes, titles, texts and legends ------------------------------------------------------------------------
@@ -60,7 +60,7 @@ EDGE = "#222222"  # around marks, so that light ones stand out from the paper
 QUIET = "#666666"  # what is said in passing
 
 LONGEST_NAME = 40  # characters; longer ones would leave no room for the picture
-_LONGEST_WISH = 90  # characters of a target in a title
+_LONGEST_TARGET = 90  # characters of a target in a title
 
 
 def new_axes(ax: "Axes | None", width: float, height: float) -> "Axes":
@@ -179,10 +179,10 @@ def broken_text(text: str, width: int, most: int = 2) -> str:
     return "\n".join(map(literal_text, lines))
 
 
-def wish_text(wish: str) -> str:
+def target_text(wish: str) -> str:
     """Return what was wanted of the model as a title shows it: no word so long that its line cannot be broken."""
     words = [word if len(word) <= LONGEST_NAME else word[: LONGEST_NAME - 1] + "…" for word in printable(wish).split()]
-    return short_text(" ".join(words), _LONGEST_WISH)
+    return short_text(" ".join(words), _LONGEST_TARGET)
 
 
 def put_legend_outside(

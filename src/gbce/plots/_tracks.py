@@ -25,7 +25,7 @@ from gbce.plots._style import (
     new_axes,
     put_legend_outside,
     short_text,
-    wish_text,
+    target_text,
 )
 
 if TYPE_CHECKING:
@@ -433,7 +433,7 @@ def _say_rest(ax: "Axes", explanation: Explanation, decision: Decision, n_left: 
     answer = explanation.answer if explanation.answer is not None and explanation.answer.decision is decision else None
     whose = "" if answer is not None else f" ({short_text(decision.label)})"
     verdict = "" if decision.reached[0] else ": best seen, does not reach the target"
-    title = f"What to change{whose}, target: {wish_text(explanation.target.describe())}{verdict}"
+    title = f"What to change{whose}, target: {target_text(explanation.target.describe())}{verdict}"
     changed = len(changed_columns(explanation.space, explanation.x0, decision.x))
     said = [] if changed else ["Nothing has to change." if decision.reached[0] else "Nothing is changed."]
     if n_left:

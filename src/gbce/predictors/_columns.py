@@ -15,15 +15,15 @@ from gbce.base import Array
 from gbce.space import Space, say_difference
 
 __all__ = [
-    "Treated",
+    "ColumnMap",
     "as_numbers",
     "column_names",
     "fitted_columns",
     "in_order",
     "made_by",
+    "map_columns",
+    "map_in_turn",
     "table_decoder",
-    "treat_columns",
-    "treat_in_turn",
 ]
 
 # --- what every framework needs --------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ _KEEPING = (
 )
 
 
-class Treated(NamedTuple):
+class ColumnMap(NamedTuple):
     """What becomes of columns, by position.
 
     Parameters
@@ -159,53 +159,53 @@ class Treated(NamedTuple):
     levels: frozenset[int] = frozenset()
     bent: frozenset[int] = frozenset()
 
-    def joined(self, other: "Treated") -> "Treated":
+    def joined(self, other: "ColumnMap") -> "ColumnMap":
         """Return both together."""
-        return Treated(self.levels | other.levels, self.bent | other.bent)
+        return ColumnMap(self.levels | other.levels, self.bent | other.bent)
 
 
-def treat_columns(step: Any, inputs: Sequence[int]) -> Treated | None:
+def map_columns(step: Any, inputs: Sequence[int]) -> ColumnMap | None:
     """Return what a fitted step does to its ``inputs`` (columns by position); None if it is not columnwise.
 
     Examples
     --------
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures, StandardScaler
-    >>> treat_columns(make_pipeline(StandardScaler()), [0, 1])
+    >>> map_columns(make_pipeline(StandardScaler()), [0, 1])
     Treated(levels=frozenset(), bent=frozenset())
-    >>> sorted(treat_columns(OneHotEncoder(), [0, 1]).levels)
+    >>> sorted(map_columns(OneHotEncoder(), [0, 1]).levels)
     [0, 1]
-    >>> sorted(treat_columns(FunctionTransformer(np.log1p), [0, 1]).bent)
+    >>> sorted(map_columns(FunctionTransformer(np.log1p), [0, 1]).bent)
     [0, 1]
-    >>> treat_columns(PolynomialFeatures(), [0, 1]) is None
+    >>> map_columns(PolynomialFeatures(), [0, 1]) is None
     True
     """
     if step is None or (isinstance(step, str) and step in ("passthrough", "drop")):
-        return Treated()
+        return ColumnMap()
     name, module = type(step).__name__, type(step).__module__
     if not module.startswith("sklearn."):
         return None
     if name == "Pipeline":
-        return treat_in_turn([one for _, one in step.steps], inputs)
+        return map_in_turn([one for _, one in step.steps], inputs)
     if name == "ColumnTransformer":
         return _of_blocks(step, inputs)
     if name == "FeatureUnion":
-        return _together(treat_columns(one, inputs) for _, one in step.transformer_list)
-    return Treated() if _selects(step) else _alone(step, name, inputs)
+        return _together(map_columns(one, inputs) for _, one in step.transformer_list)
+    return ColumnMap() if _selects(step) else _alone(step, name, inputs)
 
 
-def _alone(step: Any, name: str, inputs: Sequence[int]) -> Treated | None:
+def _alone(step: Any, name: str, inputs: Sequence[int]) -> ColumnMap | None:
     """Return what a step does that is neither made of others nor a choice of columns."""
     every = frozenset(inputs)
     if name in _LEVELS or (name == "KBinsDiscretizer" and step.encode != "ordinal"):
-        return Treated(levels=every)
+        return ColumnMap(levels=every)
     if name in _BENT or (name == "MinMaxScaler" and step.clip):
-        return Treated(bent=every)
+        return ColumnMap(bent=every)
     if name == "FunctionTransformer":  # also what a ColumnTransformer puts in the place of "passthrough"
-        return Treated() if step.func is None else Treated(bent=every) if _is_monotone(step) else None
-    if name in ("SimpleImputer", "MissingIndicator") and not _is_gap(step.missing_values):
+        return ColumnMap() if step.func is None else ColumnMap(bent=every) if _is_monotone(step) else None
+    if name in ("SimpleImputer", "MissingIndicator") and not _adds_missing_indicator(step.missing_values):
         return None  # a number that stands for a gap is not treated as its neighbours are
-    return Treated() if name in _RISING else None
+    return ColumnMap() if name in _RISING else None
 
 
 def _selects(step: Any) -> bool:
@@ -217,20 +217,20 @@ def _is_monotone(step: Any) -> bool:
     return known and not step.kw_args
 
 
-def _is_gap(value: Any) -> bool:
+def _adds_missing_indicator(value: Any) -> bool:
     return value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value))
 
 
-def treat_in_turn(steps: Sequence[Any], inputs: Sequence[int]) -> Treated | None:
+def map_in_turn(steps: Sequence[Any], inputs: Sequence[int]) -> ColumnMap | None:
     """Return what several steps in a row do; behind one that makes other columns it is not known which are which."""
-    found, in_place = Treated(), True
+    found, in_place = ColumnMap(), True
     for step in steps:
-        own = treat_columns(step, inputs)
+        own = map_columns(step, inputs)
         if own is None:
             return None
         if not in_place:
             every = frozenset(inputs)
-            own = Treated(every if own.levels else frozenset(), every if own.bent else frozenset())
+            own = ColumnMap(every if own.levels else frozenset(), every if own.bent else frozenset())
         found = found.joined(own)
         in_place = in_place and _keeps_places(step, len(inputs))
     return found
@@ -246,17 +246,17 @@ def _keeps_places(step: Any, n_inputs: int) -> bool:
     return type(step).__name__ in _KEEPING and getattr(step, "n_features_in_", n_inputs) == n_inputs
 
 
-def _of_blocks(step: Any, inputs: Sequence[int]) -> Treated | None:
+def _of_blocks(step: Any, inputs: Sequence[int]) -> ColumnMap | None:
     """Return what the blocks of a column transformer do."""
     positions = getattr(step, "_transformer_to_input_indices", None)
     if positions is None:
         return None
     blocks = ((block, [inputs[i] for i in positions[name]]) for name, block, _ in step.transformers_)
-    return _together(treat_columns(block, own) for block, own in blocks)
+    return _together(map_columns(block, own) for block, own in blocks)
 
 
-def _together(parts: Iterable[Treated | None]) -> Treated | None:
-    found = Treated()
+def _together(parts: Iterable[ColumnMap | None]) -> ColumnMap | None:
+    found = ColumnMap()
     for part in parts:
         if part is None:
             return None

@@ -15,14 +15,14 @@ import pandas as pd
 from gbce.base import Array
 from gbce.predictors._columns import column_names
 from gbce.predictors._forests import FEW_LIGHTGBM_ROWS, METHODS, asking, forest_jobs, hist_stack, matrix_walker
-from gbce.predictors._preprocessing import Prepared, probe_rows
+from gbce.predictors._preprocessing import CompiledPreprocessing, probe_rows
 from gbce.space import Space
 
-__all__ = ["Shortcut", "Way", "as_lightgbm_matrix", "is_stock", "way_of"]
+__all__ = ["FastPredict", "Shortcut", "as_lightgbm_matrix", "fast_predict", "is_stock"]
 
 # --- the quickest right way to ask a model about rows of a matrix ----------------------------------------------------
 
-Way = Callable[[Array], Any]
+FastPredict = Callable[[Array], Any]
 _LIBRARIES = ("sklearn.", "lightgbm.sklearn", "xgboost.sklearn")
 
 
@@ -31,7 +31,7 @@ def is_stock(model: Any, method: str) -> bool:
     return type(model).__module__.startswith(_LIBRARIES) and method not in vars(model)
 
 
-def way_of(core: Any, method: str, prepared: Prepared, steps: int) -> Way | None:
+def fast_predict(core: Any, method: str, prepared: CompiledPreprocessing, steps: int) -> FastPredict | None:
     """Return how to ask the last step about a matrix ``(n, C)``, or None if no way is shorter.
 
     Parameters
@@ -61,7 +61,7 @@ def way_of(core: Any, method: str, prepared: Prepared, steps: int) -> Way | None
     return way
 
 
-def _hist(core: Any, method: str) -> Way | None:
+def _hist(core: Any, method: str) -> FastPredict | None:
     stacked = hist_stack(core, method)
     if stacked is None:
         return None
@@ -75,7 +75,7 @@ def _hist(core: Any, method: str) -> Way | None:
     return ask
 
 
-def _linear(core: Any, method: str, sparse: bool) -> Way | None:
+def _linear(core: Any, method: str, sparse: bool) -> FastPredict | None:
     """Return the method of a shallow copy whose scores are a product without checks."""
     from sklearn.linear_model._base import LinearClassifierMixin, LinearModel
 
@@ -113,7 +113,7 @@ def _summed(matrix: Array, weights: Array) -> Array:
     return total
 
 
-def _lightgbm(core: Any, method: str) -> Way | None:
+def _lightgbm(core: Any, method: str) -> FastPredict | None:
     # LightGBM's options of predictions, such as pred_early_stop, are read with each call
     if callable(core.objective_) or any("pred" in option for option in core.get_params()):
         return None
@@ -151,7 +151,7 @@ def as_lightgbm_matrix(core: Any) -> Callable[[Any], Array]:
     return matrix
 
 
-def _xgboost(core: Any, method: str) -> Way | None:
+def _xgboost(core: Any, method: str) -> FastPredict | None:
     if not type(core).__name__.startswith("XGB") or "c" in (core.get_booster().feature_types or ()):
         return None
     return lambda matrix: getattr(core, method)(matrix, validate_features=False)
@@ -180,17 +180,17 @@ class Shortcut:
         self._model, self._space, self._as_input = model, space, as_input
         self._steps, self._core = _taken_apart(model)
         self._list = getattr(model, "steps", None)
-        self._known: tuple[Prepared | None] | None = None
+        self._known: tuple[CompiledPreprocessing | None] | None = None
 
     def asking(self, method: str) -> Callable[[Array], Any]:
         """Return ``model.method`` as a function of encoded rows ``(n, d)``: steady, and quick about a few rows."""
         ordinary = asking(self._model, method, self._as_input)
         return ordinary if self._core is None else _Checked(self, method, ordinary)
 
-    def way(self, method: str) -> Way | None:
+    def way(self, method: str) -> FastPredict | None:
         """Return the short way for encoded rows ``(n, d)``, which answers None where it is not for them, if any."""
         prepared = self._prepared
-        core = None if prepared is None else way_of(self._core, method, prepared, len(self._steps))
+        core = None if prepared is None else fast_predict(self._core, method, prepared, len(self._steps))
         if prepared is None or core is None:
             return None
         ready, ask = prepared, core
@@ -208,10 +208,10 @@ class Shortcut:
         return probe_rows(self._space, max(_PROBES))
 
     @property
-    def _prepared(self) -> Prepared | None:
+    def _prepared(self) -> CompiledPreprocessing | None:
         if self._known is None:
             order = _features_of_columns(self._model, self._space)
-            made = None if order is None else Prepared.of(self._steps, self._as_rows(), order, self._space)
+            made = None if order is None else CompiledPreprocessing.of(self._steps, self._as_rows(), order, self._space)
             self._known = (made,)
         return self._known[0]
 
@@ -236,7 +236,7 @@ class _Checked:
 
     def __init__(self, shortcut: Shortcut, method: str, ordinary: Callable[[Array], Any]) -> None:
         self._shortcut, self._method, self._ordinary = shortcut, method, ordinary
-        self._way: Way | None = None
+        self._way: FastPredict | None = None
         self._settled = False
 
     def __call__(self, x: Array) -> Any:

@@ -153,7 +153,7 @@ Ask = Callable[[Array], Any]
 
 
 @dataclass(eq=False)
-class _Turn:
+class _Call:
     """How far one task is: what it asks, where it waits for what it is told, and how it ended."""
 
     question: tuple[Ask, Array, bool] | None = None  # the last says whether it is asked alone
@@ -175,8 +175,8 @@ class Lockstep:
         self.n_calls = 0
         self.n_rows = 0
         self._stopped = False
-        self._turns: list[_Turn] = []
-        self._paused: SimpleQueue[_Turn] = SimpleQueue()
+        self._turns: list[_Call] = []
+        self._paused: SimpleQueue[_Call] = SimpleQueue()
         self._meters: dict[Ask, Meter] = {}
 
     def share(self, predictor: Predictor, number: int) -> Predictor:
@@ -199,7 +199,7 @@ class Lockstep:
 
     def run(self, tasks: Sequence[Callable[[int], T]]) -> list[T]:
         """Call each task with its number, all in step, and return their results in order."""
-        self._turns = [_Turn() for _ in tasks]
+        self._turns = [_Call() for _ in tasks]
         for number, task in enumerate(tasks):
             context = contextvars.copy_context()  # what the caller has set, for numpy or by itself, holds in tasks too
             arguments = (self._work, self._turns[number], task, number)
@@ -226,7 +226,7 @@ class Lockstep:
             raise answer
         return answer
 
-    def _work(self, turn: _Turn, task: Callable[[int], Any], number: int) -> None:
+    def _work(self, turn: _Call, task: Callable[[int], Any], number: int) -> None:
         try:
             self._wait(turn)
             turn.result = task(number)
@@ -236,7 +236,7 @@ class Lockstep:
             turn.ended = True
             self._paused.put(turn)
 
-    def _wait(self, turn: _Turn) -> Any:
+    def _wait(self, turn: _Call) -> Any:
         told = None if self._stopped else turn.told.get()
         if self._stopped:
             raise InterruptedError("stopped while waiting for an answer")
@@ -244,27 +244,27 @@ class Lockstep:
 
     def _take_turns(self) -> None:
         """Let every task run until it asks or ends, answer all questions, and so on until all have ended."""
-        answers: dict[_Turn, Any] = dict.fromkeys(self._turns)
+        answers: dict[_Call, Any] = dict.fromkeys(self._turns)
         while answers:
             for turn, answer in answers.items():
                 turn.told.put(answer)
                 self._paused.get()
             answers = self._answer_all([turn for turn in answers if not turn.ended])
 
-    def _answer_all(self, waiting: Sequence[_Turn]) -> dict[_Turn, Any]:
+    def _answer_all(self, waiting: Sequence[_Call]) -> dict[_Call, Any]:
         """Return what each task is told, in their order."""
-        asked: dict[tuple[Ask, _Turn | None], dict[_Turn, Array]] = {}
+        asked: dict[tuple[Ask, _Call | None], dict[_Call, Array]] = {}
         for turn in waiting:
             assert turn.question is not None
             function, x, alone = turn.question
             asked.setdefault((function, turn if alone else None), {})[turn] = x
-        answers: dict[_Turn, Any] = {}
+        answers: dict[_Call, Any] = {}
         for (function, _), questions in asked.items():
             answers |= self._answer(function, questions)
         return {turn: answers[turn] for turn in waiting}
 
-    def _answer(self, function: Ask, questions: dict[_Turn, Array]) -> dict[_Turn, Any]:
-        answers: dict[_Turn, Any] = {}
+    def _answer(self, function: Ask, questions: dict[_Call, Array]) -> dict[_Call, Any]:
+        answers: dict[_Call, Any] = {}
         try:
             answer = self._in_batches(function, np.concatenate(list(questions.values())))
         except HangingError as error:

@@ -15,12 +15,12 @@ import pandas as pd
 from gbce.base import Array
 from gbce.space import Space
 
-__all__ = ["Prepared", "Work", "as_matrix", "follow", "is_columnwise", "parts_of", "probe_rows"]
+__all__ = ["AffineStep", "CompiledPreprocessing", "as_matrix", "follow", "is_columnwise", "parts_of", "probe_rows"]
 
 # --- what the steps before a model do to one column of numbers -------------------------------------------------------
 
 
-class Work(NamedTuple):
+class AffineStep(NamedTuple):
     """One thing that is done to a column: ``fill`` what is missing, or ``minus``, ``over``, ``times``, ``plus``."""
 
     what: str
@@ -64,7 +64,7 @@ def parts_of(step: Any) -> list[Any]:
     return [step, *(part for one in inner for part in parts_of(one))]
 
 
-def follow(step: Any, position: int) -> list[tuple[int, tuple[Work, ...]]] | None:
+def follow(step: Any, position: int) -> list[tuple[int, tuple[AffineStep, ...]]] | None:
     """Return where a column of numbers ends up, and what is done to it on the way; None where that is not known.
 
     Parameters
@@ -111,8 +111,8 @@ def _stock_name(step: Any) -> str:
     return type(step).__name__ if own else ""
 
 
-def _through(steps: Sequence[Any], position: int) -> list[tuple[int, tuple[Work, ...]]] | None:
-    ends: list[tuple[int, tuple[Work, ...]]] = [(position, ())]
+def _through(steps: Sequence[Any], position: int) -> list[tuple[int, tuple[AffineStep, ...]]] | None:
+    ends: list[tuple[int, tuple[AffineStep, ...]]] = [(position, ())]
     for step in steps:
         later = []
         for at, done in ends:
@@ -124,7 +124,7 @@ def _through(steps: Sequence[Any], position: int) -> list[tuple[int, tuple[Work,
     return ends
 
 
-def _through_blocks(step: Any, position: int) -> list[tuple[int, tuple[Work, ...]]] | None:
+def _through_blocks(step: Any, position: int) -> list[tuple[int, tuple[AffineStep, ...]]] | None:
     ends = []
     for name, block, _ in step.transformers_:
         inputs = list(step._transformer_to_input_indices[name])
@@ -139,28 +139,28 @@ def _through_blocks(step: Any, position: int) -> list[tuple[int, tuple[Work, ...
     return ends
 
 
-def _through_imputer(step: Any, position: int) -> list[tuple[int, tuple[Work, ...]]] | None:
+def _through_imputer(step: Any, position: int) -> list[tuple[int, tuple[AffineStep, ...]]] | None:
     missing = step.missing_values
     if step.add_indicator or not (isinstance(missing, float) and np.isnan(missing)):
         return None
     filled = np.asarray(step.statistics_, dtype=float)
     if np.isnan(filled).any():  # such a column may be dropped, and others move up
         return None
-    return [(position, (Work("fill", float(filled[position])),))]
+    return [(position, (AffineStep("fill", float(filled[position])),))]
 
 
-def _scaled(step: Any, name: str, position: int) -> tuple[Work, ...]:
+def _scaled(step: Any, name: str, position: int) -> tuple[AffineStep, ...]:
     def number(of: str) -> float:
         return float(getattr(step, of)[position])
 
     if name == "MinMaxScaler":
-        return Work("times", number("scale_")), Work("plus", number("min_"))
+        return AffineStep("times", number("scale_")), AffineStep("plus", number("min_"))
     if name == "MaxAbsScaler":
-        return (Work("over", number("scale_")),)
+        return (AffineStep("over", number("scale_")),)
     centre, by = ("with_mean", "mean_") if name == "StandardScaler" else ("with_centering", "center_")
     spread = "with_std" if name == "StandardScaler" else "with_scaling"
-    done = [Work("minus", number(by))] if getattr(step, centre) else []
-    return (*done, *([Work("over", number("scale_"))] if getattr(step, spread) else []))
+    done = [AffineStep("minus", number(by))] if getattr(step, centre) else []
+    return (*done, *([AffineStep("over", number("scale_"))] if getattr(step, spread) else []))
 
 
 # --- the steps before a model's last one, worked out once, so that rows become its matrix without a ------------------
@@ -194,7 +194,7 @@ class _Numbers:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class CompiledPreprocessing:
     """What comes before the last step, as tables and arithmetic.
 
     Parameters
@@ -222,7 +222,9 @@ class Prepared:
     _seen: list[tuple[dict[str, Any], dict[str, Any]]] = field(repr=False)
 
     @classmethod
-    def of(cls, steps: Sequence[Any], as_rows: Callable[[Array], Any], order: Array, space: Space) -> "Prepared | None":
+    def of(
+        cls, steps: Sequence[Any], as_rows: Callable[[Array], Any], order: Array, space: Space
+    ) -> "CompiledPreprocessing | None":
         """Work the steps out, or return None where that cannot be done.
 
         Parameters
@@ -248,13 +250,13 @@ class Prepared:
     @classmethod
     def _made(
         cls, steps: Sequence[Any], as_rows: Callable[[Array], Any], order: Array, space: Space
-    ) -> "Prepared | None":
+    ) -> "CompiledPreprocessing | None":
         if not all(map(is_columnwise, steps)):
             return None
-        ways: dict[int, list[tuple[int, tuple[Work, ...]]]] = {}
+        ways: dict[int, list[tuple[int, tuple[AffineStep, ...]]]] = {}
         values: dict[int, Array] = {}
         for j, (feature, codec) in enumerate(zip(space.features, space.codecs, strict=True)):
-            few = _few_values(feature, codec)
+            few = _enumerate_values(feature, codec)
             if few is None or (getattr(codec, "levels", None) is None and j in order):
                 found = _numbers_way(steps, codec, np.flatnonzero(order == j))
                 if found is not None:
@@ -360,7 +362,7 @@ def probe_rows(space: Space, n: int) -> Array:
     rng = np.random.default_rng(0)
     rows = np.empty((n, len(space)))
     for j, (feature, codec) in enumerate(zip(space.features, space.codecs, strict=True)):
-        few = _few_values(feature, codec)
+        few = _enumerate_values(feature, codec)
         if few is not None:
             rows[:, j] = rng.choice(few, n)
             continue
@@ -372,7 +374,7 @@ def probe_rows(space: Space, n: int) -> Array:
     return rows
 
 
-def _few_values(feature: Any, codec: Any) -> Array | None:
+def _enumerate_values(feature: Any, codec: Any) -> Array | None:
     """Return all values that a feature can have as encoded, NaN last; None if they are many."""
     if feature.levels is not None:
         values = np.arange(len(feature.levels), dtype=float)
@@ -385,11 +387,11 @@ def _few_values(feature: Any, codec: Any) -> Array | None:
     return values if feature.missing is None else np.append(values, np.nan)
 
 
-def _numbers_way(steps: Sequence[Any], codec: Any, positions: Array) -> list[tuple[int, tuple[Work, ...]]] | None:
+def _numbers_way(steps: Sequence[Any], codec: Any, positions: Array) -> list[tuple[int, tuple[AffineStep, ...]]] | None:
     """Return where a feature of numbers goes, and what is done to it; None if that is not known."""
     if getattr(codec, "tick", 0) or len(positions) != 1:
         return None
-    ends: list[tuple[int, tuple[Work, ...]]] = [(int(positions[0]), ())]
+    ends: list[tuple[int, tuple[AffineStep, ...]]] = [(int(positions[0]), ())]
     for step in steps:
         later = []
         for at, done in ends:
@@ -401,7 +403,7 @@ def _numbers_way(steps: Sequence[Any], codec: Any, positions: Array) -> list[tup
     return ends
 
 
-def _gathered(ways: dict[int, list[tuple[int, tuple[Work, ...]]]], space: Space) -> _Numbers:
+def _gathered(ways: dict[int, list[tuple[int, tuple[AffineStep, ...]]]], space: Space) -> _Numbers:
     """Return the ways of all columns of numbers, side by side; where one is shorter, nothing is done to it."""
     flat = [(j, to, list(done)) for j, ends in ways.items() for to, done in ends]
     stages: list[tuple[str, Array, Array | None]] = []

@@ -11,9 +11,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from gbce.base import Array
-from gbce.priors._distributions import Law, log_mass, truncate_and_weigh, untruncate
+from gbce.priors._distributions import Distribution, log_mass, truncate_and_weigh, untruncate
 from gbce.priors._located import LocatedPrior, free_features
-from gbce.priors._parts import Blank, Part, Reals, WholeSteps, standardise
+from gbce.priors._parts import IntegerSteps, MaybeMissing, Part, Reals, standardise
 from gbce.space import Feature, Space
 
 __all__ = ["Categories", "Chained", "assemble"]
@@ -65,7 +65,7 @@ class Chained:
     """
 
     where: Array
-    law: Law
+    distribution: Distribution
     origin: Array
     factor: Array
     low: Array
@@ -101,7 +101,7 @@ class Chained:
 
     def cost(self, x: Array) -> Array:
         """Return minus the log density."""
-        return self.law.cost(standardise(x - self.origin, self.factor)).sum(axis=1)
+        return self.distribution.cost(standardise(x - self.origin, self.factor)).sum(axis=1)
 
     @cached_property
     def _steps(self) -> "list[_Step]":
@@ -139,10 +139,10 @@ class Chained:
             edges = (low - half - shift) / scale, (high + half - shift) / scale
             if given is not None:
                 value = np.clip(given[:, step].T, low, high)
-                noise[:, step] = untruncate(self.law, (value - shift) / scale, *edges).T
-                log_room = log_mass(self.law, *edges)
+                noise[:, step] = untruncate(self.distribution, (value - shift) / scale, *edges).T
+                log_room = log_mass(self.distribution, *edges)
             else:
-                drawn, log_room = truncate_and_weigh(self.law, z[:, step].T, *edges)
+                drawn, log_room = truncate_and_weigh(self.distribution, z[:, step].T, *edges)
                 value = shift + scale * drawn
                 if whole.any():
                     value[whole] = origin[whole] + np.round(value[whole] - origin[whole])
@@ -151,10 +151,10 @@ class Chained:
             x[:, step], e[:, step] = value.T, own.T
             for pair in pairs:
                 used[pair.condition] += self.sides[pair.condition, pair.feature][:, None] * value[pair.row]
-            log_density = self.law.log_pdf(own)
+            log_density = self.distribution.log_pdf(own)
             if whole.any():
                 side = (half / scale)[whole]
-                log_density[whole] = log_mass(self.law, own[whole] - side, own[whole] + side)
+                log_density[whole] = log_mass(self.distribution, own[whole] - side, own[whole] + side)
             terms[step] = np.where(empty, np.inf, log_density - log_room)
         log_q = np.zeros(n)
         for term in terms:  # one after the other, as they would be summed feature by feature
@@ -200,7 +200,7 @@ _MOST_VALUES, _MANY_STEPS = 20_000, 400.0
 def assemble(
     space: Space,
     x0: Array,
-    law: Law,
+    distribution: Distribution,
     sigma: Array,
     *,
     categories: Categories = "frequency",
@@ -234,14 +234,16 @@ def assemble(
     plain = [j for j in numeric if space.features[j].kind == "real" and j not in together]
     parts: list[Part] = []
     if together:
-        parts.append(_joint_part(space, x0, law, sorted(together), scale, factor, limits, sides, room))
+        parts.append(_joint_part(space, x0, distribution, sorted(together), scale, factor, limits, sides, room))
     if plain:
         ends = np.array([limits[int(j)] for j in plain])
-        parts.append(Reals(np.array(plain), law, x0[plain], scale[plain], ends[:, 0], ends[:, 1]))
+        parts.append(Reals(np.array(plain), distribution, x0[plain], scale[plain], ends[:, 0], ends[:, 1]))
     for j in free:
         if j not in together and j not in plain:
             parts.append(
-                _single_part(space.features[j], int(j), x0[j], law, scale[j], sigma[j], limits[int(j)], categories)
+                _single_part(
+                    space.features[j], int(j), x0[j], distribution, scale[j], sigma[j], limits[int(j)], categories
+                )
             )
     return LocatedPrior(space, x0, tuple(parts))
 
@@ -250,7 +252,7 @@ def _single_part(
     feature: Feature,
     j: int,
     now: float,
-    law: Law,
+    distribution: Distribution,
     scale: float,
     sigma: float,
     limits: tuple[float, float],
@@ -258,23 +260,25 @@ def _single_part(
 ) -> Part:
     """Return the part of one feature that is no plain real number."""
     gone = bool(np.isnan(now))
-    move = float(np.exp(-law.cost(np.array(1.0 / sigma))))
+    move = float(np.exp(-distribution.cost(np.array(1.0 / sigma))))
     move = move / (1.0 + move)
     start = now if not gone else (0.0 if feature.centre is None else feature.centre)
     inner: Part
     if feature.unordered:
-        inner = _level_part(feature, j, now, law, scale, categories)
+        inner = _level_part(feature, j, now, distribution, scale, categories)
     elif feature.discrete:
-        inner = _whole_part(j, start, law, scale, limits)
+        inner = _whole_part(j, start, distribution, scale, limits)
     else:
         low, high = np.array([limits[0]]), np.array([limits[1]])
-        inner = Reals(np.array([j]), law, np.array([start]), np.array([scale]), low, high)
+        inner = Reals(np.array([j]), distribution, np.array([start]), np.array([scale]), low, high)
     if not gone and feature.missing != "any":
         return inner
-    return Blank(inner, gone, move)
+    return MaybeMissing(inner, gone, move)
 
 
-def _level_part(feature: Feature, j: int, now: float, law: Law, scale: float, categories: Categories) -> WholeSteps:
+def _level_part(
+    feature: Feature, j: int, now: float, distribution: Distribution, scale: float, categories: Categories
+) -> IntegerSteps:
     """Lay out a category's levels with the row's own in the middle; a missing one has no middle."""
     size = len(feature.levels or ())
     known = feature.frequencies is not None and categories == "frequency"
@@ -282,35 +286,35 @@ def _level_part(feature: Feature, j: int, now: float, law: Law, scale: float, ca
     codes = np.arange(size, dtype=float)
     others = codes[codes != now]
     with np.errstate(divide="ignore"):
-        price = float(law.cost(np.array(1.0 / scale))) - np.log(
+        price = float(distribution.cost(np.array(1.0 / scale))) - np.log(
             share[others.astype(int)] / share[others.astype(int)].sum()
         )
     if np.isnan(now):
-        return WholeSteps(np.array([j]), others, price - price.min(), 1.0)
+        return IntegerSteps(np.array([j]), others, price - price.min(), 1.0)
     half = len(others) // 2
     values = np.concatenate([others[:half], [now], others[half:]])
-    return WholeSteps(np.array([j]), values, np.concatenate([price[:half], [0.0], price[half:]]), 1.0)
+    return IntegerSteps(np.array([j]), values, np.concatenate([price[:half], [0.0], price[half:]]), 1.0)
 
 
-def _whole_part(j: int, now: float, law: Law, scale: float, limits: tuple[float, float]) -> Part:
+def _whole_part(j: int, now: float, distribution: Distribution, scale: float, limits: tuple[float, float]) -> Part:
     """Lay out whole steps from the row's value, or round where there are very many."""
-    reach = np.ceil(law.reach * scale) + 1.0
+    reach = np.ceil(distribution.reach * scale) + 1.0
     low, high = max(limits[0], now - reach), min(limits[1], now + reach)
     if high - low > _MOST_VALUES and scale > _MANY_STEPS:
         none = np.zeros((0, 1))
         whole = np.ones(1, dtype=bool)
         ends = np.array([limits[0]]), np.array([limits[1]])
-        return Chained(np.array([j]), law, np.array([now]), np.array([scale]), *ends, whole, none, np.zeros(0))
-    farthest = np.ceil(law.farthest * scale) + 1.0
+        return Chained(np.array([j]), distribution, np.array([now]), np.array([scale]), *ends, whole, none, np.zeros(0))
+    farthest = np.ceil(distribution.farthest * scale) + 1.0
     low, high = max(limits[0], now - farthest), min(limits[1], now + farthest)
     values = now + np.arange(np.ceil(low - now), np.floor(high - now) + 1)
-    return WholeSteps(np.array([j]), values, law.cost((values - now) / scale), float(scale))
+    return IntegerSteps(np.array([j]), values, distribution.cost((values - now) / scale), float(scale))
 
 
 def _joint_part(
     space: Space,
     x0: Array,
-    law: Law,
+    distribution: Distribution,
     which: list[int],
     scale: Array,
     factor: Array | None,
@@ -325,9 +329,9 @@ def _joint_part(
     lower = scale[where] if factor is None else _conditional_factor(factor, where)
     active = np.abs(sides[:, where]).sum(axis=1) > 0
     if factor is not None and not np.isfinite(ends).any() and not whole.any() and not active.any():
-        return Reals(where, law, x0[where], lower, ends[:, 0], ends[:, 1])
+        return Reals(where, distribution, x0[where], lower, ends[:, 0], ends[:, 1])
     return Chained(
-        where, law, x0[where], lower, ends[:, 0], ends[:, 1], whole, sides[active][:, where], room[active]
+        where, distribution, x0[where], lower, ends[:, 0], ends[:, 1], whole, sides[active][:, where], room[active]
     )  # fmt: skip
 
 

@@ -10,10 +10,10 @@ from gbce._numerics import effective_sample_size, normalise
 from gbce._validation import require_finite
 from gbce.base import Array, Prior
 from gbce.priors._assemble import Chained
-from gbce.priors._distributions import LAPLACE, NORMAL, STUDENT, Law
+from gbce.priors._distributions import LAPLACE, NORMAL, STUDENT, Distribution
 from gbce.priors._families import SHRINKAGE
 from gbce.priors._located import LocatedPrior, free_features
-from gbce.priors._parts import Part, Reals, WholeSteps
+from gbce.priors._parts import IntegerSteps, Part, Reals
 from gbce.space import Space
 
 __all__ = ["DistancePrior", "Gower", "require_integrable"]
@@ -186,7 +186,10 @@ class DistancePrior:
         if len(where) == 0:
             return LocatedPrior(space, x0, levels, cost)
         start = _numbers(space, x0, STUDENT, where, _reach(cost, x0, where, low, high, unit), low, high)
-        fits = [_fit(LocatedPrior(space, x0, (start, *levels), cost), law) for law in _safe_laws(growth)]
+        fits = [
+            _fit(LocatedPrior(space, x0, (start, *levels), cost), distribution)
+            for distribution in _safe_distributions(growth)
+        ]
         return max(fits, key=lambda fit: fit[1])[0]
 
     def _measure(self, x: Array, x0: Array, space: Space) -> Array:
@@ -208,7 +211,7 @@ class DistancePrior:
         return d
 
 
-def _safe_laws(growth: float) -> list[Law]:
+def _safe_distributions(growth: float) -> list[Distribution]:
     """Laws whose tails are not lighter than ``exp(-r**growth)``."""
     return [STUDENT] + [LAPLACE] * (growth >= _LAPLACE_GROWTH) + [NORMAL] * (growth >= _NORMAL_GROWTH)
 
@@ -228,14 +231,14 @@ def _reach(cost: Callable[[Array], Array], x0: Array, free: Array, low: Array, h
 
 
 def _numbers(
-    space: Space, x0: Array, law: Law, where: Array, factor: Array, low: Array, high: Array
+    space: Space, x0: Array, distribution: Distribution, where: Array, factor: Array, low: Array, high: Array
 ) -> Reals | Chained:
     """Return a part that proposes numbers, whole ones in whole steps."""
     whole = space.discrete[where]
     if not whole.any():
-        return Reals(where, law, x0[where], factor, low, high)
+        return Reals(where, distribution, x0[where], factor, low, high)
     none = np.zeros((0, len(where)))
-    return Chained(where, law, x0[where], factor, low, high, whole, none, np.zeros(0))
+    return Chained(where, distribution, x0[where], factor, low, high, whole, none, np.zeros(0))
 
 
 def _levels(cost: Callable[[Array], Array], x0: Array, space: Space, j: int) -> Part:
@@ -243,16 +246,16 @@ def _levels(cost: Callable[[Array], Array], x0: Array, space: Space, j: int) -> 
     codes = np.arange(len(space.features[j].levels or ()), dtype=float)
     x = np.tile(x0, (len(codes), 1))
     x[:, j] = codes
-    return WholeSteps(np.array([j]), codes, np.minimum(cost(x), _DEAREST_LEVEL), 1.0)
+    return IntegerSteps(np.array([j]), codes, np.minimum(cost(x), _DEAREST_LEVEL), 1.0)
 
 
-def _fit(start: LocatedPrior, law: Law) -> tuple[LocatedPrior, float]:
+def _fit(start: LocatedPrior, distribution: Distribution) -> tuple[LocatedPrior, float]:
     """Match the map's second moments about the row to the prior's, by importance sampling that tempers itself."""
     rng = np.random.default_rng(_PILOT_SEED)
-    spread = _SPREAD[law.name]
+    spread = _SPREAD[distribution.name]
     numbers: Any = start.parts[0]
     correlated = isinstance(numbers, Reals) and not np.isfinite([numbers.low, numbers.high]).any()
-    located, best = replace(start, parts=(replace(numbers, law=law), *start.parts[1:])), (start, -1.0)
+    located, best = replace(start, parts=(replace(numbers, distribution=distribution), *start.parts[1:])), (start, -1.0)
     stale = 0
     while stale < _PATIENCE:
         placed = located.place(rng.standard_normal((_N_PILOT, located.dimension)))
@@ -270,7 +273,7 @@ def _fit(start: LocatedPrior, law: Law) -> tuple[LocatedPrior, float]:
             if factor.ndim == 1:  # few points may not have moved a feature at all
                 step = np.where(start.space.discrete[numbers.where], _LEAST_STEP, _LEAST_MOVE * numbers.factor)
                 factor = np.maximum(factor, step)
-        located = replace(start, parts=(replace(numbers, law=law, factor=factor), *start.parts[1:]))
+        located = replace(start, parts=(replace(numbers, distribution=distribution, factor=factor), *start.parts[1:]))
     return best
 
 

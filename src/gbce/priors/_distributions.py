@@ -16,13 +16,13 @@ from gbce._numerics import TINY
 from gbce.base import Array
 
 __all__ = [
-    "KNOWN_LAWS",
+    "KNOWN_DISTRIBUTIONS",
     "LAPLACE",
     "NORMAL",
     "STUDENT",
+    "Distribution",
     "Ends",
-    "Law",
-    "Stretches",
+    "IntervalMoments",
     "draw_within",
     "log_mass",
     "measure",
@@ -35,7 +35,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Law:
+class Distribution:
     """A law symmetric about zero: ``cdf`` must be accurate in the lower tail; the upper one follows by symmetry.
 
     ``from_normal`` maps standard normal noise to the law when there are no bounds. ``cost`` is minus the log density,
@@ -85,7 +85,7 @@ def _student_quantile(u: Array) -> Array:
     return np.where(u < 0.5, -size, size)
 
 
-NORMAL = Law(
+NORMAL = Distribution(
     "normal",
     ndtr,
     ndtri,
@@ -95,7 +95,7 @@ NORMAL = Law(
     reach=9.0,
     farthest=35.0,
 )
-LAPLACE = Law(
+LAPLACE = Distribution(
     "laplace",
     _laplace_cdf,
     _laplace_quantile,
@@ -106,7 +106,7 @@ LAPLACE = Law(
     farthest=600.0,
 )
 # four degrees of freedom: heavy tails, a finite variance, and a quantile in closed form
-STUDENT = Law(
+STUDENT = Distribution(
     "student",
     lambda t: stdtr(4.0, t),
     _student_quantile,
@@ -118,24 +118,24 @@ STUDENT = Law(
 )
 
 
-def truncate(law: Law, z: Array, low: Array, high: Array) -> Array:
+def truncate(distribution: Distribution, z: Array, low: Array, high: Array) -> Array:
     """Map standard normal noise ``z`` to the law restricted to ``[low, high]`` by its inverse CDF.
 
     Works from whichever tail is nearer, so that nothing is lost where the other CDF is close to one. In a tail without
     an end, noise so far out that its probability is zero in floating point is mapped to a finite value all the same.
     """
-    return _truncate(law, z, low, high, law.cdf(low), law.cdf(high))
+    return _truncate(distribution, z, low, high, distribution.cdf(low), distribution.cdf(high))
 
 
-def truncate_and_weigh(law: Law, z: Array, low: Array, high: Array) -> tuple[Array, Array]:
+def truncate_and_weigh(distribution: Distribution, z: Array, low: Array, high: Array) -> tuple[Array, Array]:
     """Return what :func:`truncate` and :func:`log_mass` do, which have most of their work in common."""
-    at_low, at_high = law.cdf(low), law.cdf(high)
+    at_low, at_high = distribution.cdf(low), distribution.cdf(high)
     mass, upper = at_high - at_low, low > 0
     if upper.any():  # mirrored, where that is the nearer tail
         upper, least, most = np.broadcast_arrays(upper, low, high)
-        mass[upper] = law.cdf(-least[upper]) - law.cdf(-most[upper])
+        mass[upper] = distribution.cdf(-least[upper]) - distribution.cdf(-most[upper])
     with np.errstate(divide="ignore", invalid="ignore"):
-        return _truncate(law, z, low, high, at_low, at_high), np.log(mass)
+        return _truncate(distribution, z, low, high, at_low, at_high), np.log(mass)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,7 @@ class Ends:
         The same from the other side: its CDF at the mirrored limits.
     """
 
-    law: Law
+    distribution: Distribution
     low: Array
     high: Array
     at_low: Array
@@ -163,23 +163,31 @@ class Ends:
     beyond_low: Array
 
     @classmethod
-    def of(cls, law: Law, low: Array, high: Array) -> "Ends":
+    def of(cls, distribution: Distribution, low: Array, high: Array) -> "Ends":
         """Work the CDF out."""
-        return cls(law, low, high, law.cdf(low), law.cdf(high), law.cdf(-high), law.cdf(-low))
+        return cls(
+            distribution,
+            low,
+            high,
+            distribution.cdf(low),
+            distribution.cdf(high),
+            distribution.cdf(-high),
+            distribution.cdf(-low),
+        )
 
     def take(self, which: Array) -> "Ends":
         """Return the limits at ``which`` ``(m,)``."""
         ends = (self.low, self.high, self.at_low, self.at_high, self.beyond_high, self.beyond_low)
-        return Ends(self.law, *(end[which] for end in ends))
+        return Ends(self.distribution, *(end[which] for end in ends))
 
     def truncate(self, z: Array) -> Array:
         """Map noise ``(k,)`` or ``(n, k)`` as :func:`truncate` does."""
         mirrored = self.beyond_high, self.beyond_low
-        return _truncate(self.law, z, self.low, self.high, self.at_low, self.at_high, mirrored)
+        return _truncate(self.distribution, z, self.low, self.high, self.at_low, self.at_high, mirrored)
 
 
 def _truncate(
-    law: Law,
+    distribution: Distribution,
     z: Array,
     low: Array,
     high: Array,
@@ -192,14 +200,14 @@ def _truncate(
     lower = from_below <= 0.5
     above = ~lower
     value = np.empty(from_below.shape)
-    value[lower] = law.quantile(np.maximum(from_below[lower], TINY))
+    value[lower] = distribution.quantile(np.maximum(from_below[lower], TINY))
     if mirrored is None and low.shape == high.shape == above.shape:
-        at_low, at_high = law.cdf(-high[above]), law.cdf(-low[above])
+        at_low, at_high = distribution.cdf(-high[above]), distribution.cdf(-low[above])
     else:  # limits that many values share are worked out once
-        ends = (law.cdf(-high), law.cdf(-low)) if mirrored is None else mirrored
+        ends = (distribution.cdf(-high), distribution.cdf(-low)) if mirrored is None else mirrored
         at_low, at_high = (_spread(end, above.shape)[above] for end in ends)
     tail = ndtr(-_spread(z, above.shape)[above])
-    value[above] = -law.quantile(np.maximum(at_low + tail * (at_high - at_low), TINY))
+    value[above] = -distribution.quantile(np.maximum(at_low + tail * (at_high - at_low), TINY))
     return value.clip(low, high)
 
 
@@ -207,29 +215,29 @@ def _spread(values: Array, shape: tuple[int, ...]) -> Array:
     return values if values.shape == shape else np.broadcast_to(values, shape)
 
 
-def untruncate(law: Law, value: Array, low: Array, high: Array) -> Array:
+def untruncate(distribution: Distribution, value: Array, low: Array, high: Array) -> Array:
     """Return the noise that :func:`truncate` maps to ``value``; infinite at the limits."""
     with np.errstate(invalid="ignore", divide="ignore"):  # no room between the limits has no noise: NaN
-        at_low, at_high = law.cdf(low), law.cdf(high)
-        below = (law.cdf(value) - at_low) / (at_high - at_low)
-        at_low, at_high = law.cdf(-high), law.cdf(-low)
-        above = (law.cdf(-value) - at_low) / (at_high - at_low)
+        at_low, at_high = distribution.cdf(low), distribution.cdf(high)
+        below = (distribution.cdf(value) - at_low) / (at_high - at_low)
+        at_low, at_high = distribution.cdf(-high), distribution.cdf(-low)
+        above = (distribution.cdf(-value) - at_low) / (at_high - at_low)
     return np.where(below <= 0.5, ndtri(np.clip(below, 0.0, 1.0)), -ndtri(np.clip(above, 0.0, 1.0)))
 
 
-def log_mass(law: Law, low: Array, high: Array) -> Array:
+def log_mass(distribution: Distribution, low: Array, high: Array) -> Array:
     """Log probability of ``[low, high]``, from the tail in which it can be computed accurately."""
     low, high = np.broadcast_arrays(low, high)
     upper = low > 0
     one, other = np.where(upper, -high, low), np.where(upper, -low, high)  # mirrored, where that is the nearer tail
-    mass = law.cdf(other) - law.cdf(one)
+    mass = distribution.cdf(other) - distribution.cdf(one)
     with np.errstate(divide="ignore", invalid="ignore"):  # a mass that rounding makes negative has no logarithm: NaN
         return np.log(mass)
 
 
 # --- standard laws between two limits --------------------------------------------------------------------------------
 
-KNOWN_LAWS = (NORMAL, LAPLACE)  # laws whose stretches have closed forms
+KNOWN_DISTRIBUTIONS = (NORMAL, LAPLACE)  # laws whose stretches have closed forms
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)  # by definition of the normal density
 # Width times slope of a stretch up to which the density is a polynomial for five Gauss-Legendre nodes, to rounding: the
 # rule is exact up to degree nine, and 0.1**10 / 10! is below 1e-16. Differences of tails lose digits there.
@@ -238,7 +246,7 @@ _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(5)
 _FARTHEST = 1e150  # stands for infinity, so that its square is finite; no law has anything there
 
 
-class Stretches(NamedTuple):
+class IntervalMoments(NamedTuple):
     """Of each stretch: its log probability, and given it the means of ``t``, of its square and of its size."""
 
     log_mass: Array
@@ -247,7 +255,7 @@ class Stretches(NamedTuple):
     size: Array
 
 
-def measure(law: Law, low: Array, high: Array) -> Stretches:
+def measure(distribution: Distribution, low: Array, high: Array) -> IntervalMoments:
     """Measure stretches ``low < t <= high`` of a standard law, arrays ``(n,)``; empty ones have no mass.
 
     Examples
@@ -257,26 +265,26 @@ def measure(law: Law, low: Array, high: Array) -> Stretches:
     (array([1. , 0.5]), array([1., 1.]), array([2., 2.]))
     """
     low, high = _finite(low), _finite(high)
-    right = _one_side(law, np.maximum(low, 0.0), np.maximum(high, 0.0))
-    left = _one_side(law, np.maximum(-high, 0.0), np.maximum(-low, 0.0))
+    right = _one_side(distribution, np.maximum(low, 0.0), np.maximum(high, 0.0))
+    left = _one_side(distribution, np.maximum(-high, 0.0), np.maximum(-low, 0.0))
     log_mass = np.logaddexp(right.log_mass, left.log_mass)
     with np.errstate(invalid="ignore"):
         on_right = np.where(np.isfinite(log_mass), np.exp(right.log_mass - log_mass), 0.0)
         on_left = np.where(np.isfinite(log_mass), np.exp(left.log_mass - log_mass), 0.0)
     size = on_right * right.mean + on_left * left.mean
-    return Stretches(log_mass, on_right * right.mean - on_left * left.mean,
+    return IntervalMoments(log_mass, on_right * right.mean - on_left * left.mean,
                      on_right * right.square + on_left * left.square, size)  # fmt: skip
 
 
-def draw_within(law: Law, low: Array, high: Array, u: Array, side: Array) -> Array:
+def draw_within(distribution: Distribution, low: Array, high: Array, u: Array, side: Array) -> Array:
     """Draw ``(n,)`` from a standard law within stretches that have mass; ``u`` and ``side`` are uniform numbers."""
     low, high = _finite(low), _finite(high)
-    right = _one_side(law, np.maximum(low, 0.0), np.maximum(high, 0.0)).log_mass
-    left = _one_side(law, np.maximum(-high, 0.0), np.maximum(-low, 0.0)).log_mass
+    right = _one_side(distribution, np.maximum(low, 0.0), np.maximum(high, 0.0)).log_mass
+    left = _one_side(distribution, np.maximum(-high, 0.0), np.maximum(-low, 0.0)).log_mass
     upper = np.log(np.maximum(side, np.finfo(float).tiny)) < right - np.logaddexp(right, left)
     near = np.where(upper, np.maximum(low, 0.0), np.maximum(-high, 0.0))
     far = np.where(upper, np.maximum(high, 0.0), np.maximum(-low, 0.0))
-    if law is LAPLACE:
+    if distribution is LAPLACE:
         size = near - np.log1p(u * np.expm1(near - far))
     else:
         start = log_ndtr(-near)
@@ -293,8 +301,8 @@ class _Side(NamedTuple):
     square: Array
 
 
-def _one_side(law: Law, near: Array, far: Array) -> _Side:
-    found = _laplace_side(near, far) if law is LAPLACE else _normal_side(near, far)
+def _one_side(distribution: Distribution, near: Array, far: Array) -> _Side:
+    found = _laplace_side(near, far) if distribution is LAPLACE else _normal_side(near, far)
     some = (far > near) & np.isfinite(found.log_mass)
     return _Side(np.where(some, found.log_mass, -np.inf), np.where(some, found.mean, 0.0),
                  np.where(some, found.square, 0.0))  # fmt: skip

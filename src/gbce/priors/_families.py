@@ -13,7 +13,7 @@ from gbce.base import Array, Prior
 from gbce.priors._assemble import Categories, assemble
 from gbce.priors._distributions import LAPLACE, NORMAL
 from gbce.priors._located import LocatedPrior, per_feature, require_width
-from gbce.priors._parts import Blank, Part, Spiked, WholeSteps
+from gbce.priors._parts import IntegerSteps, MaybeMissing, Part, Spiked
 from gbce.space import Feature, Places, Space
 
 __all__ = ["SHRINKAGE", "Gaussian", "Laplace", "NearData", "Sparse"]
@@ -225,14 +225,14 @@ def _independent(located: LocatedPrior) -> bool:
 
 def _add_spike(part: Part, origin: Array, change: float) -> Part:
     """Return the part with the row's own value given the probability ``1 - change``."""
-    if isinstance(part, WholeSteps):
+    if isinstance(part, IntegerSteps):
         own = part.values == origin[0]
         # the others share what is left, in proportion
         price = part.price.copy()
         price[~own] += log_total(-part.price[~own]) - np.log(change)
         price[own] = -np.log1p(-change)
         return replace(part, price=price - price[own])
-    if isinstance(part, Blank) and part.missing_now:
+    if isinstance(part, MaybeMissing) and part.missing_now:
         return replace(part, move=change)
     return Spiked(part, origin, change)
 

@@ -12,9 +12,9 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from gbce.base import Array
-from gbce.priors._distributions import Ends, Law, untruncate
+from gbce.priors._distributions import Distribution, Ends, untruncate
 
-__all__ = ["Blank", "Part", "Reals", "Spiked", "WholeSteps", "standardise"]
+__all__ = ["IntegerSteps", "MaybeMissing", "Part", "Reals", "Spiked", "standardise"]
 
 # --- parts of a prior ------------------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class Reals:
     """
 
     where: Array
-    law: Law
+    distribution: Distribution
     origin: Array
     factor: Array
     low: Array
@@ -89,7 +89,7 @@ class Reals:
     def draw(self, z: Array) -> tuple[Array, Array]:
         """Return values and their log density."""
         values, e = self._map(z)
-        return values, self.law.log_pdf(e).sum(axis=1)
+        return values, self.distribution.log_pdf(e).sum(axis=1)
 
     def draw_values(self, z: Array) -> Array:
         """Return the values alone."""
@@ -97,7 +97,7 @@ class Reals:
 
     def _map(self, z: Array) -> tuple[Array, Array]:
         """Return values, and what they are in units of the law."""
-        e = self.law.from_normal(z)
+        e = self.distribution.from_normal(z)
         if self.factor.ndim == 2:
             return self.origin + e @ self.factor.T, e
         cut, ends = self._cut
@@ -112,7 +112,7 @@ class Reals:
         The same as :meth:`draw` gives, to the last bit, where only some of them are needed and features do not move
         together.
         """
-        e = np.array(self.law.from_normal(z))
+        e = np.array(self.distribution.from_normal(z))
         is_cut, ends = self._is_cut[which], self._cut[1]
         if is_cut.any():
             own = np.searchsorted(self._cut[0], which[is_cut])
@@ -123,13 +123,13 @@ class Reals:
         """Return noise for values."""
         if self.factor.ndim == 2:
             e = standardise(x - self.origin, self.factor)
-            return untruncate(self.law, e, np.full(1, -np.inf), np.full(1, np.inf))
+            return untruncate(self.distribution, e, np.full(1, -np.inf), np.full(1, np.inf))
         e = (np.clip(x, self.low, self.high) - self.origin) / self.factor
-        return untruncate(self.law, e, *self._standard_limits(np.arange(len(self.where))))
+        return untruncate(self.distribution, e, *self._standard_limits(np.arange(len(self.where))))
 
     def cost(self, x: Array) -> Array:
         """Return minus the log density."""
-        return self.law.cost(standardise(x - self.origin, self.factor)).sum(axis=1)
+        return self.distribution.cost(standardise(x - self.origin, self.factor)).sum(axis=1)
 
     @cached_property
     def _is_cut(self) -> Array:
@@ -140,14 +140,14 @@ class Reals:
     def _cut(self) -> tuple[Array, Ends]:
         """Positions of the features that have a limit, and what their laws are between the limits."""
         cut = self._is_cut.nonzero()[0]
-        return cut, Ends.of(self.law, *self._standard_limits(cut))
+        return cut, Ends.of(self.distribution, *self._standard_limits(cut))
 
     def _standard_limits(self, which: Array) -> tuple[Array, Array]:
         return tuple((side - self.origin)[which] / self.factor[which] for side in (self.low, self.high))  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
-class WholeSteps:
+class IntegerSteps:
     """One feature with finitely many values, laid out along the noise's axis in proportion to their probability.
 
     Parameters
@@ -316,7 +316,7 @@ class Spiked(_Around):
 
 
 @dataclass(frozen=True)
-class Blank(_Around):
+class MaybeMissing(_Around):
     """One feature that may be missing: known values follow ``inner``, and missing has a probability of its own.
 
     Parameters

@@ -10,7 +10,7 @@ from gbce._numerics import effective_sample_size, log_mean_exp, log_total, norma
 from gbce.base import Array
 from gbce.draws import Draws, Points, log_target
 from gbce.posterior import GibbsPosterior, Mixture
-from gbce.samplers._proposals import Guide
+from gbce.samplers._proposals import MixtureProposal
 
 __all__ = ["Coverage", "mass_around", "shows_missed_mass"]
 
@@ -79,7 +79,7 @@ class Coverage:
         thin = _height(mixture, points) + points.z.shape[1] * np.log(_NEEDLE)
         return self.is_relevant(thin, mixture)
 
-    def misses_around(self, posterior: GibbsPosterior, rng: np.random.Generator, z: Array) -> bool:
+    def has_missed_mass_near(self, posterior: GibbsPosterior, rng: np.random.Generator, z: Array) -> bool:
         """Whether mass that the pool has missed may lie around a latent point ``(m,)`` that it does not explain.
 
         A needle, such as a corner cell of a forest that a search for the nearest finds, is high and holds next to
@@ -89,11 +89,13 @@ class Coverage:
         m, along = len(z), np.concatenate([-_ALONG[::-1], [0.0], _ALONG])
         there = np.tile(z, (m, len(along), 1))
         there[np.arange(m), :, np.arange(m)] += along
-        height = _height(posterior.mixture, Points.evaluate(posterior, there.reshape(-1, m))).reshape(m, len(along))
-        here = height[0, len(_ALONG)]
+        neg_log_density = _height(posterior.mixture, Points.evaluate(posterior, there.reshape(-1, m))).reshape(
+            m, len(along)
+        )
+        here = neg_log_density[0, len(_ALONG)]
         if not np.isfinite(here):
             return False
-        ratio = np.exp(np.minimum(height - here, _MOST_LOG_RATIO))
+        ratio = np.exp(np.minimum(neg_log_density - here, _MOST_LOG_RATIO))
         mass = 0.5 * (ratio[:, 1:] + ratio[:, :-1]) * np.diff(along)
         share = mass / mass.sum(axis=1, keepdims=True)
         which = np.array([rng.choice(len(along) - 1, size=_IN_BOX, p=one) for one in share]).T
@@ -128,7 +130,7 @@ def mass_around(posterior: GibbsPosterior, rng: np.random.Generator, z: Array) -
 
 
 def shows_missed_mass(
-    guide: Guide, around: Points, draws: Draws, mixture: Mixture, mass: float, agreed: bool = True
+    proposal: MixtureProposal, around: Points, draws: Draws, mixture: Mixture, mass: float, agreed: bool = True
 ) -> bool:
     """Whether points drawn from a guide show mass near its laws that the draws have not found.
 
@@ -136,11 +138,11 @@ def shows_missed_mass(
     counts as near where the guide is denser than the latent law. ``mass`` is the share of the latent law that meets the
     constraints, to which the draws' evidence refers. Mass on which islands have not ``agreed`` does not count as found.
     """
-    near = guide.near(around.z)
+    near = proposal.near(around.z)
     there = np.where(near > 0, log_target(mixture, around) - near, -np.inf)
     size = effective_sample_size(normalise(there)) if np.isfinite(there).any() else 0.0
     if size < _FEWEST_EFFECTIVE:
         return False
-    found = float(draws.pool_weights[guide.near(draws.pool.z) > 0].sum()) if agreed else 0.0
+    found = float(draws.pool_weights[proposal.near(draws.pool.z) > 0].sum()) if agreed else 0.0
     seen = np.exp(np.minimum(log_mean_exp(there) - np.log(mass) - draws.log_evidence, _MOST_LOG_RATIO))
     return bool(seen * (1 - _DOUBT / np.sqrt(size)) > found + _MISSED)

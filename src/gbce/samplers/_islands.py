@@ -12,8 +12,8 @@ from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
 from gbce.samplers._coverage import Coverage
 from gbce.samplers._importance import SMCInfo, candidates
-from gbce.samplers._proposals import fit_guide
-from gbce.samplers._tempering import Bridge, Climb, Population, Unreached, climb, log_density, recycle
+from gbce.samplers._proposals import fit_proposal
+from gbce.samplers._tempering import Bridge, Climb, Population, StallDetector, climb, log_density, recycle
 
 __all__ = ["LEAST_ISLANDS", "Islands", "Run"]
 
@@ -23,7 +23,7 @@ _LEAST_ISLAND = 25  # points of an island: with fewer there is little to resampl
 # of the log evidence. Chosen by hand: 0.22 of the default 2,000 draws is a little above the 400, and 0.45 a little
 # below the 0.5, at which the verdict on the draws asks for care.
 _AGREED, _AGREED_WORST, _AGREED_EVIDENCE = 0.22, 0.05, 0.45
-_MAX_GUIDES = 4  # runs from a start fitted to earlier ones (chosen by hand)
+_MAX_PROPOSALS = 4  # runs from a start fitted to earlier ones (chosen by hand)
 # Variance of the mean evidence against independent islands, which learn moves from each other: 1.29 and 1.34 in two
 # cases over 500 seeds each (docs/benchmarks.md).
 _EVIDENCE_INFLATION = 1.3
@@ -62,7 +62,7 @@ class Islands:
         rng: np.random.Generator,
         bridge: Bridge,
         first: Points,
-        unreached: Unreached | None = None,
+        unreached: StallDetector | None = None,
     ) -> Run:
         """Go up the bridge with all islands, and again while they disagree; see :func:`climb`."""
         n_moved = self._affordable_points(posterior)
@@ -82,7 +82,7 @@ class Islands:
             run = self._weigh(posterior, bridge, climbed)
         return run
 
-    def follow_guides(self, posterior: GibbsPosterior, rng: np.random.Generator, runs: Sequence[Run], n: int) -> Run:
+    def follow_proposals(self, posterior: GibbsPosterior, rng: np.random.Generator, runs: Sequence[Run], n: int) -> Run:
         """Run again from a start fitted to what runs have found, unless the islands of each agreed at once.
 
         Islands that agree only after more of them were sent up may owe that to when they stopped: a mode that few of
@@ -91,13 +91,13 @@ class Islands:
         fade = runs[-1].draws.rungs[-1]
         if self.max_rounds == 1 or not runs[-1].info.complete or fade == 0:
             return runs[-1]
-        for number in range(_MAX_GUIDES):
+        for number in range(_MAX_PROPOSALS):
             if all(run.info.rounds == 1 and self.agree(run.draws) for run in runs):
                 break
             if posterior.budget.deadline is not None and posterior.affords(n) < n:
                 break  # before time goes into a guide that nobody can follow
-            guide = fit_guide([run.draws for run in runs], rng, posterior.mixture, posterior.prior.mass)
-            bridge = Bridge(posterior.mixture, guide, fade)
+            proposal = fit_proposal([run.draws for run in runs], rng, posterior.mixture, posterior.prior.mass)
+            bridge = Bridge(posterior.mixture, proposal, fade)
             first = try_to_start(posterior, rng, bridge, n)
             found = None if first is None else self.temper(posterior, rng, bridge, first)
             if found is None or not found.info.complete:  # the budget ran out: what there was stands
@@ -153,12 +153,12 @@ def try_to_start(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Br
 
 def _draw_start(posterior: GibbsPosterior, rng: np.random.Generator, bridge: Bridge, n: int) -> Points | None:
     """Draw from the prior, or from the prior and the guide in the shares of the starting law."""
-    if bridge.guide is None:
+    if bridge.proposal is None:
         return candidates(posterior, rng, n)
     # candidates that broke a constraint were drawn as well: they count for the share, only not for n
-    share, mass = bridge.guide.share, posterior.prior.mass
+    share, mass = bridge.proposal.share, posterior.prior.mass
     near = min(round(n * share / (share + mass * (1 - share))), n - 1)
-    around = Points.evaluate(posterior, bridge.guide.draw(rng, near))
+    around = Points.evaluate(posterior, bridge.proposal.draw(rng, near))
     around = around.take(np.isfinite(around.log_correction))  # what breaks no constraint
     plain = candidates(posterior, rng, n - near) if posterior.affords(n - near) == n - near else None
     if plain is None or len(plain) < n - near:  # time ran out, and the share would not be right

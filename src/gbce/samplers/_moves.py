@@ -21,7 +21,7 @@ from gbce.base import Array
 from gbce.draws import Points
 from gbce.posterior import GibbsPosterior
 
-__all__ = ["Kernel", "Learned", "NormalLaw", "Slice", "StepSizes", "memory"]
+__all__ = ["Kernel", "Learned", "NormalComponent", "Slice", "StepSizes", "memory"]
 
 # --- moves of a whole population at once -----------------------------------------------------------------------------
 
@@ -32,7 +32,7 @@ _SHARES = (0.05, 0.15, 0.6, 0.2)  # fitted moves go farthest; the others are for
 _BOLD_SHARE = 0.5  # of the fitted proposals: drawn afresh, however seldom that is accepted
 _JUMP_SHARE = 0.5  # of the bold proposals, where there is a law to jump to
 _MAX_HOP = 8  # directions of one hop
-_BY_LAW_SHARE, _FULL_SHARE = 0.5, 0.5  # of the hops: along fitted directions, and by the whole difference
+_BY_DISTRIBUTION_SHARE, _FULL_SHARE = 0.5, 0.5  # of the hops: along fitted directions, and by the whole difference
 _HOP_SCALE = 2.38  # over the root of twice the directions: that of a random walk (ter Braak and Vrugt, 2008)
 _BLUR = 0.01  # so that hops reach every place
 _ACCEPTANCE = 0.25  # to which steps are adapted; for random walks 0.234 is best (Roberts, Gelman and Gilks, 1997)
@@ -46,7 +46,7 @@ _MEAN_ERRORS = 2.0  # standard errors below which a coordinate of a fitted mean 
 
 
 @dataclass(frozen=True)
-class NormalLaw:
+class NormalComponent:
     """A normal law on the latent space that differs from the standard one in a few directions only.
 
     Its covariance is ``I + U diag(variance - 1) U'``. In a direction in which nothing was learned the latent law
@@ -67,7 +67,7 @@ class NormalLaw:
     variance: Array
 
     @classmethod
-    def fit(cls, z: Array, weights: Array, n: float) -> "NormalLaw":
+    def fit(cls, z: Array, weights: Array, n: float) -> "NormalComponent":
         """Fit to weighted points ``(N, m)`` that are worth ``n`` independent ones.
 
         Eigenvalues within the spread that sampling alone gives ``n`` points of variance one are taken as one; those
@@ -89,7 +89,7 @@ class NormalLaw:
         mean = np.where(np.abs(mean) > _MEAN_ERRORS * error, mean, 0.0)
         return cls(mean, vector[:, beyond], np.maximum(variance, _LEAST_VARIANCE))
 
-    def widen(self, by: float) -> "NormalLaw":
+    def widen(self, by: float) -> "NormalComponent":
         """Return the law with ``by`` times the variance in every direction that was learned."""
         return replace(self, variance=by * self.variance)
 
@@ -116,7 +116,7 @@ class NormalLaw:
 class Learned(NamedTuple):
     """What moves of one half of a population know of the other: a normal law, and points ``(n, m)``."""
 
-    law: NormalLaw
+    component: NormalComponent
     points: Array
 
 
@@ -220,12 +220,12 @@ class Kernel:
         # Moves of one half of the islands know a law and points of the other half only: seen from the point that moves
         # they are fixed, so that adapting them does not bias the weights of its half.
         for number, learned in enumerate(self.learned):
-            law = learned.law
+            component = learned.component
             # pCN around the fitted law keeps that law instead of N(0, I); the ratio of both densities, here and
             # there, is the Hastings correction (Rudolf and Sprungk, 2018)
             fit = (kind == _FITTED) & (self.half == number)
-            to[fit] = law.mean + keep[fit] * (z[fit] - law.mean) + step[fit] * law.noise(noise[fit])
-            correction[fit] = law.excess(z[fit]) - law.excess(to[fit])
+            to[fit] = component.mean + keep[fit] * (z[fit] - component.mean) + step[fit] * component.noise(noise[fit])
+            correction[fit] = component.excess(z[fit]) - component.excess(to[fit])
             hop = (kind == _HOP) & (self.half == number)
             # a hop is as likely to be made back (ter Braak and Vrugt, 2008): what remains is the ratio of N(0, I)
             to[hop] = _hop(rng, z[hop], learned)
@@ -248,10 +248,10 @@ def _hop(rng: np.random.Generator, z: Array, learned: Learned) -> Array:
     n, m = z.shape
     a, b = learned.points[rng.integers(len(learned.points), size=(2, n))]
     shift = a - b
-    special = learned.law.directions
-    by_law: Array = np.less(rng.random(n), _BY_LAW_SHARE if special.shape[1] else 0.0)
+    special = learned.component.directions
+    by_distribution: Array = np.less(rng.random(n), _BY_DISTRIBUTION_SHARE if special.shape[1] else 0.0)
     full: Array = np.less(rng.random(n), _FULL_SHARE)
-    for which, basis in ((~by_law, np.eye(m)), (by_law, special)):
+    for which, basis in ((~by_distribution, np.eye(m)), (by_distribution, special)):
         k = basis.shape[1]
         size = rng.integers(1, min(k, _MAX_HOP) + 1, size=int(which.sum())) if k else np.zeros(0, dtype=int)
         chosen = _choose_coordinates(rng, size, k)
@@ -270,8 +270,8 @@ def memory(before: Points, now: Points, u: Callable[[Points], Array]) -> float:
     """Return how much a population remembers of its start: the correlation of places, or of heights if larger."""
     place = _correlation(before.z, now.z).mean()
     with np.errstate(invalid="ignore"):
-        height = _correlation(u(before)[:, None], u(now)[:, None])[0]
-    return float(max(place, height))
+        neg_log_density = _correlation(u(before)[:, None], u(now)[:, None])[0]
+    return float(max(place, neg_log_density))
 
 
 def _correlation(a: Array, b: Array) -> Array:
@@ -315,7 +315,7 @@ class Slice:
         """Move every chain once; the step that is told is the mean ``|sin(a)|``, in the place of pCN's."""
         n = len(points)
         z, v = points.z, rng.standard_normal(points.z.shape)
-        height = -self.u(points) + np.log1p(-rng.random(n))
+        neg_log_density = -self.u(points) + np.log1p(-rng.random(n))
         angle = 2 * np.pi * rng.random(n)
         low, high = angle - 2 * np.pi, angle.copy()
         looking = np.arange(n)
@@ -323,7 +323,7 @@ class Slice:
             a = angle[looking][:, None]
             asked = Points.evaluate(self.posterior, np.cos(a) * z[looking] + np.sin(a) * v[looking])
             u = self.u(asked)
-            found = (-u >= height[looking]) & (u < np.inf)  # a chain of density zero goes on looking
+            found = (-u >= neg_log_density[looking]) & (u < np.inf)  # a chain of density zero goes on looking
             places = np.arange(n)
             places[looking[found]] = n + np.flatnonzero(found)
             points = Points.join([points, asked]).take(places)

@@ -21,10 +21,19 @@ from gbce.draws import Draws, Points, log_target
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import Partition
 from gbce.priors import LocatedPrior
-from gbce.samplers._moves import NormalLaw
-from gbce.search import Sites
+from gbce.samplers._moves import NormalComponent
+from gbce.search import Modes
 
-__all__ = ["MANY", "Guide", "ProductLaw", "Strata", "TiltedLaw", "fit_guide", "join_guides", "tilt"]
+__all__ = [
+    "MANY",
+    "MixtureProposal",
+    "ProductOfMarginals",
+    "Strata",
+    "TiltedProduct",
+    "fit_proposal",
+    "join_proposals",
+    "tilt",
+]
 
 # --- strata of the latent space --------------------------------------------------------------------------------------
 
@@ -60,13 +69,13 @@ class Strata:
 
         Nothing where all of them are as good as each other, or worse than irrelevant.
         """
-        height = potential + 0.5 * np.square(z).sum(axis=1)
-        most = height.min() + _IRRELEVANT
+        neg_log_density = potential + 0.5 * np.square(z).sum(axis=1)
+        most = neg_log_density.min() + _IRRELEVANT
         value = np.minimum(potential, most)
         if not np.isfinite(most) or np.ptp(value) == 0:
             return None
         if len(z) > _MOST_POINTS:  # the better a point, the rather it is kept
-            order = np.argsort(height, kind="stable")
+            order = np.argsort(neg_log_density, kind="stable")
             kept = np.append(
                 order[: _MOST_POINTS // 2], rng.permutation(order[_MOST_POINTS // 2 :])[: _MOST_POINTS // 2]
             )
@@ -135,7 +144,7 @@ _KEPT_LATENT = 1 / 6  # of each coordinate's law, at least: the latent law, sinc
 
 
 @dataclass(frozen=True)
-class TiltedLaw:
+class TiltedProduct:
     """A product law on the latent space, whose density against the standard normal one is a step function.
 
     Parameters
@@ -188,25 +197,25 @@ class TiltedLaw:
         """Return the log density ``(n,)`` of points whose steps are known: laws of one ``tail`` share them."""
         return _add_up(steps, self._log_ratio)
 
-    def refit(self, z: Array, weights: Array) -> "TiltedLaw":
+    def refit(self, z: Array, weights: Array) -> "TiltedProduct":
         """Return the law under which prices add up to what they do for weighted points ``(n, m)``, on average.
 
         That is the one of largest likelihood, as for every exponential family.
         """
         gain = float(weights @ _add_up(self.find_steps(z), self.price))
-        return self._raise_while(lambda law: law._mean(law.price) > gain)
+        return self._raise_while(lambda component: component._mean(component.price) > gain)
 
-    def diverge(self, divergence: float) -> "TiltedLaw":
+    def diverge(self, divergence: float) -> "TiltedProduct":
         """Return the law with so large a divergence from the latent law, or as large a one as it can have."""
-        return self._raise_while(lambda law: law._mean(law._log_ratio) < divergence)
+        return self._raise_while(lambda component: component._mean(component._log_ratio) < divergence)
 
-    def _raise_while(self, short: Callable[["TiltedLaw"], bool]) -> "TiltedLaw":
+    def _raise_while(self, short: Callable[["TiltedProduct"], bool]) -> "TiltedProduct":
         """Return the law with the power up to which it falls short."""
-        law, low, high = self, 0.0, _FARTHEST / max(float(np.abs(self.price).max()), _LEAST)
+        component, low, high = self, 0.0, _FARTHEST / max(float(np.abs(self.price).max()), _LEAST)
         for _ in range(_HALVINGS):
-            law = replace(self, power=0.5 * (low + high))
-            low, high = (law.power, high) if short(law) else (low, law.power)
-        return law
+            component = replace(self, power=0.5 * (low + high))
+            low, high = (component.power, high) if short(component) else (low, component.power)
+        return component
 
     def _mean(self, values: Array) -> float:
         """Return what values ``(2 * steps + 1, m)`` of the steps add up to on average."""
@@ -238,7 +247,7 @@ def _add_up(steps: Steps, values: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class ProductLaw:
+class ProductOfMarginals:
     """A product of histograms on the latent space, one of each coordinate.
 
     A posterior that is spread over dozens of sets of changed columns has no shape that a few normal laws could have;
@@ -259,7 +268,7 @@ class ProductLaw:
         return len(self.log_ratio)
 
     @classmethod
-    def fit(cls, z: Array, weights: Array, n: float) -> "ProductLaw":
+    def fit(cls, z: Array, weights: Array, n: float) -> "ProductOfMarginals":
         """Fit to weighted points ``(N, m)`` that are worth ``n`` independent ones.
 
         A coordinate whose histogram diverges from the latent law by no more than chance explains stays as it is.
@@ -300,20 +309,20 @@ def _beyond() -> Array:
     return np.exp(-_DEPTH * np.arange(_STEPS))
 
 
-def tilt(posterior: GibbsPosterior, sites: Sites) -> list[TiltedLaw]:
+def tilt(posterior: GibbsPosterior, modes: Modes) -> list[TiltedProduct]:
     """Return laws that diverge from the latent law about as far as a posterior with these sites can.
 
     There are none where columns are few, or the prior moves all of them. What each coordinate does by itself is asked
     at the row, two rows for each.
     """
     prior, m = posterior.prior, posterior.prior.dimension
-    if not prior.spikes or m < MANY or len(sites.height) == 0:
+    if not prior.spikes or m < MANY or len(modes.neg_log_density) == 0:
         return []
     tail = ndtr(-_edge_of_spikes(prior))
     middle = -ndtri(_beyond()[:, None] * np.exp(-0.5 * _DEPTH) * tail)
     price = np.concatenate([_prices(posterior, -middle)[::-1], np.zeros((1, m)), _prices(posterior, middle)])
-    law = TiltedLaw(tail, price, 0.0)
-    return [law.diverge(share * float(sites.height[0])) for share in _SHARES] if price.any() else []
+    component = TiltedProduct(tail, price, 0.0)
+    return [component.diverge(share * float(modes.neg_log_density[0])) for share in _SHARES] if price.any() else []
 
 
 def _prices(posterior: GibbsPosterior, z: Array) -> Array:
@@ -345,7 +354,7 @@ def _edge_of_spikes(prior: LocatedPrior) -> Array:
 # Chosen by hand: a guide that fits badly costs effective draws, but its density is in the weights.
 _SHARE = 0.5  # of the points that a run starts from
 _FITTED_POINTS = 4_000  # that laws are fitted to
-_MOST_LAWS = 24  # for one run
+_MOST_COMPONENTS = 24  # for one run
 _LEAST_POINTS = 40  # independent ones, of a law
 _WIDER = 1.5  # times the fitted variances, because a mode that was met by chance is wider than what was seen of it
 _ITERATIONS = 30  # of expectation and maximisation, at most
@@ -354,12 +363,12 @@ _EVENING = 0.5  # power of an island's evidence taken away: where islands disagr
 
 
 @dataclass(frozen=True)
-class Guide:
+class MixtureProposal:
     """A share of the starting law: a mixture of normal laws in the latent space.
 
     Parameters
     ----------
-    laws : tuple of NormalLaw, TiltedLaw or ProductLaw
+    laws : tuple of NormalComponent, TiltedProduct or ProductOfMarginals
         At least one, and at least one normal one.
     share : float
         Of the starting law; the rest is the latent law ``N(0, I)`` itself.
@@ -371,24 +380,24 @@ class Guide:
         Beside the laws: the last of the mixture's components, whose weight is the last of ``k + 1``.
     """
 
-    laws: tuple[NormalLaw | TiltedLaw | ProductLaw, ...]
+    components: tuple[NormalComponent | TiltedProduct | ProductOfMarginals, ...]
     share: float
     weights: Array | None = None
-    sites: Array | None = None
+    modes: Array | None = None
     strata: Strata | None = None
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
         """Draw ``n`` latent points from the laws and the strata, ``(n, m)``."""
         if self.weights is None:
-            which = rng.integers(len(self.laws), size=n)
+            which = rng.integers(len(self.components), size=n)
         else:
             which = rng.choice(len(self.weights), size=n, p=self.weights)
-        z = rng.standard_normal((n, self.laws[0].dimension))
-        for k, law in enumerate(self.laws):
+        z = rng.standard_normal((n, self.components[0].dimension))
+        for k, component in enumerate(self.components):
             own = which == k
-            z[own] = law.place(z[own])
+            z[own] = component.place(z[own])
         if self.strata is not None:
-            own = which == len(self.laws)
+            own = which == len(self.components)
             z[own] = self.strata.draw(rng, int(own.sum()))
         return z
 
@@ -397,13 +406,15 @@ class Guide:
         """Weight of the strata among the components."""
         return 0.0 if self.strata is None or self.weights is None else float(self.weights[-1])
 
-    def beside(self, strata: Strata | None, weight: float) -> "Guide":
+    def beside(self, strata: Strata | None, weight: float) -> "MixtureProposal":
         """Return the guide with strata beside its laws, of this weight among the components, or with other ones."""
-        laws = np.full(len(self.laws), 1.0) if self.weights is None else self.weights[: len(self.laws)]
-        laws = laws / laws.sum()
+        components = (
+            np.full(len(self.components), 1.0) if self.weights is None else self.weights[: len(self.components)]
+        )
+        components = components / components.sum()
         if strata is None:
-            return replace(self, weights=laws, strata=None)
-        return replace(self, weights=np.append((1.0 - weight) * laws, weight), strata=strata)
+            return replace(self, weights=components, strata=None)
+        return replace(self, weights=np.append((1.0 - weight) * components, weight), strata=strata)
 
     def near(self, z: Array) -> Array:
         """Log density ``(n,)`` of the laws against the latent law."""
@@ -417,17 +428,19 @@ class Guide:
         for points, parts in self._remembered:
             if np.array_equal(points, z):
                 return parts
-        equal = np.full(len(self.laws), 1.0 / len(self.laws))
-        parts = np.empty((len(z), len(self.laws)))
-        parts[:, [isinstance(law, NormalLaw) for law in self.laws]] = self._joined.log_densities(z)
+        equal = np.full(len(self.components), 1.0 / len(self.components))
+        parts = np.empty((len(z), len(self.components)))
+        parts[:, [isinstance(component, NormalComponent) for component in self.components]] = (
+            self._joined.log_densities(z)
+        )
         tail, steps = np.zeros(0), None
-        for k, law in enumerate(self.laws):
-            if isinstance(law, TiltedLaw):  # to find the steps is most of the work, and tails are the same
-                if steps is None or not np.array_equal(law.tail, tail):
-                    tail, steps = law.tail, law.find_steps(z)
-                parts[:, k] = law.log_density_on(steps)
-            elif not isinstance(law, NormalLaw):
-                parts[:, k] = law.log_density(z)
+        for k, component in enumerate(self.components):
+            if isinstance(component, TiltedProduct):  # to find the steps is most of the work, and tails are the same
+                if steps is None or not np.array_equal(component.tail, tail):
+                    tail, steps = component.tail, component.find_steps(z)
+                parts[:, k] = component.log_density_on(steps)
+            elif not isinstance(component, NormalComponent):
+                parts[:, k] = component.log_density(z)
         if self.strata is not None:
             parts = np.column_stack([parts, self.strata.log_density(z)])
         parts += np.log(equal if self.weights is None else self.weights)
@@ -437,7 +450,7 @@ class Guide:
 
     @cached_property
     def _joined(self) -> "_Joined":
-        return _Joined.of([law for law in self.laws if isinstance(law, NormalLaw)])
+        return _Joined.of([component for component in self.components if isinstance(component, NormalComponent)])
 
     @cached_property
     def _remembered(self) -> list[tuple[Array, Array]]:
@@ -449,14 +462,20 @@ class Guide:
         return np.logaddexp(np.log1p(-self.share), np.log(self.share) + self.near(z))
 
 
-def join_guides(guides: Sequence[Guide], share: float) -> Guide:
+def join_proposals(proposals: Sequence[MixtureProposal], share: float) -> MixtureProposal:
     """Return one guide with the laws of all of them, each guide counting the same."""
-    guides = [guide.beside(None, 0.0) for guide in guides]
-    weights = [guide.weights for guide in guides if guide.weights is not None]
-    return Guide(tuple(law for guide in guides for law in guide.laws), share, np.concatenate(weights) / len(guides))
+    proposals = [proposal.beside(None, 0.0) for proposal in proposals]
+    weights = [proposal.weights for proposal in proposals if proposal.weights is not None]
+    return MixtureProposal(
+        tuple(component for proposal in proposals for component in proposal.components),
+        share,
+        np.concatenate(weights) / len(proposals),
+    )
 
 
-def fit_guide(runs: Sequence[Draws], rng: np.random.Generator, mixture: Mixture, mass: float = 1.0) -> Guide:
+def fit_proposal(
+    runs: Sequence[Draws], rng: np.random.Generator, mixture: Mixture, mass: float = 1.0
+) -> MixtureProposal:
     """Fit normal laws to the points of all islands of some runs; ``mass`` of the latent law meets the constraints.
 
     Each is looked at twice, at its eta and half-way up to it, where islands still have modes that most lose later. The
@@ -464,28 +483,30 @@ def fit_guide(runs: Sequence[Draws], rng: np.random.Generator, mixture: Mixture,
     """
     long = [run for run in runs if len(run.rungs) > 1]
     half = [run.reweigh(replace(mixture, eta=run.rungs[len(run.rungs) // 2 - 1])) for run in long]
-    laws = [law.widen(_WIDER) for run in (*runs, *half) for law in _fit_laws(run, rng)]
-    return Guide(tuple(laws), mass * _SHARE / (mass * _SHARE + 1 - _SHARE))
+    components = [component.widen(_WIDER) for run in (*runs, *half) for component in _fit_components(run, rng)]
+    return MixtureProposal(tuple(components), mass * _SHARE / (mass * _SHARE + 1 - _SHARE))
 
 
-def _fit_laws(run: Draws, rng: np.random.Generator) -> list[NormalLaw]:
+def _fit_components(run: Draws, rng: np.random.Generator) -> list[NormalComponent]:
     """Cluster a run's points, and refine the clusters by expectation and maximisation."""
     weights = _even_out(run)
     z = run.pool.z[resample_evenly(rng, weights, _FITTED_POINTS)]
     each = (
         min(effective_sample_size(weights), _FITTED_POINTS) / _FITTED_POINTS
     )  # independent points that one stands for
-    part = _cluster(rng, z, int(np.clip(each * len(z) / _LEAST_POINTS, 1, _MOST_LAWS)))
+    part = _cluster(rng, z, int(np.clip(each * len(z) / _LEAST_POINTS, 1, _MOST_COMPONENTS)))
     for _ in range(_ITERATIONS):
         large = each * part.sum(axis=0) >= _LEAST_POINTS
         part = part[:, large] if large.any() else np.ones((len(z), 1))
         size = part.sum(axis=0)
-        laws = [NormalLaw.fit(z, column / total, each * total) for column, total in zip(part.T, size, strict=True)]
-        log_part = _Joined.of(laws).log_densities(z) + np.log(size)
+        components = [
+            NormalComponent.fit(z, column / total, each * total) for column, total in zip(part.T, size, strict=True)
+        ]
+        log_part = _Joined.of(components).log_densities(z) + np.log(size)
         before, part = part, np.exp(log_part - logsumexp(log_part, axis=1, keepdims=True))
         if np.array_equal(before, part):  # every further round would be the same
             break
-    return laws
+    return components
 
 
 def _even_out(draws: Draws) -> Array:
@@ -506,15 +527,19 @@ class _Joined(NamedTuple):
     narrower: Array
 
     @classmethod
-    def of(cls, laws: Sequence[NormalLaw]) -> "_Joined":
+    def of(cls, components: Sequence[NormalComponent]) -> "_Joined":
         """Put laws side by side."""
-        mean = np.column_stack([law.mean for law in laws])
-        level = -0.5 * np.square(mean).sum(axis=0) - 0.5 * np.array([np.log(law.variance).sum() for law in laws])
-        directions = np.column_stack([law.directions for law in laws])
-        centre = np.concatenate([law.mean @ law.directions for law in laws])
-        whose = np.repeat(np.arange(len(laws)), [len(law.variance) for law in laws])
-        narrower = np.zeros((len(whose), len(laws)))
-        narrower[np.arange(len(whose)), whose] = np.concatenate([1 / law.variance - 1 for law in laws])
+        mean = np.column_stack([component.mean for component in components])
+        level = -0.5 * np.square(mean).sum(axis=0) - 0.5 * np.array(
+            [np.log(component.variance).sum() for component in components]
+        )
+        directions = np.column_stack([component.directions for component in components])
+        centre = np.concatenate([component.mean @ component.directions for component in components])
+        whose = np.repeat(np.arange(len(components)), [len(component.variance) for component in components])
+        narrower = np.zeros((len(whose), len(components)))
+        narrower[np.arange(len(whose)), whose] = np.concatenate(
+            [1 / component.variance - 1 for component in components]
+        )
         return cls(mean, level, directions, centre, narrower)
 
     def log_densities(self, z: Array) -> Array:

@@ -18,23 +18,23 @@ from gbce.base import Array
 from gbce.draws import Points, log_target
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.samplers._coverage import Coverage
-from gbce.samplers._moves import NormalLaw
-from gbce.samplers._proposals import MANY, Guide, ProductLaw, Strata, TiltedLaw, tilt
-from gbce.search import Sites
+from gbce.samplers._moves import NormalComponent
+from gbce.samplers._proposals import MANY, MixtureProposal, ProductOfMarginals, Strata, TiltedProduct, tilt
+from gbce.search import Modes
 
 __all__ = [
     "KEPT",
     "MOST_FOR_EFFECTIVE",
     "WIDER",
     "Agreement",
-    "Lessons",
-    "Look",
+    "ProposalAdaptation",
+    "ProposalRun",
     "agreement",
-    "guide_around",
-    "join_looks",
-    "least_rows_for_looks",
-    "rows_for_look",
-    "take_look",
+    "initial_proposal",
+    "least_rows_for_runs",
+    "pool_runs",
+    "rows_for_run",
+    "run_proposal",
 ]
 
 # --- normal laws around sites ----------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ _NARROWEST = 1e-4  # variance of any law at first
 WIDER = 1.25  # times a variance: weights of a law that is too narrow have heavy tails
 
 
-def guide_around(sites: Sites, posterior: GibbsPosterior, tilted: Sequence[TiltedLaw] = ()) -> Guide:
+def initial_proposal(modes: Modes, posterior: GibbsPosterior, tilted: Sequence[TiltedProduct] = ()) -> MixtureProposal:
     """Put three to five laws around each site, and the latent law and those that are ``tilted`` beside them all.
 
     One is as wide as the prior, one is made for what lies beyond the site, one is narrow wherever the site changes
@@ -57,48 +57,52 @@ def guide_around(sites: Sites, posterior: GibbsPosterior, tilted: Sequence[Tilte
     well of a smooth potential the narrow one is as wide as the bends say: few draws come to a well of little mass, so
     that what is wrong with its law is not learned, and a law that is too narrow finds too little there.
     """
-    potential = -log_target(posterior.mixture, sites.points)
-    laws: list[NormalLaw] = []
+    potential = -log_target(posterior.mixture, modes.points)
+    components: list[NormalComponent] = []
     whose: list[int] = []
-    parts = zip(sites.points.z, sites.slope, sites.bend, sites.smooth, potential, strict=True)
-    for z, slope, bend, smooth, height in parts:
-        narrow = _law_well(z, bend) if smooth else _law_bent(z, bend)
-        laws += [NormalLaw(z, np.zeros((len(z), 0)), np.zeros(0)), _law_beyond(z, bend), narrow]
+    parts = zip(modes.points.z, modes.slope, modes.curvature, modes.smooth, potential, strict=True)
+    for z, slope, curvature, smooth, neg_log_density in parts:
+        narrow = _component_of_basin(z, curvature) if smooth else _curved_component(z, curvature)
+        components += [
+            NormalComponent(z, np.zeros((len(z), 0)), np.zeros(0)),
+            _distribution_beyond(z, curvature),
+            narrow,
+        ]
         if slope.any():
-            laws.append(_law_sloped(z, slope, float(height)))
+            components.append(_sloped_component(z, slope, float(neg_log_density)))
         if slope.any() and len(z) >= MANY:
-            laws.append(_law_sloped(_along(z, slope), slope, float(height)))
-        whose += [max(whose, default=-1) + 1] * (len(laws) - len(whose))
-    k = len(laws) + len(tilted)
+            components.append(_sloped_component(_along(z, slope), slope, float(neg_log_density)))
+        whose += [max(whose, default=-1) + 1] * (len(components) - len(whose))
+    k = len(components) + len(tilted)
     whose += [max(whose) + 1] * len(tilted)
-    return Guide((*laws, *tilted), 1 - _DEFENCE, np.full(k, 1.0 / k), np.array(whose))
+    return MixtureProposal((*components, *tilted), 1 - _DEFENCE, np.full(k, 1.0 / k), np.array(whose))
 
 
-def _law_beyond(z: Array, bend: Array) -> NormalLaw:
+def _distribution_beyond(z: Array, curvature: Array) -> NormalComponent:
     """Return the law of what lies beyond a site, coordinate by coordinate, as in a box of which it is the corner."""
-    moved = np.flatnonzero((np.abs(z) > _MOVED) | (bend > _BENT))
+    moved = np.flatnonzero((np.abs(z) > _MOVED) | (curvature > _BENT))
     edge, sign = np.abs(z[moved]), np.sign(z[moved])
     mills = np.exp(-0.5 * edge**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(-edge))  # mean of N(0, 1) beyond the edge
-    open_side = bend[moved] <= _BENT
+    open_side = curvature[moved] <= _BENT
     mean = z.copy()
     mean[moved] = np.where(open_side, sign * mills, z[moved])
     beyond = np.maximum(1 + edge * mills - mills**2, _NARROWEST)
-    variance = WIDER * np.where(open_side, beyond, np.maximum(1 / (1 + bend[moved]), _NARROWEST))
-    return NormalLaw(mean, np.eye(len(z))[:, moved], variance)
+    variance = WIDER * np.where(open_side, beyond, np.maximum(1 / (1 + curvature[moved]), _NARROWEST))
+    return NormalComponent(mean, np.eye(len(z))[:, moved], variance)
 
 
-def _law_bent(z: Array, bend: Array) -> NormalLaw:
+def _curved_component(z: Array, curvature: Array) -> NormalComponent:
     """Return a law around a site, narrow in what it changes and in what the potential bends."""
-    moved = np.flatnonzero((np.abs(z) > _MOVED) | (bend > _BENT))
+    moved = np.flatnonzero((np.abs(z) > _MOVED) | (curvature > _BENT))
     narrow = np.where(np.abs(z[moved]) > _MOVED, _NARROW**2, 1.0)
-    variance = np.maximum(np.minimum(1 / (1 + bend[moved]), narrow), _NARROWEST)
-    return NormalLaw(z, np.eye(len(z))[:, moved], variance)
+    variance = np.maximum(np.minimum(1 / (1 + curvature[moved]), narrow), _NARROWEST)
+    return NormalComponent(z, np.eye(len(z))[:, moved], variance)
 
 
-def _law_well(z: Array, bend: Array) -> NormalLaw:
+def _component_of_basin(z: Array, curvature: Array) -> NormalComponent:
     """Return a law around a site of a smooth potential: as wide as the bend says, where there is one."""
-    bent = np.flatnonzero(bend > _BENT)
-    return NormalLaw(z, np.eye(len(z))[:, bent], np.maximum(WIDER / (1 + bend[bent]), _NARROWEST))
+    bent = np.flatnonzero(curvature > _BENT)
+    return NormalComponent(z, np.eye(len(z))[:, bent], np.maximum(WIDER / (1 + curvature[bent]), _NARROWEST))
 
 
 def _along(z: Array, slope: Array) -> Array:
@@ -111,11 +115,11 @@ def _along(z: Array, slope: Array) -> Array:
     return np.asarray((z @ unit) * unit)
 
 
-def _law_sloped(z: Array, slope: Array, potential: float) -> NormalLaw:
+def _sloped_component(z: Array, slope: Array, potential: float) -> NormalComponent:
     """Return the law of a squared loss with this slope: narrow along it, as wide as the prior across it."""
     steepness = float(np.hypot.reduce(slope))
     variance = 1 / (1 + steepness * (steepness / max(2 * potential, _NARROWEST)))
-    return NormalLaw(z, (slope / steepness)[:, None], np.array([WIDER * variance]))
+    return NormalComponent(z, (slope / steepness)[:, None], np.array([WIDER * variance]))
 
 
 # --- what a look learns from rounds of draws -------------------------------------------------------------------------
@@ -134,7 +138,7 @@ _LEAST_CARRIED = 30.0  # effective points at a smaller eta below which it gets n
 
 
 @dataclass
-class Lessons:
+class ProposalAdaptation:
     """Points of all rounds so far, seen as draws from all rounds together.
 
     Parameters
@@ -153,24 +157,24 @@ class Lessons:
     points: Points
     known: tuple[Array, Array]
     rng: np.random.Generator
-    guides: list[tuple[Guide, int]] = field(init=False, default_factory=list)
+    proposals: list[tuple[MixtureProposal, int]] = field(init=False, default_factory=list)
     log_density: Array = field(init=False)
 
     def __post_init__(self) -> None:
         self._n_plain = len(self.points)
         self.log_density = self._density(self.points)
 
-    def add(self, guide: Guide, points: Points) -> None:
+    def add(self, proposal: MixtureProposal, points: Points) -> None:
         """Add a round: points drawn from a guide. Each density is computed once for each point."""
         there = self._density(points)
-        self.guides.append((guide, len(points)))
+        self.proposals.append((proposal, len(points)))
         self.points = Points.join([self.points, points])
         before = np.append(self.log_density, there)
-        self.log_density = np.logaddexp(before, guide.excess(self.points.z) + np.log(max(len(points), 1)))
+        self.log_density = np.logaddexp(before, proposal.excess(self.points.z) + np.log(max(len(points), 1)))
 
     def _density(self, points: Points) -> Array:
         """Log of the expected number of points of all rounds at ``points`` ``(n,)``, against the latent law."""
-        rounds = [guide.excess(points.z) + np.log(max(n, 1)) for guide, n in self.guides]
+        rounds = [proposal.excess(points.z) + np.log(max(n, 1)) for proposal, n in self.proposals]
         return log_sum_exp(np.array([np.full(len(points), np.log(max(self._n_plain, 1))), *rounds]), axis=0)
 
     def weights(self, share: float = 1.0) -> Array:
@@ -183,49 +187,56 @@ class Lessons:
         """Effective points that a law is fitted to, at least."""
         return _FEWEST_POINTS + _POINTS_PER_COORDINATE * self.posterior.prior.dimension
 
-    def fit(self, guide: Guide) -> Guide:
+    def fit(self, proposal: MixtureProposal) -> MixtureProposal:
         """Fit each law to the part of the weighted points that it explains: one step of expectation and maximisation.
 
         Laws that explain next to nothing are dropped, but for the best one of each site. Where fewer points count than
         a law is fitted to, the best so many count the same: one or two heavy ones only tell where to go.
         """
         if not np.isfinite(log_target(self.posterior.mixture, self.points)).any():
-            return guide  # there is nothing to learn from
+            return proposal  # there is nothing to learn from
         weights = self.weights()
         counted = weights > 0
         z, weights = self.points.z[counted], weights[counted]
         plain = weights
         if effective_sample_size(weights) < self.enough:
             weights = _clip(weights, int(self.enough))
-        log_parts = guide.log_parts(z) + np.log(guide.share)
-        whole = np.logaddexp(log_sum_exp(log_parts, axis=1), np.log1p(-guide.share))
+        log_parts = proposal.log_parts(z) + np.log(proposal.share)
+        whole = np.logaddexp(log_sum_exp(log_parts, axis=1), np.log1p(-proposal.share))
         part = log_parts - whole[:, None]
         np.exp(part, out=part)
-        tilted = [isinstance(law, TiltedLaw) for law in guide.laws] + [False] * (part.shape[1] - len(guide.laws))
+        tilted = [isinstance(component, TiltedProduct) for component in proposal.components] + [False] * (
+            part.shape[1] - len(proposal.components)
+        )
         # a tilt has one number to learn: it takes few points
         part *= np.where(tilted, plain[:, None], weights[:, None])
         mass = part.sum(axis=0)
-        laws: list[NormalLaw | TiltedLaw | ProductLaw] = []
-        for law, own, total in zip(guide.laws, part.T, mass, strict=False):
+        components: list[NormalComponent | TiltedProduct | ProductOfMarginals] = []
+        for component, own, total in zip(proposal.components, part.T, mass, strict=False):
             size = total**2 / max(float(np.square(own).sum()), TINY)
-            if isinstance(law, TiltedLaw):
-                laws.append(law.refit(z, own / total) if size >= _FEWEST_POINTS else law)
-            elif isinstance(law, ProductLaw):
-                laws.append(law)
+            if isinstance(component, TiltedProduct):
+                components.append(component.refit(z, own / total) if size >= _FEWEST_POINTS else component)
+            elif isinstance(component, ProductOfMarginals):
+                components.append(component)
             else:
-                laws.append(NormalLaw.fit(z, own / total, size).widen(WIDER) if size >= self.enough else law)
-        by_strata = float(np.clip(mass[len(laws) :].sum() / max(mass.sum(), TINY), *_STRATA_WEIGHT))
-        shares = mass[: len(laws)] / max(mass[: len(laws)].sum(), TINY)
-        product = np.array([isinstance(law, ProductLaw) for law in laws])
+                components.append(
+                    NormalComponent.fit(z, own / total, size).widen(WIDER) if size >= self.enough else component
+                )
+        by_strata = float(np.clip(mass[len(components) :].sum() / max(mass.sum(), TINY), *_STRATA_WEIGHT))
+        shares = mass[: len(components)] / max(mass[: len(components)].sum(), TINY)
+        product = np.array([isinstance(component, ProductOfMarginals) for component in components])
         by_product = float(np.clip(shares[product].sum(), *_PRODUCT_WEIGHT))
         shares[product] = 0.0
-        kept = np.flatnonzero((shares >= _NO_MASS) | (_best_of_sites(guide, shares) & ~product))
+        kept = np.flatnonzero((shares >= _NO_MASS) | (_best_of_modes(proposal, shares) & ~product))
         own_weights = np.maximum(shares[kept], _LEAST_WEIGHT)
-        fitted = Guide(
-            laws=(*(laws[k] for k in kept), ProductLaw.fit(z, weights, effective_sample_size(weights))),
-            share=guide.share,
+        fitted = MixtureProposal(
+            components=(
+                *(components[k] for k in kept),
+                ProductOfMarginals.fit(z, weights, effective_sample_size(weights)),
+            ),
+            share=proposal.share,
             weights=np.append((1.0 - by_product) * own_weights / own_weights.sum(), by_product),
-            sites=None if guide.sites is None else np.append(guide.sites[kept], -1),
+            modes=None if proposal.modes is None else np.append(proposal.modes[kept], -1),
         )
         return fitted.beside(self.stratify(), by_strata)
 
@@ -234,19 +245,21 @@ class Lessons:
         z = np.vstack([self.points.z, self.known[0]])
         return Strata.fit(self.rng, z, np.append(-log_target(self.posterior.mixture, self.points), self.known[1]))
 
-    def add_way(self, guide: Guide) -> Guide:
+    def add_tempered_components(self, proposal: MixtureProposal) -> MixtureProposal:
         """Add laws fitted to the posterior at smaller etas, so that draws carry these as well."""
-        laws = []
+        components = []
         for power in _POWERS:
             weights = self.weights(power)
             size = effective_sample_size(weights)
             if size >= _LEAST_CARRIED:
-                laws.append(NormalLaw.fit(self.points.z, weights, size).widen(WIDER))
-        if not laws or guide.weights is None:
-            return guide
-        own, way = guide.weights[: len(guide.laws)], _ON_THE_WAY / (1 - guide.strata_weight)
-        weights = np.concatenate([(1 - way) * own / own.sum(), np.full(len(laws), way / len(laws))])
-        return Guide(guide.laws + tuple(laws), guide.share, weights).beside(guide.strata, guide.strata_weight)
+                components.append(NormalComponent.fit(self.points.z, weights, size).widen(WIDER))
+        if not components or proposal.weights is None:
+            return proposal
+        own, way = proposal.weights[: len(proposal.components)], _ON_THE_WAY / (1 - proposal.strata_weight)
+        weights = np.concatenate([(1 - way) * own / own.sum(), np.full(len(components), way / len(components))])
+        return MixtureProposal(proposal.components + tuple(components), proposal.share, weights).beside(
+            proposal.strata, proposal.strata_weight
+        )
 
 
 def _clip(weights: Array, n: int) -> Array:
@@ -260,13 +273,13 @@ def _clip(weights: Array, n: int) -> Array:
     return np.asarray(clipped / clipped.sum())
 
 
-def _best_of_sites(guide: Guide, shares: Array) -> Array:
+def _best_of_modes(proposal: MixtureProposal, shares: Array) -> Array:
     """Which laws ``(k,)`` have the largest share of those around their site."""
-    if guide.sites is None:
+    if proposal.modes is None:
         return np.ones(len(shares), dtype=bool)
     best = np.zeros(len(shares), dtype=bool)
-    for site in np.unique(guide.sites):
-        own = np.flatnonzero(guide.sites == site)
+    for mode in np.unique(proposal.modes):
+        own = np.flatnonzero(proposal.modes == mode)
         best[own[np.argmax(shares[own])]] = True
     return best
 
@@ -292,7 +305,7 @@ _SEEN_ONCE, _Z_EVIDENCE, _EVIDENCE_SLACK = 0.02, 3.5, 0.03
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class ProposalRun:
     """What one look has to say.
 
     Parameters
@@ -309,19 +322,19 @@ class Look:
         Effective draws for each draw, in the last round of learning.
     """
 
-    guide: Guide
+    proposal: MixtureProposal
     points: Points
     n: int
-    sites: Sites
+    modes: Modes
     efficiency: float
 
 
-def rows_for_look(n_effective: float) -> int:
+def rows_for_run(n_effective: float) -> int:
     """Return how many rows a budget must still allow for a look to get all that it may ask."""
     return _MOST_LEARNING + 2 * round(MOST_FOR_EFFECTIVE * n_effective)
 
 
-def least_rows_for_looks(m: int, n_effective: float) -> int:
+def least_rows_for_runs(m: int, n_effective: float) -> int:
     """Return how many rows two looks in ``m`` coordinates take for so many effective draws, if all goes well."""
     return 2 * _USUAL_ROUNDS * _pilot(m) + round(n_effective / _AT_BEST)
 
@@ -331,42 +344,44 @@ def _pilot(m: int) -> int:
     return min(_PILOT + _PILOT_PER_COORDINATE * m, _LARGEST_PILOT)
 
 
-def take_look(
+def run_proposal(
     posterior: GibbsPosterior,
     rng: np.random.Generator,
-    sites: Sites,
+    modes: Modes,
     plain: Points,
     known: tuple[Array, Array],
     n_effective: float,
     most: int,
-) -> Look:
+) -> ProposalRun:
     """Learn laws around sites, then draw from them until about ``n_effective`` draws count, ``most`` at most.
 
     ``plain`` are candidates of the prior, from which is learned as well. Where learning does not come to one effective
     draw in sixty, nothing is drawn. Where ``most`` is less than would be needed, as many are drawn as it allows.
     """
-    lessons = Lessons(posterior, plain, known, rng)
-    guide = guide_around(sites, posterior, tilt(posterior, sites)).beside(lessons.stratify(), _STRATA_SHARE)
+    adaptation = ProposalAdaptation(posterior, plain, known, rng)
+    proposal = initial_proposal(modes, posterior, tilt(posterior, modes)).beside(adaptation.stratify(), _STRATA_SHARE)
     pilot = _pilot(plain.z.shape[1])
-    best, failures, efficiency = guide, 0, 0.0
+    best, failures, efficiency = proposal, 0, 0.0
     good = min(_GOOD, n_effective / (_ROUNDS_WORTH * pilot))
     for _ in range(min(_MOST_ROUNDS, _MOST_LEARNING // pilot)):
-        drawn = _draw(posterior, rng, guide, pilot)
-        now = _efficiency(posterior, guide, drawn, pilot)
-        lessons.add(guide, drawn)
-        tells = now * pilot >= lessons.enough  # with fewer draws that count, it is the efficiency of a few heavy ones
+        drawn = _draw(posterior, rng, proposal, pilot)
+        now = _efficiency(posterior, proposal, drawn, pilot)
+        adaptation.add(proposal, drawn)
+        tells = (
+            now * pilot >= adaptation.enough
+        )  # with fewer draws that count, it is the efficiency of a few heavy ones
         failures = failures + 1 if tells and now <= _IMPROVES * efficiency else 0
         if now > efficiency:
-            best, efficiency = guide, now
+            best, efficiency = proposal, now
         if efficiency >= good or failures > 1 or posterior.affords(_ROUNDS_LEFT * pilot) < _ROUNDS_LEFT * pilot:
             break
-        guide = lessons.fit(guide)
+        proposal = adaptation.fit(proposal)
     if efficiency == 0.0:  # no draw had a finite loss
-        return Look(guide, plain.take(np.zeros(0, dtype=int)), 0, sites, efficiency)
+        return ProposalRun(proposal, plain.take(np.zeros(0, dtype=int)), 0, modes, efficiency)
     # What counts is drawn afresh. If it is far less effective than the rounds of learning promised, they had missed
     # something: then it is one more of them.
     for last in (False, True):
-        final = lessons.add_way(lessons.fit(best))
+        final = adaptation.add_tempered_components(adaptation.fit(best))
         if efficiency * MOST_FOR_EFFECTIVE < 1:
             break
         n = min(int(np.ceil(n_effective / efficiency)), most)
@@ -374,17 +389,17 @@ def take_look(
         efficiency = _efficiency(posterior, final, drawn, n)
         hopeless = efficiency * MOST_FOR_EFFECTIVE < 1  # another such draw would not do either: this one counts
         if last or hopeless or n == most or efficiency * n >= KEPT * n_effective:
-            return Look(final, drawn, n, sites, efficiency)
-        lessons.add(final, drawn)
-    return Look(final, plain.take(np.zeros(0, dtype=int)), 0, sites, efficiency)
+            return ProposalRun(final, drawn, n, modes, efficiency)
+        adaptation.add(final, drawn)
+    return ProposalRun(final, plain.take(np.zeros(0, dtype=int)), 0, modes, efficiency)
 
 
-def join_looks(looks: Sequence[Look]) -> Coverage:
+def pool_runs(runs: Sequence[ProposalRun]) -> Coverage:
     """Return the draws of all looks together: each is weighed as one of the whole mixture."""
-    pool = Points.join([look.points for look in looks])
+    pool = Points.join([run.points for run in runs])
 
     def log_density(points: Points) -> Array:
-        return log_sum_exp(np.array([look.guide.excess(points.z) + np.log(look.n) for look in looks]), axis=0)
+        return log_sum_exp(np.array([run.proposal.excess(points.z) + np.log(run.n) for run in runs]), axis=0)
 
     return Coverage(pool, log_density, -log_density(pool))
 
@@ -415,13 +430,13 @@ class Agreement:
         return f"independent searches lead to log evidences that differ by {self.gap:.2f}"
 
 
-def agreement(mixture: Mixture, looks: Sequence[Look]) -> Agreement:
+def agreement(mixture: Mixture, runs: Sequence[ProposalRun]) -> Agreement:
     """Compare what each look covers with what all found together, and the evidence of the last with all before it."""
-    whole = join_looks(looks)
+    whole = pool_runs(runs)
     weights = normalise(whole.log_base_weights + log_target(mixture, whole.pool))
     total = whole.log_mass(mixture)
-    covers = np.array([~join_looks([look]).outweighed(whole.pool, mixture, total) for look in looks])
-    parts = [join_looks(looks[:-1]), join_looks(looks[-1:])]
+    covers = np.array([~pool_runs([run]).outweighed(whole.pool, mixture, total) for run in runs])
+    parts = [pool_runs(runs[:-1]), pool_runs(runs[-1:])]
     evidence = [part.log_base_weights + log_target(mixture, part.pool) for part in parts]
     missed = [float(weights[~covered].sum()) for covered in (covers[:-1].any(axis=0), covers[-1])]
     earlier, last = (log_total(one) - np.log1p(-min(gone, 0.999)) for one, gone in zip(evidence, missed, strict=True))
@@ -430,15 +445,15 @@ def agreement(mixture: Mixture, looks: Sequence[Look]) -> Agreement:
     return Agreement(float(weights[covers.sum(axis=0) < 2].sum()), gap, float(gap / error))
 
 
-def _draw(posterior: GibbsPosterior, rng: np.random.Generator, guide: Guide, n: int) -> Points:
+def _draw(posterior: GibbsPosterior, rng: np.random.Generator, proposal: MixtureProposal, n: int) -> Points:
     """Draw from the whole mixture, the latent law included, and keep what breaks no constraint."""
-    near = rng.binomial(n, guide.share)
-    z = np.vstack([guide.draw(rng, near), rng.standard_normal((n - near, posterior.prior.dimension))])
+    near = rng.binomial(n, proposal.share)
+    z = np.vstack([proposal.draw(rng, near), rng.standard_normal((n - near, posterior.prior.dimension))])
     points = Points.evaluate(posterior, z)
     return points.take(np.isfinite(points.log_correction))
 
 
-def _efficiency(posterior: GibbsPosterior, guide: Guide, points: Points, n: int) -> float:
+def _efficiency(posterior: GibbsPosterior, proposal: MixtureProposal, points: Points, n: int) -> float:
     """Effective draws for each of ``n`` draws, of which these are the points that break no constraint."""
-    log_weights = log_target(posterior.mixture, points) - guide.excess(points.z)
+    log_weights = log_target(posterior.mixture, points) - proposal.excess(points.z)
     return effective_sample_size(normalise(log_weights)) / n if np.isfinite(log_weights).any() else 0.0

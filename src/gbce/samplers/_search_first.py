@@ -15,22 +15,22 @@ from gbce.priors import LocatedPrior
 from gbce.samplers._coverage import Coverage, mass_around, shows_missed_mass
 from gbce.samplers._importance import SMCInfo, candidates
 from gbce.samplers._islands import Islands, Run, try_to_start
-from gbce.samplers._proposals import Guide, join_guides
+from gbce.samplers._proposals import MixtureProposal, join_proposals
 from gbce.samplers._runs import (
     KEPT,
     MOST_FOR_EFFECTIVE,
     Agreement,
-    Look,
+    ProposalRun,
     agreement,
-    guide_around,
-    join_looks,
-    least_rows_for_looks,
-    rows_for_look,
-    take_look,
+    initial_proposal,
+    least_rows_for_runs,
+    pool_runs,
+    rows_for_run,
+    run_proposal,
 )
 from gbce.samplers._starts import Starts
-from gbce.samplers._tempering import Bridge, Unreached
-from gbce.search import Sites, height_of
+from gbce.samplers._tempering import Bridge, StallDetector
+from gbce.search import Modes, neg_log_density_of
 
 __all__ = ["SearchFirst"]
 
@@ -54,7 +54,7 @@ _SHARES_OF_ETA = (1.0, 0.1, 0.01, 0.001)  # of the eta at which a climb with a g
 _FEW_COORDINATES, _TRIED_AROUND = 3, 16
 _AROUND = 1_000  # points drawn around sites to see whether a tempered run has missed what is there
 _PRIOR_DRAWS = 8_000  # for the prior's own mean changes: they are known to about 1%
-_SITES_SHARE = 0.5  # of these points, those drawn around sites
+_MODES_SHARE = 0.5  # of these points, those drawn around sites
 
 
 @dataclass
@@ -87,8 +87,8 @@ class SearchFirst:
     max_looks: int
     islands: Islands
     starts: Starts | None = field(init=False, default=None)
-    found: list[Sites] = field(init=False, default_factory=list)
-    looks: list[Look] = field(init=False, default_factory=list)
+    found: list[Modes] = field(init=False, default_factory=list)
+    runs: list[ProposalRun] = field(init=False, default_factory=list)
 
     def draw(self) -> Draws:
         """Draw at the eta that was given."""
@@ -107,12 +107,12 @@ class SearchFirst:
             cover = None if plain is None else _cover_of_prior(posterior, self.first)
             # beside more candidates that can miss nothing, a search only shows rules where to begin
             once = cover is not None and len(self.first) > n and not _can_be_outweighed(posterior, cover)
-            self.found += [self.starts.search(laws=False)] if once else self.starts.search_twice()
+            self.found += [self.starts.search(components=False)] if once else self.starts.search_twice()
             if plain is not None and cover is not None and (once or len(self._missed_by(cover)) == 0):
-                info = SMCInfo(complete=self.complete, sites=len(self._sites))
+                info = SMCInfo(complete=self.complete, sites=len(self._modes))
                 return self._add_seen(replace(plain, info=info), cover)
             posterior.budget.begin("sampling")
-            drawn = self._look_until_agreed()
+            drawn = self._run_until_agreed()
         except BudgetSpentError:
             if plain is not None:  # what candidates say stands
                 return self._add_seen(replace(plain, info=SMCInfo(complete=False)), None)
@@ -126,7 +126,7 @@ class SearchFirst:
         if run.info.complete and self._can_search:
             with suppress(BudgetSpentError):  # time ran out earlier than was foreseen: what there was stands
                 runs += self._run_from_missed(run)
-        return self._judge(self.islands.follow_guides(self.posterior, self.rng, runs, len(self.first)))
+        return self._judge(self.islands.follow_proposals(self.posterior, self.rng, runs, len(self.first)))
 
     @property
     def _can_search(self) -> bool:
@@ -136,29 +136,29 @@ class SearchFirst:
 
     # --- draws around sites -------------------------------------------------------------------------------------------
 
-    def _look_until_agreed(self) -> Draws | None:
+    def _run_until_agreed(self) -> Draws | None:
         """Take looks until the last one agrees with those before it; nothing where laws do not fit, or not in time."""
         agreed, agreements, disagreements, spent, more_for_tail = None, 0, 0, False, _LOOKS_FOR_TAIL
         most_seen_once, before = 0.0, self._rows_of_each
         first_two = self._look_twice()
         for number in range(self.max_looks):
             try:
-                look = first_two[number] if number < len(first_two) else self._look_again(number)
+                run = first_two[number] if number < len(first_two) else self._look_again(number)
             except BudgetSpentError as error:
-                look = error
-            if isinstance(look, BudgetSpentError):  # the looks that there are stand, if there is one
+                run = error
+            if isinstance(run, BudgetSpentError):  # the looks that there are stand, if there is one
                 spent = True
                 break
             costly = self._rows_of_each - before >= MOST_FOR_EFFECTIVE * self.n_effective
-            if look is None or look.n == 0:  # no laws fit
+            if run is None or run.n == 0:  # no laws fit
                 disagreements += 1
-                if disagreements > 1 and len(self.looks) < 2:
+                if disagreements > 1 and len(self.runs) < 2:
                     return None
                 continue
-            self.looks.append(look)
-            if len(self.looks) == 1:
+            self.runs.append(run)
+            if len(self.runs) == 1:
                 continue
-            agreed, cover = agreement(self.posterior.mixture, self.looks), join_looks(self.looks)
+            agreed, cover = agreement(self.posterior.mixture, self.runs), pool_runs(self.runs)
             most_seen_once = max(most_seen_once, agreed.seen_once)
             holds = agreed.holds and len(self._missed_by(cover)) == 0
             agreements, disagreements = (agreements + 1, disagreements) if holds else (0, disagreements + 1)
@@ -168,9 +168,9 @@ class SearchFirst:
                 if more_for_tail == 0 or _has_light_tail(cover, self.posterior.mixture):
                     break
                 more_for_tail -= 1
-        if len(self.looks) < (1 if spent else 2):
+        if len(self.runs) < (1 if spent else 2):
             return None
-        cover = join_looks(self.looks)
+        cover = pool_runs(self.runs)
         doubt = _count_missed(len(self._missed_by(cover))) or self._disagreement(
             agreed, agreements > min(disagreements, 1)
         )
@@ -181,8 +181,8 @@ class SearchFirst:
         once = None if agreed is None else agreed.seen_once
         info = SMCInfo(
             complete=not (spent or (limited and ess < KEPT * self.n_effective)),
-            sites=len(self._sites),
-            looks=len(self.looks),
+            sites=len(self._modes),
+            looks=len(self.runs),
             doubt=doubt,
             seen_once=once,
         )
@@ -190,36 +190,36 @@ class SearchFirst:
         draws = Draws.weigh(cover.pool, mixture, prior, log_base_weights=base, info=info)
         return self._add_seen(replace(draws, prior_change=_prior_change(prior, self.rng)), cover)
 
-    def _look_twice(self) -> list[Look | BudgetSpentError | None]:
+    def _look_twice(self) -> list[ProposalRun | BudgetSpentError | None]:
         """Look around the sites of the first two searches, in shared model calls."""
-        return run_together(self.posterior, [self._look(0), self._look(1)], rows_for_look(0.5 * self.n_effective))
+        return run_together(self.posterior, [self._look(0), self._look(1)], rows_for_run(0.5 * self.n_effective))
 
-    def _look_again(self, number: int) -> Look | BudgetSpentError | None:
+    def _look_again(self, number: int) -> ProposalRun | BudgetSpentError | None:
         """Search once more, and look around what was found."""
         assert self.starts is not None
-        extra = self._missed_by(join_looks(self.looks)) if self.looks else self._sites
+        extra = self._missed_by(pool_runs(self.runs)) if self.runs else self._modes
         self.found.append(self.starts.search(extra))
         return self._look(number)(self.posterior)
 
-    def _look(self, number: int) -> Callable[[GibbsPosterior], Look | BudgetSpentError | None]:
+    def _look(self, number: int) -> Callable[[GibbsPosterior], ProposalRun | BudgetSpentError | None]:
         """Return what learns laws around sites, and draws; it returns nothing where no site was found."""
         assert self.starts is not None
-        rng, sites, plain, half = fork(self.rng), self.found[number], self.starts.plain[number], 0.5 * self.n_effective
+        rng, modes, plain, half = fork(self.rng), self.found[number], self.starts.plain[number], 0.5 * self.n_effective
         known = self.starts.landmarks
-        if sites.asked is not None:
-            known = (np.vstack([known[0], sites.asked[0]]), np.append(known[1], sites.asked[1]))
+        if modes.asked is not None:
+            known = (np.vstack([known[0], modes.asked[0]]), np.append(known[1], modes.asked[1]))
 
-        def look(posterior: GibbsPosterior) -> Look | BudgetSpentError | None:
+        def run(posterior: GibbsPosterior) -> ProposalRun | BudgetSpentError | None:
             wanted = 2 * round(MOST_FOR_EFFECTIVE * half)
             most = posterior.affords(wanted) // 2  # as much is left for the look that is to confirm this one
-            if len(sites.height) == 0 or most == 0:  # no finite loss was met
+            if len(modes.neg_log_density) == 0 or most == 0:  # no finite loss was met
                 return None
             try:
-                return take_look(posterior, rng, sites, plain, known, half, most)
+                return run_proposal(posterior, rng, modes, plain, known, half, most)
             except BudgetSpentError as error:
                 return error
 
-        return look
+        return run
 
     def _carries(self, plain: Draws) -> bool:
         """Whether candidates carry the posterior, as far as their weights tell.
@@ -234,7 +234,7 @@ class SearchFirst:
     def _draw_more(self, plain: Draws) -> Draws | None:
         """Draw more candidates of the prior where that is cheaper than looks; nothing if they do not carry it then."""
         posterior, n = self.posterior, len(self.first)
-        most = n + least_rows_for_looks(posterior.prior.dimension, self.n_effective)
+        most = n + least_rows_for_runs(posterior.prior.dimension, self.n_effective)
         while not self._carries(plain):
             more = int(np.ceil(_SPARE * self.n_effective * len(self.first) / plain.ess)) - len(self.first)
             if more <= 0 or len(self.first) + more > most or posterior.budget.limited:
@@ -251,15 +251,15 @@ class SearchFirst:
         return self.posterior.n_rows / len(self.posterior.predictors)
 
     @property
-    def _sites(self) -> Points:
+    def _modes(self) -> Points:
         """The sites of all searches."""
-        return Points.join([sites.points for sites in self.found])
+        return Points.join([modes.points for modes in self.found])
 
     @property
     def _known(self) -> Points:
         """Every point that the draws must explain."""
         others = [] if self.starts is None else [self.starts.memory.kept, self.starts.known]
-        found = [sites.points for sites in self.found]
+        found = [modes.points for modes in self.found]
         return Points.join([*(points for points in others if points is not None), *found])
 
     def _missed_by(self, cover: Coverage, mixture: Mixture | None = None) -> Points:
@@ -270,7 +270,9 @@ class SearchFirst:
             len(missed) == 0 or missed.z.shape[1] > _FEW_COORDINATES
         ):  # in more, a few draws do not tell how wide a place is
             return missed
-        order = np.argsort(height_of(replace(self.posterior, mixture=mixture), missed), kind="stable")[:_TRIED_AROUND]
+        order = np.argsort(neg_log_density_of(replace(self.posterior, mixture=mixture), missed), kind="stable")[
+            :_TRIED_AROUND
+        ]
         missed = missed.take(order)
         try:
             mass = mass_around(replace(self.posterior, mixture=mixture), self.rng, missed.z)
@@ -282,7 +284,7 @@ class SearchFirst:
         """Say how looks disagree, if they do."""
         if confirmed or agreed is None:
             return None
-        return agreed.describe() if not agreed.holds else f"{len(self.looks)} independent searches agree too seldom"
+        return agreed.describe() if not agreed.holds else f"{len(self.runs)} independent searches agree too seldom"
 
     def _add_seen(self, draws: Draws, cover: Coverage | None) -> Draws:
         """Return the draws with the best that searches have met, and with what they cover."""
@@ -293,23 +295,23 @@ class SearchFirst:
     def _temper(self) -> Draws:
         """Climb to eta from the prior, and from around sites if there are any."""
         bridge, first = Bridge(self.posterior.mixture), None
-        if self.looks:  # laws that did not fit are a worse start than the prior
-            guide = join_guides([look.guide for look in self.looks], self._share)
-            bridge, first = self._start_from(guide, self.posterior.mixture.eta)
+        if self.runs:  # laws that did not fit are a worse start than the prior
+            proposal = join_proposals([run.proposal for run in self.runs], self._share)
+            bridge, first = self._start_from(proposal, self.posterior.mixture.eta)
         if first is None:
             bridge, first = Bridge(self.posterior.mixture), self._climbers()
         islands = self.islands if self.max_looks == 0 else self.islands.reduce(_LAST_RESORT)
         run = islands.temper(self.posterior, self.rng, bridge, first, self._unreached(first))
-        return self._judge(islands.follow_guides(self.posterior, self.rng, [run], len(first)))
+        return self._judge(islands.follow_proposals(self.posterior, self.rng, [run], len(first)))
 
-    def _unreached(self, first: Points) -> Unreached | None:
+    def _unreached(self, first: Points) -> StallDetector | None:
         """Return what is known of a target that none of the points so far reaches; nothing if one does."""
-        seen = [self.first, first, *(look.points for look in self.looks)]
+        seen = [self.first, first, *(run.points for run in self.runs)]
         seen = seen if self.starts is None else [*seen, self._known]
         if any(points.reached.any() for points in seen):
             return None
         lowest = min(float(self.posterior.mixture.effective_loss(points.loss).min()) for points in seen)
-        return Unreached(lowest, patience=1 if self.found else 2)
+        return StallDetector(lowest, patience=1 if self.found else 2)
 
     def _run_from_missed(self, run: Run) -> list[Run]:
         """Search where the goal was met, or given up, and run again from there if the draws have missed something.
@@ -323,37 +325,37 @@ class SearchFirst:
         self.starts = Starts(at, self.rng, self.first)
         self.found += self.starts.search_twice()
         # laws as wide as they have to be where a mode matters first, which may be far below the last rung
-        guides = [
-            guide_around(sites._replace(slope=share * sites.slope, bend=share * sites.bend), at_share)
+        proposals = [
+            initial_proposal(modes._replace(slope=share * modes.slope, curvature=share * modes.curvature), at_share)
             for share in _SHARES_OF_ETA
             for at_share in [replace(at, mixture=replace(at.mixture, eta=share * rungs[-1]))]
-            for sites in self.found
-            if len(sites.height)
+            for modes in self.found
+            if len(modes.neg_log_density)
         ]
-        if not guides:
+        if not proposals:
             return []
-        guide = join_guides(guides, self._share)
-        around = Points.evaluate(self.posterior, guide.draw(self.rng, _AROUND))
+        proposal = join_proposals(proposals, self._share)
+        around = Points.evaluate(self.posterior, proposal.draw(self.rng, _AROUND))
         for eta in rungs:
             mixture, mass = replace(self.posterior.mixture, eta=eta), self.posterior.prior.mass
             agreed = self.islands.agree(run.draws)  # an eta must not rest on a mode that was met by chance
-            if shows_missed_mass(guide, around, run.draws.reweigh(mixture), mixture, mass, agreed):
-                bridge, first = self._start_from(guide, eta)
+            if shows_missed_mass(proposal, around, run.draws.reweigh(mixture), mixture, mass, agreed):
+                bridge, first = self._start_from(proposal, eta)
                 again = None if first is None else self.islands.temper(self.posterior, self.rng, bridge, first)
                 return [again] if again is not None and again.info.complete else []
         return []
 
-    def _start_from(self, guide: Guide, fade: float) -> tuple[Bridge, Points | None]:
+    def _start_from(self, proposal: MixtureProposal, fade: float) -> tuple[Bridge, Points | None]:
         """Return a bridge that starts from a guide, and its first points if they can be afforded."""
-        bridge = Bridge(self.posterior.mixture, guide, fade)
+        bridge = Bridge(self.posterior.mixture, proposal, fade)
         limited = self.posterior.budget.limited
         return bridge, try_to_start(self.posterior, self.rng, bridge, len(self.first) if limited else _CLIMBERS)
 
     @property
     def _share(self) -> float:
         """Share of a guide in the starting law, of which candidates that break constraints are a part."""
-        near = self.posterior.prior.mass * _SITES_SHARE
-        return near / (near + 1 - _SITES_SHARE)
+        near = self.posterior.prior.mass * _MODES_SHARE
+        return near / (near + 1 - _MODES_SHARE)
 
     def _climbers(self) -> Points:
         """Return the candidates, with more beside them for a run that has to climb, if there is no budget to keep."""
@@ -368,13 +370,17 @@ class SearchFirst:
             return replace(run.draws, coverage=run.coverage)
         mixture = replace(self.posterior.mixture, eta=run.draws.rungs[-1])
         doubt = _count_missed(len(self._missed_by(run.coverage, mixture)))
-        guides = [guide_around(sites, self.posterior) for sites in self.found if len(sites.height)] if not doubt else []
-        if guides and self.posterior.affords(_AROUND) == _AROUND:
-            guide = join_guides([*guides, *(look.guide for look in self.looks)], self._share)
-            around = Points.evaluate(self.posterior, guide.draw(self.rng, _AROUND))
-            if shows_missed_mass(guide, around, run.draws, mixture, self.posterior.prior.mass):
+        proposals = (
+            [initial_proposal(modes, self.posterior) for modes in self.found if len(modes.neg_log_density)]
+            if not doubt
+            else []
+        )
+        if proposals and self.posterior.affords(_AROUND) == _AROUND:
+            proposal = join_proposals([*proposals, *(run.proposal for run in self.runs)], self._share)
+            around = Points.evaluate(self.posterior, proposal.draw(self.rng, _AROUND))
+            if shows_missed_mass(proposal, around, run.draws, mixture, self.posterior.prior.mass):
                 doubt = "there is mass near places that a search found, and the draws do not come there"
-        info = replace(run.info, doubt=doubt, sites=len(self._sites) if self.found else None)
+        info = replace(run.info, doubt=doubt, sites=len(self._modes) if self.found else None)
         return self._add_seen(replace(run.draws, info=info), run.coverage)
 
 

@@ -199,8 +199,8 @@ class SearchOnly:
         pool = candidates(posterior, rng, self.n_candidates)
         complete = len(pool) == self.n_candidates
         draws = weigh_candidates(posterior, pool, SearchOnlyInfo(complete=complete))
-        seen, sites = _search(replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1])), rng, pool)
-        info = SearchOnlyInfo(complete=complete, goal_met=draws.info.goal_met, sites=sites)
+        seen, modes = _search(replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1])), rng, pool)
+        info = SearchOnlyInfo(complete=complete, goal_met=draws.info.goal_met, sites=modes)
         return replace(draws, seen=seen, info=info).resample(rng, self.n_draws)
 
 
@@ -209,7 +209,7 @@ def _search(posterior: GibbsPosterior, rng: np.random.Generator, pool: Points) -
     starts = None
     try:
         starts = Starts(posterior, rng, pool)
-        sites = len(starts.search(laws=False).height)
+        modes = len(starts.search(components=False).neg_log_density)
     except BudgetSpentError:
         return None if starts is None else starts.memory.kept, None
-    return starts.memory.kept, sites
+    return starts.memory.kept, modes

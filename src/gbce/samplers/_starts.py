@@ -11,7 +11,7 @@ from gbce.base import Array
 from gbce.draws import Points
 from gbce.posterior import GibbsPosterior, run_together
 from gbce.samplers._importance import candidates
-from gbce.search import Memory, Sites, find_sites, height_of, rows_for_search, walk_out
+from gbce.search import Memory, Modes, neg_log_density_of, rows_for_search, search_modes, walk_out
 
 __all__ = ["Starts"]
 
@@ -63,7 +63,7 @@ class Starts:
         self._queue = self._line_up()
         self._each = min(_KNOWN, -(-len(self._queue) // 2))
 
-    def search_twice(self) -> list[Sites]:
+    def search_twice(self) -> list[Modes]:
         """Walk out from the row, and make the first two searches: independent of each other, in shared model calls."""
         posterior, rows = self.posterior, rows_for_search(self.posterior.prior.dimension)
 
@@ -75,13 +75,13 @@ class Starts:
         searches = [self._search_from(some, plain) for some, plain in zip(starts, self.plain, strict=True)]
         return run_together(posterior, searches, rows)
 
-    def search(self, extra: Points | None = None, *, laws: bool = True) -> Sites:
+    def search(self, extra: Points | None = None, *, components: bool = True) -> Modes:
         """Search from starts that no earlier search had, and from ``extra`` points if there are any."""
         if self._end_of_walk is None:
             self._end_of_walk = walk_out(self.posterior, self._row, self.memory)
         starts = self._begin()(self.posterior)
         starts = starts if extra is None else Points.join([starts, extra])
-        return self._search_from(starts, self.plain[-1], laws=laws)(self.posterior)
+        return self._search_from(starts, self.plain[-1], components=components)(self.posterior)
 
     def _begin(self) -> Callable[[GibbsPosterior], Points]:
         """Return what finds starts that no earlier search had: one model call."""
@@ -98,16 +98,18 @@ class Starts:
 
         return begin
 
-    def _search_from(self, starts: Points, plain: Points, *, laws: bool = True) -> Callable[[GibbsPosterior], Sites]:
+    def _search_from(
+        self, starts: Points, plain: Points, *, components: bool = True
+    ) -> Callable[[GibbsPosterior], Modes]:
         """Return a search from these starts and from where the walk ended."""
         assert self._end_of_walk is not None
         rng, donors = fork(self.rng), np.concatenate(self._groups) if self._groups else None
         starts = Points.join([starts, self._end_of_walk])
-        return lambda posterior: find_sites(posterior, rng, starts, self.memory, donors, plain, laws=laws)
+        return lambda posterior: search_modes(posterior, rng, starts, self.memory, donors, plain, components=components)
 
     def _group_known(self) -> list[Array]:
         """Latent points ``(n, m)`` of known rows that are better than the row, grouped by their loss, nearest first."""
-        z, potential = self.landmarks = self._ask_row_and_known()
+        z, potential = self.landmarks = self._evaluate_row_and_landmarks()
         better = potential < self.posterior.mixture.potential(self._row.loss)[0]
         order = np.argsort(potential, kind="stable")
         order = order[better[order]] if better.any() else order
@@ -143,9 +145,9 @@ class Starts:
         near = np.clip(0.0, low, high)
         least = np.full(len(size), np.inf)
         np.minimum.at(least, group, potential)
-        height = np.where(size > 1, least + 0.5 * np.square(near).sum(axis=1), np.inf)
-        order = np.argsort(height, kind="stable")[:_MEETINGS]
-        return near[order[np.isfinite(height[order])]]
+        neg_log_density = np.where(size > 1, least + 0.5 * np.square(near).sum(axis=1), np.inf)
+        order = np.argsort(neg_log_density, kind="stable")[:_MEETINGS]
+        return near[order[np.isfinite(neg_log_density[order])]]
 
     def _hybrids(self, rng: np.random.Generator) -> Array:
         """Latent points ``(n, m)`` that leave the row in a few coordinates only: as a known row does, or at random."""
@@ -161,7 +163,7 @@ class Starts:
         chosen = rng.random((_HYBRIDS, m)).argsort(axis=1).argsort(axis=1) < size
         return np.where(chosen, z, 0.0)
 
-    def _ask_row_and_known(self) -> tuple[Array, Array]:
+    def _evaluate_row_and_landmarks(self) -> tuple[Array, Array]:
         """Ask about the row and some known rows: latent points ``(n, m)`` of known rows, and potentials ``(n,)``.
 
         A row that is possible as it is has the loss that it had before. Of those that the row's fixed values change,
@@ -209,6 +211,6 @@ class Starts:
 
     def _pick(self, rng: np.random.Generator, points: Points, lowest: int, good: int) -> Points:
         """Pick the lowest points, and some at random out of the best tenth of the others."""
-        order = np.argsort(height_of(self.posterior, points), kind="stable")
+        order = np.argsort(neg_log_density_of(self.posterior, points), kind="stable")
         best = order[lowest : lowest + max(int(_GOOD_SHARE * len(order)), good)]
         return points.take(np.concatenate([order[:lowest], rng.permutation(best)[:good]]))

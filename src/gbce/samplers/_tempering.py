@@ -18,8 +18,8 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import Points
 from gbce.eta import STEEPEST
 from gbce.posterior import EtaGoal, GibbsPosterior, Mixture
-from gbce.samplers._moves import Kernel, Learned, NormalLaw, StepSizes, memory
-from gbce.samplers._proposals import Guide
+from gbce.samplers._moves import Kernel, Learned, NormalComponent, StepSizes, memory
+from gbce.samplers._proposals import MixtureProposal
 
 __all__ = [
     "ENOUGH",
@@ -27,7 +27,7 @@ __all__ = [
     "Bridge",
     "Climb",
     "Population",
-    "Unreached",
+    "StallDetector",
     "climb",
     "log_density",
     "next_level",
@@ -57,7 +57,7 @@ class Bridge:
     """
 
     mixture: Mixture
-    guide: Guide | None = None
+    proposal: MixtureProposal | None = None
     fade: float = 1.0
 
     def u(self, points: Points, level: float) -> Array:
@@ -74,8 +74,8 @@ class Bridge:
             if level > 0:
                 u = u + replace(self.mixture, eta=level).potential(points.loss)
             lift = 1.0 - max(level, 0.0) / self.fade if self.fade > 0 else 0.0
-            if self.guide is not None and lift > 0:
-                excess = self.guide.excess(points.z) if excess is None else excess
+            if self.proposal is not None and lift > 0:
+                excess = self.proposal.excess(points.z) if excess is None else excess
                 u = u - lift * excess
             return u
 
@@ -113,7 +113,7 @@ class Population:
 
     def weights(self, bridge: Bridge) -> Array:
         """Weights ``(n,)`` under the posterior at the level's beta: an island that found more mass counts for more."""
-        plain = replace(bridge, guide=None)
+        plain = replace(bridge, proposal=None)
         return normalise(self.log_z[self.island] + self.increments(bridge, self.level, plain))
 
     def join(self, other: "Population") -> "Population":
@@ -247,7 +247,7 @@ def climb(
     n: int,
     max_sweeps: int,
     levels: Sequence[float] = (),
-    unreached: "Unreached | None" = None,
+    unreached: "StallDetector | None" = None,
 ) -> Climb:
     """Go up to eta, to where the goal is met or cannot be, or as far as the budget goes, with ``n`` points.
 
@@ -334,9 +334,9 @@ def _kernel(
             other = np.ones(len(increments), dtype=bool)
         weights = normalise(increments[other])
         worth = max(1.0 / float(np.square(weights).sum()) / states, _LEAST_WORTH)
-        law = NormalLaw.fit(before.points.z[other], weights, worth)
-        learned.append(Learned(law, moving.points.z[moving.island % 2 != half]))
-    jumps = bridge.guide
+        component = NormalComponent.fit(before.points.z[other], weights, worth)
+        learned.append(Learned(component, moving.points.z[moving.island % 2 != half]))
+    jumps = bridge.proposal
     return Kernel(posterior, lambda points: bridge.u(points, moving.level), learned, moving.island % 2, jumps)
 
 
@@ -380,7 +380,7 @@ def _move(rng: np.random.Generator, kernel: Kernel, start: Population, steps: St
 
 
 @dataclass
-class Unreached:
+class StallDetector:
     """What is known of a target that no point has reached so far.
 
     Parameters

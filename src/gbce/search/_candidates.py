@@ -14,7 +14,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.space import Space
 
-__all__ = ["MOST_PARTS", "Around", "Sections", "Singles", "keep_cheapest", "lean"]
+__all__ = ["MOST_PARTS", "CandidateMoves", "Sections", "Singles", "keep_cheapest", "step_to_plane"]
 
 # Chosen by hand: they decide how many points are tried, never whether one reaches.
 _PAIRS = 60  # of single changes, for each share of what is missing that they are expected to make up for
@@ -89,7 +89,7 @@ class Sections(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Around:
+class CandidateMoves:
     """What may be tried around one row.
 
     Parameters
@@ -345,7 +345,7 @@ class Around:
         return placed[good], np.concatenate(digits)[good], np.concatenate(whose)[good]
 
 
-def lean(around: Around, x: Array, slope: Array, gap: float, power: int, sizes: Array) -> Array:
+def step_to_plane(around: CandidateMoves, x: Array, slope: Array, gap: float, power: int, sizes: Array) -> Array:
     """Return rows near where a plane through a point meets the target at the least cost, before they are placed.
 
     Parameters

@@ -406,15 +406,15 @@ def nelder_mead(
     while True:
         width = np.abs(simplex[:, 1:] - simplex[:, :1]).max(axis=(1, 2))
         with np.errstate(invalid="ignore"):  # all corners infinite: no height, and not at its end
-            height = np.abs(value[:, 1:] - value[:, :1]).max(axis=1)
-        running &= ~((width <= x_tolerance) & (height <= f_tolerance)) & (iterations < max_iterations)
+            neg_log_density = np.abs(value[:, 1:] - value[:, :1]).max(axis=1)
+        running &= ~((width <= x_tolerance) & (neg_log_density <= f_tolerance)) & (iterations < max_iterations)
         active = np.flatnonzero(running)
         if len(active) == 0:
             break
         _step(objective, simplex, value, active, low, high)
         iterations[active] += 1
         _sort(simplex, value, active)
-    converged = (width <= x_tolerance) & (height <= f_tolerance)
+    converged = (width <= x_tolerance) & (neg_log_density <= f_tolerance)
     return Minima(simplex[:, 0], value[:, 0], iterations, converged)
 
 

@@ -19,19 +19,19 @@ from gbce.posterior import GibbsPosterior
 from gbce.search._objective import (
     LEAST_GAIN,
     SLOPED_SHARE,
-    Asking,
+    BudgetedObjective,
     Descent,
     Memory,
+    find_gradients_and_curvatures,
     find_slopes,
-    find_slopes_and_bends,
-    height_of,
     join,
     keep_apart,
+    neg_log_density_of,
     potential_of,
     take_lower,
 )
 
-__all__ = ["Sites", "find_sites", "rows_for_search", "walk_out"]
+__all__ = ["Modes", "rows_for_search", "search_modes", "walk_out"]
 
 # The numbers of this file decide where sampling begins, never what is drawn: proposals around sites are weighed by
 # their density. They were chosen by hand on single trees in 10 and 29 columns, and are judged by benchmarks/trust.py.
@@ -50,7 +50,7 @@ _BUDGET_PARTS = 4  # one part in so many of a budget may go into a search
 _PROBED = 4  # starts whose slopes are looked at first: where none has any, the model is piecewise constant
 _HOPELESS = 40.0  # height above the lowest at which a start is given up after the first stage
 _MARGIN = 16.0  # height above the lowest at which an end is no site: e**-16 of its density; width can make up for some
-_MOST_SITES = 16
+_MOST_MODES = 16
 _OUTWARD = np.array([-3.0, -1.5, -0.75, 0.75, 1.5, 3.0])  # steps of the walk from the row, in latent deviations
 _WALK_STEPS = 6  # at most
 # Ends whose changes are exchanged for values of known rows, trials, and the probability that a change is given up.
@@ -63,7 +63,7 @@ _NEWTON_STEPS = (1, 2, 5)  # at most; in between, ends that are the same are joi
 _Value = Callable[[GibbsPosterior, Points], Array]
 
 
-class Sites(NamedTuple):
+class Modes(NamedTuple):
     """Distinct places of low objective: ``k`` points, the lowest first, in ``m`` latent coordinates.
 
     ``height`` ``(k,)`` is minus the log density there. ``slope`` and ``bend`` ``(k, m)`` say how the potential changes
@@ -72,9 +72,9 @@ class Sites(NamedTuple):
     """
 
     points: Points
-    height: Array
+    neg_log_density: Array
     slope: Array
-    bend: Array
+    curvature: Array
     asked: tuple[Array, Array] | None = None
 
     @property
@@ -93,7 +93,7 @@ def rows_for_search(m: int) -> int:
     return _BUDGET_PARTS * min(_MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m, most)
 
 
-def find_sites(
+def search_modes(
     posterior: GibbsPosterior,
     rng: np.random.Generator,
     starts: Points,
@@ -101,8 +101,8 @@ def find_sites(
     donors: Array | None = None,
     others: Points | None = None,
     *,
-    laws: bool = True,
-) -> Sites:
+    components: bool = True,
+) -> Modes:
     """Draw evaluated points back towards the row, all of them together, and return where they end.
 
     Parameters
@@ -122,60 +122,64 @@ def find_sites(
     laws : bool
         Whether somebody puts laws around the sites; if not, slopes and bends there are not looked at, and zero.
     """
-    height = height_of(posterior, starts)
-    usable = np.isfinite(height)
-    now, height = starts.take(usable), height[usable]
+    neg_log_density = neg_log_density_of(posterior, starts)
+    usable = np.isfinite(neg_log_density)
+    now, neg_log_density = starts.take(usable), neg_log_density[usable]
     m = starts.z.shape[1]
-    ask = Asking(posterior, memory, posterior.affords(rows_for_search(m)) // _BUDGET_PARTS)
+    ask = BudgetedObjective(posterior, memory, posterior.affords(rows_for_search(m)) // _BUDGET_PARTS)
     try:
-        now, height = keep_apart(now, height, np.inf, len(height))
+        now, neg_log_density = keep_apart(now, neg_log_density, np.inf, len(neg_log_density))
         slope = find_slopes(ask, now.take(np.arange(min(_PROBED, len(now)))))
-        now = _shorten(ask, rng, now, height, bool(slope.any()))
-        height = height_of(posterior, now)
-        now, height = keep_apart(now, height, np.inf, len(height))
+        now = _shorten(ask, rng, now, neg_log_density, bool(slope.any()))
+        neg_log_density = neg_log_density_of(posterior, now)
+        now, neg_log_density = keep_apart(now, neg_log_density, np.inf, len(neg_log_density))
         if slope.any():
             descent = Descent(ask, bool(_on_slope(slope).any()))
-            now, height = descent.choose(rng, now, height)
+            now, neg_log_density = descent.choose(rng, now, neg_log_density)
             for steps in _NEWTON_STEPS:  # no start is hopeless before its first step
-                now, height = descent.descend(now, height, steps)
-                now, height = keep_apart(now, height, _HOPELESS, _MOST_AFTER)
+                now, neg_log_density = descent.descend(now, neg_log_density, steps)
+                now, neg_log_density = keep_apart(now, neg_log_density, _HOPELESS, _MOST_AFTER)
             if others is not None:
-                now, height = descent.descend_unexplained(others, now, height, _HOPELESS, _MOST_AFTER)
-        now, height = keep_apart(now, height, _HOPELESS, _MOST_AFTER)
-        now, height = _draw_back(ask, now, height)
+                now, neg_log_density = descent.descend_unexplained(others, now, neg_log_density, _HOPELESS, _MOST_AFTER)
+        now, neg_log_density = keep_apart(now, neg_log_density, _HOPELESS, _MOST_AFTER)
+        now, neg_log_density = _draw_back(ask, now, neg_log_density)
         if donors is not None and len(donors):
             n = min(_EXCHANGES_PER_COORDINATE * m, _MOST_EXCHANGES) // (_FEWER_ON_SLOPES if slope.any() else 1)
             for _ in range(_MOST_EXCHANGE_ROUNDS):  # what was found by one can be exchanged again
-                lowest = height.min(initial=np.inf)
-                exchanged = keep_apart(*_exchange(ask, rng, now, height, donors, n), _HOPELESS, _MOST_AFTER)
-                now, height = keep_apart(*join(now, height, *_draw_back(ask, *exchanged)), _HOPELESS, _MOST_AFTER)
-                if height.min(initial=np.inf) > lowest - LEAST_GAIN:
+                lowest = neg_log_density.min(initial=np.inf)
+                exchanged = keep_apart(*_exchange(ask, rng, now, neg_log_density, donors, n), _HOPELESS, _MOST_AFTER)
+                now, neg_log_density = keep_apart(
+                    *join(now, neg_log_density, *_draw_back(ask, *exchanged)), _HOPELESS, _MOST_AFTER
+                )
+                if neg_log_density.min(initial=np.inf) > lowest - LEAST_GAIN:
                     break
-        crossed = keep_apart(*_cross(ask, rng, now, height), _HOPELESS, _MOST_AFTER)
-        now, height = keep_apart(*join(now, height, *_draw_back(ask, *crossed)), _HOPELESS, _MOST_AFTER)
+        crossed = keep_apart(*_cross(ask, rng, now, neg_log_density), _HOPELESS, _MOST_AFTER)
+        now, neg_log_density = keep_apart(
+            *join(now, neg_log_density, *_draw_back(ask, *crossed)), _HOPELESS, _MOST_AFTER
+        )
     except BudgetSpentError:  # what there is by then are sites as well, only less low
         pass
-    now, height = keep_apart(now, height, _MARGIN, _MOST_SITES)
+    now, neg_log_density = keep_apart(now, neg_log_density, _MARGIN, _MOST_MODES)
     flat = np.zeros(now.z.shape)
-    if not laws:
-        return Sites(now, height, flat, flat)
+    if not components:
+        return Modes(now, neg_log_density, flat, flat)
     ask.rows_left = max(ask.rows_left, 3 * now.z.size)  # for a last look around, whatever was spent before
-    slope = bend = flat
+    slope = curvature = flat
     with suppress(BudgetSpentError):
-        slope, bend = find_slopes_and_bends(ask, now)
-    z, potential = zip(*ask.asked, strict=True) if ask.asked else ((flat[:0],), (height[:0],))
-    return Sites(now, height, slope, bend, (np.concatenate(z), np.concatenate(potential)))
+        slope, curvature = find_gradients_and_curvatures(ask, now)
+    z, potential = zip(*ask.asked, strict=True) if ask.asked else ((flat[:0],), (neg_log_density[:0],))
+    return Modes(now, neg_log_density, slope, curvature, (np.concatenate(z), np.concatenate(potential)))
 
 
 def walk_out(posterior: GibbsPosterior, row: Points, memory: Memory) -> Points:
     """Walk from the row ``(1, m)`` by changes of single coordinates, those that gain most, and return where it ends."""
-    now, height = row, height_of(posterior, row)
+    now, neg_log_density = row, neg_log_density_of(posterior, row)
     m = row.z.shape[1]
-    ask = Asking(posterior, memory, _MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m)
+    ask = BudgetedObjective(posterior, memory, _MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m)
     try:
         for _ in range(_WALK_STEPS):
             to = now.z[:, :, None] + _OUTWARD
-            now, height, gained = _try_singly(ask, now, height, to.transpose(0, 2, 1))
+            now, neg_log_density, gained = _try_singly(ask, now, neg_log_density, to.transpose(0, 2, 1))
             if not gained:
                 break
     except BudgetSpentError:
@@ -183,18 +187,22 @@ def walk_out(posterior: GibbsPosterior, row: Points, memory: Memory) -> Points:
     return now
 
 
-def _shorten(ask: Asking, rng: np.random.Generator, now: Points, height: Array, sloped: bool) -> Points:
+def _shorten(
+    ask: BudgetedObjective, rng: np.random.Generator, now: Points, neg_log_density: Array, sloped: bool
+) -> Points:
     """Take back what points do not need.
 
     Where models are piecewise constant the potential must not rise: a far point gains more by giving up what it needs
     than by keeping it, and would never come to the near corner of its box.
     """
     if sloped:
-        return _take_back(ask, rng, now, height, _SLOPED_STEPS, height_of)
-    worth = potential_of(ask.posterior, now) < height.min(initial=np.inf)  # a point is nowhere lower than its potential
+        return _take_back(ask, rng, now, neg_log_density, _SLOPED_STEPS, neg_log_density_of)
+    worth = potential_of(ask.posterior, now) < neg_log_density.min(
+        initial=np.inf
+    )  # a point is nowhere lower than its potential
     far, value = now.take(worth), potential_of(ask.posterior, now)[worth]
     far = _take_back(ask, rng, far, value, _STEPS, potential_of)
-    order = np.argsort(height_of(ask.posterior, far), kind="stable")[:_DRAWN_IN]
+    order = np.argsort(neg_log_density_of(ask.posterior, far), kind="stable")[:_DRAWN_IN]
     far = _draw_in(ask, far.take(order), value[order])
     return Points.join([far, now.take(~worth)])
 
@@ -202,7 +210,9 @@ def _shorten(ask: Asking, rng: np.random.Generator, now: Points, height: Array, 
 # --- stages -----------------------------------------------------------------------------------------------------------
 
 
-def _take_back(ask: Asking, rng: np.random.Generator, now: Points, value: Array, steps: int, kind: _Value) -> Points:
+def _take_back(
+    ask: BudgetedObjective, rng: np.random.Generator, now: Points, value: Array, steps: int, kind: _Value
+) -> Points:
     """Take coordinates back to the centre while a ``value`` does not rise: random blocks, halved where one fails.
 
     A point that needs ``q`` of ``m`` coordinates is left with these after about ``2 q log2(m / q)`` steps, all points
@@ -224,7 +234,7 @@ def _take_back(ask: Asking, rng: np.random.Generator, now: Points, value: Array,
     return now
 
 
-def _draw_in(ask: Asking, now: Points, value: Array) -> Points:
+def _draw_in(ask: BudgetedObjective, now: Points, value: Array) -> Points:
     """Draw points towards the centre while their potential does not rise: as a whole, then coordinate by coordinate.
 
     In a box, where the potential is constant, this ends near the corner that is nearest to the centre.
@@ -246,7 +256,9 @@ def _draw_in(ask: Asking, now: Points, value: Array) -> Points:
     return _try_while(ask, now, high * now.z, np.arange(len(now)), value, potential_of)[0]
 
 
-def _try_while(ask: Asking, now: Points, z: Array, active: Array, value: Array, kind: _Value) -> tuple[Points, Array]:
+def _try_while(
+    ask: BudgetedObjective, now: Points, z: Array, active: Array, value: Array, kind: _Value
+) -> tuple[Points, Array]:
     """Move the ``active`` points to ``z`` where their value is not above ``value`` there; and which ones moved."""
     tried, _ = ask(z[active])
     won, at = np.zeros(len(now), dtype=bool), np.zeros(len(now), dtype=int)
@@ -255,47 +267,49 @@ def _try_while(ask: Asking, now: Points, z: Array, active: Array, value: Array, 
     return now.replace_where(tried.take(at), won), won
 
 
-def _cross(ask: Asking, rng: np.random.Generator, now: Points, height: Array) -> tuple[Points, Array]:
+def _cross(
+    ask: BudgetedObjective, rng: np.random.Generator, now: Points, neg_log_density: Array
+) -> tuple[Points, Array]:
     """Join the changes of every two of the lowest points, and take back what the union does not need."""
     k = min(_CROSSED, len(now))
     one, other = np.triu_indices(k, 1)
     if len(one) == 0:
-        return now, height
+        return now, neg_log_density
     both, _ = ask(np.where(now.z[one] != 0, now.z[one], now.z[other]))
     both = _take_back(ask, rng, both, potential_of(ask.posterior, both), _CROSS_STEPS, potential_of)
-    return both, height_of(ask.posterior, both)
+    return both, neg_log_density_of(ask.posterior, both)
 
 
-def _draw_back(ask: Asking, now: Points, height: Array) -> tuple[Points, Array]:
+def _draw_back(ask: BudgetedObjective, now: Points, neg_log_density: Array) -> tuple[Points, Array]:
     """Draw single coordinates back until nothing is gained; ends that are the same are joined on the way."""
     for number in range(_SINGLE_ROUNDS):
-        now, height, gained = _draw_back_singly(ask, now, height, _FINE if number % 2 else _COARSE)
+        now, neg_log_density, gained = _draw_back_singly(ask, now, neg_log_density, _FINE if number % 2 else _COARSE)
         if number and not gained:
             break
-        now, height = keep_apart(now, height, _HOPELESS, _MOST_AFTER)
-    return now, height
+        now, neg_log_density = keep_apart(now, neg_log_density, _HOPELESS, _MOST_AFTER)
+    return now, neg_log_density
 
 
 def _exchange(
-    ask: Asking, rng: np.random.Generator, now: Points, height: Array, donors: Array, n: int
+    ask: BudgetedObjective, rng: np.random.Generator, now: Points, neg_log_density: Array, donors: Array, n: int
 ) -> tuple[Points, Array]:
     """Pay for what the lowest points change with another coordinate, which gets a value of a known point.
 
     Some changes are given up, and one coordinate is set to what it is in a known point. Where the potential does
     not rise, the new coordinate is drawn in as far as that holds, and what else is not needed any more is taken back.
     """
-    now, height = now.take(np.arange(min(_EXCHANGED, len(now)))), height[:_EXCHANGED]
+    now, neg_log_density = now.take(np.arange(min(_EXCHANGED, len(now)))), neg_log_density[:_EXCHANGED]
     k, m = now.z.shape
-    site = rng.integers(k, size=n)
-    line, trial = np.arange(len(site)), now.z[site]
+    mode = rng.integers(k, size=n)
+    line, trial = np.arange(len(mode)), now.z[mode]
     trial = np.where(rng.random(trial.shape) < _GIVEN_UP, 0.0, trial)
-    new = rng.integers(m, size=len(site))
-    trial[line, new] = donors[rng.integers(len(donors), size=len(site)), new]
+    new = rng.integers(m, size=len(mode))
+    trial[line, new] = donors[rng.integers(len(donors), size=len(mode)), new]
     tried, _ = ask(trial)
-    value = potential_of(ask.posterior, now)[site]
+    value = potential_of(ask.posterior, now)[mode]
     holds = np.flatnonzero(potential_of(ask.posterior, tried) <= value + _SAME_POTENTIAL)
     if len(holds) == 0:
-        return now, height
+        return now, neg_log_density
     others = np.where(np.arange(m) == new[:, None], 0.0, trial)[holds]
     holds = holds[np.argsort(np.square(others).sum(axis=1), kind="stable")[:_DRAWN_IN]]  # those that gave up most
     moved, value = tried.take(holds), value[holds]
@@ -310,30 +324,32 @@ def _exchange(
         ask, moved, np.where(only, high[:, None], 1.0) * moved.z, np.arange(len(moved)), value, potential_of
     )
     moved = _take_back(ask, rng, moved, value, _CROSS_STEPS, potential_of)
-    return moved, height_of(ask.posterior, moved)
+    return moved, neg_log_density_of(ask.posterior, moved)
 
 
-def _draw_back_singly(ask: Asking, now: Points, height: Array, parts: Array) -> tuple[Points, Array, bool]:
+def _draw_back_singly(
+    ask: BudgetedObjective, now: Points, neg_log_density: Array, parts: Array
+) -> tuple[Points, Array, bool]:
     """Draw single coordinates back, all the way or a part of it, or a little out, and join what gains."""
-    return _try_singly(ask, now, height, now.z[:, None, :] * parts[:, None])
+    return _try_singly(ask, now, neg_log_density, now.z[:, None, :] * parts[:, None])
 
 
-def _try_singly(ask: Asking, now: Points, height: Array, to: Array) -> tuple[Points, Array, bool]:
+def _try_singly(ask: BudgetedObjective, now: Points, neg_log_density: Array, to: Array) -> tuple[Points, Array, bool]:
     """Try values ``to`` ``(k, t, m)`` of single coordinates, then the best ones of each point together."""
     k, m = now.z.shape
     start, kind, coordinate = np.nonzero(to != now.z[:, None, :])
     if len(start) == 0:
-        return now, height, False
+        return now, neg_log_density, False
     ask.require(len(start))
     trial = now.z[start]
     trial[np.arange(len(start)), coordinate] = to[start, kind, coordinate]
-    _, heights = ask(trial)
+    _, neg_log_densities = ask(trial)
     table = np.full(to.shape, np.inf)
-    table[start, kind, coordinate] = heights
+    table[start, kind, coordinate] = neg_log_densities
     best, least = table.argmin(axis=1), table.min(axis=1)  # (k, m): for each coordinate by itself
-    gains = least < height[:, None] - LEAST_GAIN / m
+    gains = least < neg_log_density[:, None] - LEAST_GAIN / m
     if not gains.any():
-        return now, height, False
+        return now, neg_log_density, False
     goal = np.take_along_axis(to, best[:, None, :], axis=1)[:, 0]
     # all that gain together, the better half of them, and the best one alone, which is known already
     rank = np.argsort(np.argsort(np.where(gains, least, np.inf), axis=1, kind="stable"), axis=1, kind="stable")
@@ -341,5 +357,5 @@ def _try_singly(ask: Asking, now: Points, height: Array, to: Array) -> tuple[Poi
     shares = [count, np.ceil(count / 2), np.minimum(count, 2), np.minimum(count, 1)]
     together = np.concatenate([np.where(rank < n[:, None], goal, now.z) for n in shares])
     joined, joint_heights = ask(together)
-    after, height_after = take_lower(now, height, joined, joint_heights.reshape(len(shares), k))
-    return after, height_after, bool((height - height_after > LEAST_GAIN).any())
+    after, height_after = take_lower(now, neg_log_density, joined, joint_heights.reshape(len(shares), k))
+    return after, height_after, bool((neg_log_density - height_after > LEAST_GAIN).any())

@@ -18,10 +18,10 @@ import numpy as np
 from gbce._numerics import row_keys
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
-from gbce.search._candidates import MOST_PARTS, Around, Sections, Singles, keep_cheapest, lean
+from gbce.search._candidates import MOST_PARTS, CandidateMoves, Sections, Singles, keep_cheapest, step_to_plane
 from gbce.search._polish import meet_alike
 
-__all__ = ["Judged", "NearestSites", "find_nearest"]
+__all__ = ["Judged", "NearestPoints", "find_nearest"]
 
 # What a search may ask, in rows of the model: the sum of both. By hand: about as much as the sampler asks in a usual
 # explanation, or less.
@@ -58,7 +58,7 @@ class Judged(NamedTuple):
     reached: Array
 
 
-class NearestSites(NamedTuple):
+class NearestPoints(NamedTuple):
     """Cheap points that reach, each with another set of changed features: ``n`` points, the cheapest first.
 
     ``cost`` ``(n,)`` is in units of the features' scales, ``changes`` ``(n,)`` counts changed features.
@@ -73,14 +73,14 @@ class NearestSites(NamedTuple):
 class _Shelf:
     """Asks about points in few calls, and remembers what was said: the cheapest that reach, by what they change."""
 
-    around: Around
+    around: CandidateMoves
     judge: Callable[[Array], Judged]
     affords: Callable[[int], int]
     rows_left: int
     said: dict[bytes, tuple[float, bool]] = field(default_factory=dict)
     reaching: dict[bytes, tuple[float, int, Array]] = field(default_factory=dict)  # cost, number of changes, point
     missed: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)  # points, cost, gap, changed
-    known_sites: NearestSites | None = None  # in order, unless something was added since
+    known_modes: NearestPoints | None = None  # in order, unless something was added since
 
     def ask(self, *parts: Array) -> list[Judged]:
         """Ask about several sets of points in one call; what is beyond the limit of rows counts as not reaching."""
@@ -116,33 +116,33 @@ class _Shelf:
         for one, price, (key, n) in zip(x, cost.tolist(), supports, strict=True):
             if key not in self.reaching or price < self.reaching[key][0]:
                 self.reaching[key] = (price, n, one)
-                self.known_sites = None
+                self.known_modes = None
 
     def _remember_missed(self, x: Array, gap: Array) -> None:
         if len(x):
             self.missed.append((x, self.around.cost(x), gap, self.around.changed(x)))
 
-    def sites(self) -> NearestSites:
+    def modes(self) -> NearestPoints:
         """Return what reaches, one point for each set of changed features, the cheapest first."""
-        if self.known_sites is not None:
-            return self.known_sites
+        if self.known_modes is not None:
+            return self.known_modes
         cost = np.array([price for price, _, _ in self.reaching.values()])
         changes = np.array([n for _, n, _ in self.reaching.values()], dtype=int)
         x = np.array([one for _, _, one in self.reaching.values()]).reshape(len(cost), len(self.around.x0))
         order = np.lexsort((changes, cost))
-        self.known_sites = NearestSites(x[order], cost[order], changes[order])
-        return self.known_sites
+        self.known_modes = NearestPoints(x[order], cost[order], changes[order])
+        return self.known_modes
 
     def least(self) -> Array:
         """Return the least cost with at most 1, 2, ... changes ``(_PATH,)`` and with any number, the last."""
-        sites = self.sites()
+        modes = self.modes()
         return np.array(
-            [sites.cost[sites.changes <= k].min(initial=np.inf) for k in (*range(1, _PATH + 1), len(self.around.x0))]
+            [modes.cost[modes.changes <= k].min(initial=np.inf) for k in (*range(1, _PATH + 1), len(self.around.x0))]
         )
 
 
 def find_nearest(
-    around: Around,
+    around: CandidateMoves,
     judge: Callable[[Array], Judged],
     starts: Array,
     *,
@@ -152,7 +152,7 @@ def find_nearest(
     most_changes: int | None = None,
     affords: Callable[[int], int] = lambda n: n,
     max_rows: int | None = None,
-) -> NearestSites:
+) -> NearestPoints:
     """Find cheap points that reach a target.
 
     Parameters
@@ -179,7 +179,7 @@ def find_nearest(
 
     Returns
     -------
-    NearestSites
+    NearestPoints
         One point for each set of changed features that was met, what was known before included.
     """
     n_free = len(around.values)
@@ -190,7 +190,7 @@ def find_nearest(
     if most:
         with suppress(BudgetSpentError):
             _Search(shelf, power, most, known).run(starts, starts[:0] if trials is None else trials)
-    return shelf.sites()
+    return shelf.modes()
 
 
 @dataclass
@@ -262,17 +262,17 @@ class _Search:
 
     def _pick(self) -> Array:
         """Return points that reach and are worth closing in on, ``(k, d)``: a few for each number of changes."""
-        sites = self.shelf.sites()
-        chosen = np.arange(min(_CHEAPEST, len(sites.cost)))
+        modes = self.shelf.modes()
+        chosen = np.arange(min(_CHEAPEST, len(modes.cost)))
         ceiling = np.inf
         for k in range(1, min(self.most, _PATH) + 1):
-            own = np.flatnonzero((sites.changes == k) & (sites.cost < ceiling))[:_EACH]
-            own = own[sites.cost[own] < _DEARER_ALIKE * sites.cost[own[:1]].min(initial=np.inf)]
+            own = np.flatnonzero((modes.changes == k) & (modes.cost < ceiling))[:_EACH]
+            own = own[modes.cost[own] < _DEARER_ALIKE * modes.cost[own[:1]].min(initial=np.inf)]
             chosen = np.concatenate([chosen, own])
             if len(own):
-                ceiling = min(ceiling, _DEARER * float(sites.cost[own[0]]))
-        useful = np.flatnonzero(sites.changes <= self.most)[:_CHEAPEST]
-        return sites.x[np.unique(np.concatenate([chosen, useful]))]
+                ceiling = min(ceiling, _DEARER * float(modes.cost[own[0]]))
+        useful = np.flatnonzero(modes.changes <= self.most)[:_CHEAPEST]
+        return modes.x[np.unique(np.concatenate([chosen, useful]))]
 
     def _fresh(self, x: Array, done: set[bytes], most: int | None = None) -> Array:
         """Return the first points of ``x`` ``(k, d)`` that something was not done with yet, and note that it is now."""
@@ -328,7 +328,7 @@ class _Search:
                 self.low.setdefault(sections.x[i].tobytes(), floor)
         return self._draw_together(around, x, rest, low)
 
-    def _draw_together(self, around: Around, x: Array, rest: Array, low: Array) -> Array:
+    def _draw_together(self, around: CandidateMoves, x: Array, rest: Array, low: Array) -> Array:
         drawn = rest[:, :-1] < 1.0
         several = np.flatnonzero(drawn.sum(axis=1) > 1)
         rows = around.draw_together(x[several], rest[several, :-1])
@@ -430,7 +430,7 @@ class _Search:
             slope = np.where(np.isfinite(slope), slope, 0.0)
             if self._on_slope(slope):
                 sloped = True
-                found.append(lean(around, one, slope, float(said.gap[0]), self.power, sizes))
+                found.append(step_to_plane(around, one, slope, float(said.gap[0]), self.power, sizes))
         self.sloped, self.slope_seen = sloped or len(points) == 0, self.slope_seen or sloped
         placed, good = around.snap(np.vstack(found))
         return placed[good]

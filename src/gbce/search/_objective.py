@@ -20,18 +20,18 @@ from gbce.posterior import GibbsPosterior
 __all__ = [
     "LEAST_GAIN",
     "SLOPED_SHARE",
-    "Asking",
+    "Basins",
+    "BudgetedObjective",
     "Curvature",
     "Descent",
     "Memory",
     "Slopes",
-    "Wells",
     "curvature_of",
+    "find_gradients_and_curvatures",
     "find_slopes",
-    "find_slopes_and_bends",
-    "height_of",
     "join",
     "keep_apart",
+    "neg_log_density_of",
     "potential_of",
     "take_lower",
 ]
@@ -82,7 +82,7 @@ class Memory:
         return np.flatnonzero(np.isfinite(points.log_correction) & ((objective < self._dearest[0]) | cheap))
 
 
-def height_of(posterior: GibbsPosterior, points: Points) -> Array:
+def neg_log_density_of(posterior: GibbsPosterior, points: Points) -> Array:
     """Minus the log density ``(n,)`` of evaluated points in the latent space, up to a constant."""
     return potential_of(posterior, points) + 0.5 * np.square(points.z).sum(axis=1)
 
@@ -93,7 +93,7 @@ def potential_of(posterior: GibbsPosterior, points: Points) -> Array:
 
 
 @dataclass
-class Asking:
+class BudgetedObjective:
     """Asks about latent points within a limit of rows, remembers the best and the heights."""
 
     posterior: GibbsPosterior
@@ -107,7 +107,7 @@ class Asking:
         points = Points.evaluate(self.posterior, z)
         self.memory.add(points)
         self.asked.append((points.z, potential_of(self.posterior, points)))
-        return points, height_of(self.posterior, points)
+        return points, neg_log_density_of(self.posterior, points)
 
     def require(self, n: int) -> None:
         """Refuse more rows than are left, before points are made of them."""
@@ -115,30 +115,30 @@ class Asking:
             raise BudgetSpentError(f"{n:,} more model rows are not within the limit of a search")
 
 
-def join(now: Points, height: Array, more: Points, heights: Array) -> tuple[Points, Array]:
-    return Points.join([now, more]), np.append(height, heights)
+def join(now: Points, neg_log_density: Array, more: Points, neg_log_densities: Array) -> tuple[Points, Array]:
+    return Points.join([now, more]), np.append(neg_log_density, neg_log_densities)
 
 
-def take_lower(now: Points, height: Array, tried: Points, heights: Array) -> tuple[Points, Array]:
+def take_lower(now: Points, neg_log_density: Array, tried: Points, neg_log_densities: Array) -> tuple[Points, Array]:
     """Replace points ``k`` by the lowest of the trials ``(t, k)``, where that is lower."""
-    k = len(height)
-    winner = heights.argmin(axis=0)
-    least = heights[winner, np.arange(k)]
-    lower = least < height
-    return now.replace_where(tried.take(winner * k + np.arange(k)), lower), np.where(lower, least, height)
+    k = len(neg_log_density)
+    winner = neg_log_densities.argmin(axis=0)
+    least = neg_log_densities[winner, np.arange(k)]
+    lower = least < neg_log_density
+    return now.replace_where(tried.take(winner * k + np.arange(k)), lower), np.where(lower, least, neg_log_density)
 
 
-def keep_apart(points: Points, height: Array, margin: float, most: int) -> tuple[Points, Array]:
+def keep_apart(points: Points, neg_log_density: Array, margin: float, most: int) -> tuple[Points, Array]:
     """Return the lowest points, within a margin of the lowest of all, that lie apart from each other, in order."""
-    order = np.argsort(height, kind="stable")
-    order = order[np.isfinite(height[order])]
-    order = order[height[order] <= height[order[:1]].min(initial=np.inf) + margin]
+    order = np.argsort(neg_log_density, kind="stable")
+    order = order[np.isfinite(neg_log_density[order])]
+    order = order[neg_log_density[order] <= neg_log_density[order[:1]].min(initial=np.inf) + margin]
     kept: list[int] = []
     while len(order) and len(kept) < most:
         kept.append(int(order[0]))
         order = order[_distances(points.z[order], points.z[order[0]]) > _APART]
     where = np.array(kept, dtype=int)
-    return points.take(where), height[where]
+    return points.take(where), neg_log_density[where]
 
 
 def _distances(z: Array, to: Array) -> Array:
@@ -260,7 +260,7 @@ class Slopes(NamedTuple):
     """Latent points ``(n, m)`` at which the ``height`` ``(n,)`` and its slope ``uphill`` ``(n, m)`` are known."""
 
     z: Array
-    height: Array
+    neg_log_density: Array
     uphill: Array
 
     @classmethod
@@ -269,7 +269,7 @@ class Slopes(NamedTuple):
         return cls(*(np.concatenate(side) for side in zip(*parts, strict=True)))
 
 
-class Wells(NamedTuple):
+class Basins(NamedTuple):
     """Squares around places ``(k, m)`` of heights ``lowest`` ``(k,)``, with ``root`` ``(k, m, m)`` of the curvature."""
 
     place: Array
@@ -283,7 +283,7 @@ class Wells(NamedTuple):
         In a square the slope times the way from its place is twice the rise. A point belongs to the well for which
         that comes closest, if it does come close.
         """
-        way, rise = slopes.z[:, None, :] - place, slopes.height[:, None] - lowest
+        way, rise = slopes.z[:, None, :] - place, slopes.neg_log_density[:, None] - lowest
         with np.errstate(invalid="ignore", over="ignore"):
             along = (way * slopes.uphill[:, None, :]).sum(axis=2)
             misfit = np.abs(along - 2 * rise) / np.maximum(rise, TINY)
@@ -292,7 +292,7 @@ class Wells(NamedTuple):
         roots = [_root_of_curvature(way[owner == k, k], slopes.uphill[owner == k]) for k in range(len(place))]
         return cls(place, lowest, np.array(roots))
 
-    def explain(self, z: Array, height: Array) -> Array:
+    def explain(self, z: Array, neg_log_density: Array) -> Array:
         """Return how much of the height of points ``(n,)`` wells explain: one on a square, less below all of them.
 
         A well whose square lies below some point is scaled up to it, so that a poor fit does not explain everything.
@@ -301,7 +301,7 @@ class Wells(NamedTuple):
         for place, lowest, root in zip(self.place, self.lowest, self.root, strict=True):
             square = 0.5 * np.square((z - place) @ root).sum(axis=1)
             with np.errstate(invalid="ignore", over="ignore"):
-                part = (height - lowest) / np.maximum(square, TINY)
+                part = (neg_log_density - lowest) / np.maximum(square, TINY)
             part = np.where(np.isfinite(part), part, 1.0)
             parts.append(part / max(float(part.max(initial=1.0)), 1.0))
         return np.asarray(np.max(parts, axis=0))
@@ -353,11 +353,11 @@ class Descent:
         Whether points lie on a slope in most coordinates, and not just beside the step of a tree.
     """
 
-    ask: Asking
+    ask: BudgetedObjective
     smooth: bool
     _seen: list[Slopes] = field(init=False, default_factory=list)
 
-    def choose(self, rng: np.random.Generator, now: Points, height: Array) -> tuple[Points, Array]:
+    def choose(self, rng: np.random.Generator, now: Points, neg_log_density: Array) -> tuple[Points, Array]:
         """Choose where to begin: the lowest points, and points of higher ground, of wide laws if it is smooth."""
         m = now.z.shape[1]
         affordable = self.ask.rows_left // (_FORESEEN_STEPS * m)
@@ -366,21 +366,21 @@ class Descent:
             most = max(min(most, affordable), 2)
             lowest, others = np.split(np.arange(len(now)), [most // 2])
             chosen = np.append(lowest, rng.permutation(others)[: most // 2])
-            return now.take(chosen), height[chosen]
+            return now.take(chosen), neg_log_density[chosen]
         most = max(min(_WIDE_STARTS, affordable), 2)
         low = min(max(int(_LOWEST_SHARE * most), 1), len(now))
         width = rng.uniform(*_WIDTHS, size=(most - low, 1))
-        wide, heights = self.ask(width * rng.standard_normal((most - low, m)))
-        finite = np.isfinite(heights)
-        return join(now.take(np.arange(low)), height[:low], wide.take(finite), heights[finite])
+        wide, neg_log_densities = self.ask(width * rng.standard_normal((most - low, m)))
+        finite = np.isfinite(neg_log_densities)
+        return join(now.take(np.arange(low)), neg_log_density[:low], wide.take(finite), neg_log_densities[finite])
 
-    def descend(self, now: Points, height: Array, steps: int) -> tuple[Points, Array]:
+    def descend(self, now: Points, neg_log_density: Array, steps: int) -> tuple[Points, Array]:
         """Take Newton steps from the points at which the potential has a slope, its curvature that of a squared loss.
 
         With slope ``g`` and potential ``P`` that curvature is ``g g' / 2P`` (Gauss and Newton), beside the prior's own.
         Where it is smooth, a round well of that curvature in every direction is tried as well.
         """
-        active: Array = np.arange(len(height))
+        active: Array = np.arange(len(neg_log_density))
         for _ in range(steps):
             if len(active) == 0:
                 break
@@ -390,65 +390,65 @@ class Descent:
             active, here, slope = active[sloped], here.take(sloped), slope[sloped]
             if len(active) == 0:  # piecewise constant
                 break
-            self._seen.append(Slopes(here.z, height[active], here.z + slope))
+            self._seen.append(Slopes(here.z, neg_log_density[active], here.z + slope))
             steep, round_ = _newton_steps(here.z, slope, potential_of(self.ask.posterior, here))
             trial = here.z + _LENGTHS[:, None, None] * steep
             if self.smooth:
                 trial = np.concatenate([trial, here.z + _ROUND_LENGTHS[:, None, None] * round_])
             trial = np.clip(trial, -_FARTHEST, _FARTHEST)
-            tried, heights = self.ask(trial.reshape(-1, here.z.shape[1]))
-            after, lower = take_lower(here, height[active], tried, heights.reshape(len(trial), -1))
-            gain = height[active] - lower
-            now, height = _put(now, active, after), _put_values(height, active, lower)
+            tried, neg_log_densities = self.ask(trial.reshape(-1, here.z.shape[1]))
+            after, lower = take_lower(here, neg_log_density[active], tried, neg_log_densities.reshape(len(trial), -1))
+            gain = neg_log_density[active] - lower
+            now, neg_log_density = _put(now, active, after), _put_values(neg_log_density, active, lower)
             active = active[gain > LEAST_GAIN]
-        return now, height
+        return now, neg_log_density
 
     def descend_unexplained(
-        self, others: Points, now: Points, height: Array, margin: float, most: int
+        self, others: Points, now: Points, neg_log_density: Array, margin: float, most: int
     ) -> tuple[Points, Array]:
         """Descend from evaluated points that lie lower than known wells explain, as long as that leads to new ones.
 
         ``margin`` and ``most`` say which ends are kept, as in :func:`keep_apart`.
         """
-        heights = height_of(self.ask.posterior, others)
-        finite = np.isfinite(heights)
-        others, heights, m = others.take(finite), heights[finite], others.z.shape[1]
+        neg_log_densities = neg_log_density_of(self.ask.posterior, others)
+        finite = np.isfinite(neg_log_densities)
+        others, neg_log_densities, m = others.take(finite), neg_log_densities[finite], others.z.shape[1]
         if not self.smooth or m > MATRIX_UP_TO or not self._seen or not len(others):
-            return now, height
+            return now, neg_log_density
         for _ in range(_UNEXPLAINED_ROUNDS):
-            wells = Wells.fit(now.z, height, Slopes.join(self._seen))
-            explained = wells.explain(others.z, heights)
+            basins = Basins.fit(now.z, neg_log_density, Slopes.join(self._seen))
+            explained = basins.explain(others.z, neg_log_densities)
             least = np.argsort(explained, kind="stable")[:_UNEXPLAINED]
             least = least[explained[least] < _EXPLAINED]
             rows = len(least) * (m + len(_LENGTHS) + len(_ROUND_LENGTHS))  # of a step
             if len(least) == 0 or self.ask.rows_left < rows:
                 break
             ends, depths = self.descend(
-                others.take(least), heights[least], min(self.ask.rows_left // rows, _UNEXPLAINED_STEPS)
+                others.take(least), neg_log_densities[least], min(self.ask.rows_left // rows, _UNEXPLAINED_STEPS)
             )
-            new = wells.explain(ends.z, depths) < _NEW
-            now, height = keep_apart(*join(now, height, ends, depths), margin, most)
+            new = basins.explain(ends.z, depths) < _NEW
+            now, neg_log_density = keep_apart(*join(now, neg_log_density, ends, depths), margin, most)
             if not new.any():
                 break
-        return now, height
+        return now, neg_log_density
 
 
-def find_slopes(ask: Asking, points: Points) -> Array:
+def find_slopes(ask: BudgetedObjective, points: Points) -> Array:
     """Slope of the potential ``(k, m)`` at points, by differences; zero where it is infinite or has none."""
     if len(points) == 0:
         return np.zeros(points.z.shape)
     return _slope_of(*_rises(ask, points, _SLOPE))
 
 
-def find_slopes_and_bends(ask: Asking, points: Points) -> tuple[Array, Array]:
+def find_gradients_and_curvatures(ask: BudgetedObjective, points: Points) -> tuple[Array, Array]:
     """Slope of the potential ``(k, m)``, and its curvature over half a deviation, zero where one side does not rise."""
     if len(points) == 0:
         return np.zeros(points.z.shape), np.zeros(points.z.shape)
     near, up, down = _rises(ask, points, _SLOPE, _BEND, -_BEND)
     up, down = (np.nan_to_num(one, posinf=HUGE) for one in (up, down))
     with np.errstate(over="ignore"):
-        bend = np.where((up > 0) & (down > 0), np.minimum(up + down, HUGE) / _BEND**2, 0.0)
-    return _slope_of(near), bend
+        curvature = np.where((up > 0) & (down > 0), np.minimum(up + down, HUGE) / _BEND**2, 0.0)
+    return _slope_of(near), curvature
 
 
 def _slope_of(rise: Array) -> Array:
@@ -457,7 +457,7 @@ def _slope_of(rise: Array) -> Array:
     return np.where(np.isfinite(slope), slope, 0.0)
 
 
-def _rises(ask: Asking, points: Points, *steps: float) -> Array:
+def _rises(ask: BudgetedObjective, points: Points, *steps: float) -> Array:
     """By how much the potential rises ``(steps, k, m)`` a step aside of points, in each coordinate: one call."""
     (k, m), n = points.z.shape, len(steps)
     ask.require(n * k * m)
@@ -476,9 +476,9 @@ def _newton_steps(z: Array, slope: Array, potential: Array) -> tuple[Array, Arra
     steepness = np.hypot.reduce(slope, axis=1)[:, None]  # which does not overflow
     direction, uphill = slope / steepness, z + slope
     with np.errstate(over="ignore"):  # a potential of extreme strength
-        bend = steepness * (steepness / np.maximum(2 * potential, _LEAST_POTENTIAL)[:, None])
-    along = (direction * uphill).sum(axis=1, keepdims=True) / (1 + 1 / np.maximum(bend, TINY))
-    return along * direction - uphill, -uphill / (1 + bend)
+        curvature = steepness * (steepness / np.maximum(2 * potential, _LEAST_POTENTIAL)[:, None])
+    along = (direction * uphill).sum(axis=1, keepdims=True) / (1 + 1 / np.maximum(curvature, TINY))
+    return along * direction - uphill, -uphill / (1 + curvature)
 
 
 def _put(points: Points, where: Array, those: Points) -> Points:

@@ -18,7 +18,7 @@ from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.space import Space
 
-__all__ = ["Back", "Shelf", "StepsFromRow", "values_to_try", "walk"]
+__all__ = ["Back", "BestPerLevel", "StepsFromRow", "values_to_try", "walk"]
 
 # --- changes of single features that a search may make ---------------------------------------------------------------
 
@@ -268,7 +268,7 @@ Ask = Callable[[Array], Asked]
 
 
 @dataclass
-class Shelf:
+class BestPerLevel:
     """The cheapest point so far for every level of reliability.
 
     Parameters
@@ -316,7 +316,7 @@ def _points(kept: Iterable[bytes], d: int) -> Array:
     return np.array([np.frombuffer(x) for x in kept]).reshape(-1, d)
 
 
-def walk(judge: Judge, cost: Callable[[Array], Array], steps: StepsFromRow, shelf: Shelf) -> None:
+def walk(judge: Judge, cost: Callable[[Array], Array], steps: StepsFromRow, shelf: BestPerLevel) -> None:
     """Walk from the row until the highest level is reached or nothing is gained, then draw back what is on the shelf.
 
     Parameters
@@ -386,7 +386,7 @@ def _worth(value: Array, cost: Array) -> Array:
     return np.where(worth, gain / np.maximum(np.where(worth, price, 1.0), least), -np.inf)
 
 
-def _draw_back(ask: Ask, steps: StepsFromRow, shelf: Shelf) -> None:
+def _draw_back(ask: Ask, steps: StepsFromRow, shelf: BestPerLevel) -> None:
     """Draw back what is on the shelf, changes one by one and then several together, until little is saved."""
     joined = np.zeros((0, len(steps.x0)))
     known: set[bytes] = set()

@@ -331,7 +331,7 @@ def _span(name: str, kind: Kind, x: Array, options: ColumnOptions) -> Span | Non
     return Span(0.0 if kind == "integer" and len(known) and known.min() >= 0 else None)
 
 
-def _holds_whole_numbers(column: pd.Series) -> bool:
+def _should_be_integers(column: pd.Series) -> bool:
     """Whether floats are whole numbers: some are missing, which makes floats of them, or there are enough to tell."""
     known = column.dropna()
     enough = 0 < len(known) < len(column) or len(known) >= _ENOUGH_TO_TELL
@@ -361,7 +361,7 @@ def _kind(column: pd.Series, name: str, options: ColumnOptions) -> Kind:
         flags = set(column.dropna().unique().tolist()) <= {0, 1}
         return "boolean" if flags and name not in options.bounds else "integer"
     if dtype.kind == "f":
-        return "integer" if options.table and _holds_whole_numbers(column) else "real"
+        return "integer" if options.table and _should_be_integers(column) else "real"
     if dtype.kind in "cmV" or isinstance(dtype, (pd.PeriodDtype, pd.IntervalDtype)):
         raise ValueError(
             f"data: column {name!r} of {dtype} holds neither numbers nor texts, levels or times: convert it, e.g. a "

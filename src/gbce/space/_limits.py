@@ -19,7 +19,16 @@ from gbce.space._places import Checks
 if TYPE_CHECKING:
     from gbce.space._space import Space
 
-__all__ = ["Apart", "Limits", "RowLimits", "complete", "is_admissible", "low_precision_of", "move_each", "place"]
+__all__ = [
+    "ConstraintGroups",
+    "Limits",
+    "RowLimits",
+    "complete",
+    "is_admissible",
+    "low_precision_of",
+    "move_each",
+    "place",
+]
 
 # --- points made admissible ------------------------------------------------------------------------------------------
 
@@ -297,7 +306,7 @@ def low_precision_of(features: Sequence[Feature], codecs: Sequence[Any]) -> list
 
 
 @dataclass(frozen=True, eq=False)
-class Apart:
+class ConstraintGroups:
     """Groups of features that constraints link, each with its constraints.
 
     Parameters

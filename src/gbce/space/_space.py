@@ -18,7 +18,16 @@ from gbce.space._constraints import Computed, Constraint, as_computed, as_constr
 from gbce.space._feature import ROUNDING, Feature, Kind
 from gbce.space._frames import Layout
 from gbce.space._infer import Assumptions, ColumnOptions, codec_of, columns_of
-from gbce.space._limits import Apart, Limits, RowLimits, complete, is_admissible, low_precision_of, move_each, place
+from gbce.space._limits import (
+    ConstraintGroups,
+    Limits,
+    RowLimits,
+    complete,
+    is_admissible,
+    low_precision_of,
+    move_each,
+    place,
+)
 from gbce.space._places import Centre, Checks, Places, distances_to, embed, nearest
 from gbce.space._rows import RowCodec, as_table, column_dtypes, has_labels, layout_of, repeated, require_distinct
 from gbce.space._table import as_text, check_table, constant_notes, misfits
@@ -374,9 +383,9 @@ class Space:
         return Checks.of(self, self.constraints)
 
     @cached_property
-    def apart(self) -> Apart:
+    def apart(self) -> ConstraintGroups:
         """Groups of features that no constraint links, where nothing is computed."""
-        return Apart.of(self)
+        return ConstraintGroups.of(self)
 
     @cached_property
     def is_bound(self) -> Array:

@@ -30,7 +30,7 @@ from gbce.metrics import (
     require_noise,
 )
 from gbce.posterior import Evaluated, GibbsPosterior
-from gbce.search import Shelf, StepsFromRow, walk
+from gbce.search import BestPerLevel, StepsFromRow, walk
 from gbce.stress._other_models import posterior_under, replace_models
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class FrontierSearch:
             return x, judged
         space, x0 = self.explanation.space, self.explanation.x0
         levels = np.unique(_WALK_LEVELS if self.levels is None else np.asarray(self.levels, dtype=float))
-        shelf = Shelf.empty(levels, x0)
+        shelf = BestPerLevel.empty(levels, x0)
         shelf.add(x, judged.reliability, self._cost(x))
         budget = self.posterior.budget.share(_WALK_SHARE)
 

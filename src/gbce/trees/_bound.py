@@ -18,7 +18,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.trees._cells import CellTrees
 from gbce.trees._loops import BOUND, CUT, HOLD, NARROW, PRICE, PROMISE
-from gbce.trees._question import Offer
+from gbce.trees._question import CellPrices
 
 __all__ = [
     "MOST_WORK",
@@ -47,28 +47,28 @@ Part = Any  # of a feature's cells: two ends, the first and the one after the la
 class Intervals:
     """Leaves that hold cells from ``low`` up to but without ``high``, both ``(L,)``."""
 
-    offer: Offer
+    priced: CellPrices
     low: Array
     high: Array
 
     def whole(self) -> Part:
         """Return all cells."""
-        return 0, len(self.offer.cells)
+        return 0, len(self.priced.cells)
 
     def cheapest(self, part: Part) -> int:
         """Return the cheapest cell of a part, by its position in the offer."""
         first, end = part
-        return int(min(max(self.offer.own, first), end - 1))
+        return int(min(max(self.priced.own, first), end - 1))
 
     def price(self, part: Part, leaves: Array) -> Array:
         """Return the least price ``(m,)`` of what leaves ``(m,)`` have in a part; infinite where that is nothing."""
         loop = PRICE.after(len(leaves))
         if loop is not None:
-            return np.asarray(loop(self.low, self.high, leaves, self.offer.price, self.offer.own, *part))
+            return np.asarray(loop(self.low, self.high, leaves, self.priced.price, self.priced.own, *part))
         first = np.maximum(self.low[leaves], part[0])
         end = np.minimum(self.high[leaves], part[1]) - 1
         # prices rise on both sides of the row's own cell: the cheapest is the nearest
-        found = self.offer.price[np.minimum(np.maximum(self.offer.own, first), end)]
+        found = self.priced.price[np.minimum(np.maximum(self.priced.own, first), end)]
         return np.where(first <= end, found, np.inf)
 
     def holds(self, leaves: Array, cell: int) -> Array:
@@ -80,23 +80,23 @@ class Intervals:
 class Sets:
     """Leaves that hold sets of cells: ``member`` ``(S, k)``, and which of these is a leaf's, ``which`` ``(L,)``."""
 
-    offer: Offer
+    priced: CellPrices
     member: Array
     which: Array
 
     def whole(self) -> Part:
         """Return all cells."""
-        return np.ones(len(self.offer.cells), dtype=bool)
+        return np.ones(len(self.priced.cells), dtype=bool)
 
     def cheapest(self, part: Part) -> int:
         """Return the cheapest cell of a part, by its position in the offer."""
-        if part[self.offer.own]:
-            return self.offer.own
-        return int(np.argmin(np.where(part, self.offer.price, np.inf)))
+        if part[self.priced.own]:
+            return self.priced.own
+        return int(np.argmin(np.where(part, self.priced.price, np.inf)))
 
     def price(self, part: Part, leaves: Array) -> Array:
         """Return the least price ``(m,)`` of what leaves ``(m,)`` have in a part; infinite where that is nothing."""
-        least = np.where(self.member & part, self.offer.price, np.inf).min(axis=1)
+        least = np.where(self.member & part, self.priced.price, np.inf).min(axis=1)
         return np.asarray(least[self.which[leaves]])
 
     def holds(self, leaves: Array, cell: int) -> Array:
@@ -119,8 +119,8 @@ class Cutter:
         for a, axis in enumerate(ordered):
             self._ends[:, a], self._ends[:, a + len(ordered)] = axis.low, axis.high
         # places to cut: before each cell of an axis, and after its last one
-        self._starts = np.concatenate([[0], np.cumsum([len(axis.offer.cells) + 1 for axis in ordered])]).astype(int)
-        self._price = np.concatenate([np.zeros(0), *(np.append(axis.offer.price, np.inf) for axis in ordered)])
+        self._starts = np.concatenate([[0], np.cumsum([len(axis.priced.cells) + 1 for axis in ordered])]).astype(int)
+        self._price = np.concatenate([np.zeros(0), *(np.append(axis.priced.price, np.inf) for axis in ordered)])
         self._newest = np.full(len(self._price), -1, dtype=np.int32)  # for the loop alone
 
     def hold(self, leaves: Array, cells: Array) -> Array:
@@ -154,8 +154,8 @@ class Cutter:
                 continue
             sums = np.bincount(axis.which[leaves[away]], gain[away])
             tried = np.flatnonzero(sums)
-            step = np.where(axis.member[tried] & parts[a], axis.offer.price, np.inf).min(axis=1)
-            worth = sums[tried] * np.maximum(step - axis.offer.price[int(cells[a])], least)
+            step = np.where(axis.member[tried] & parts[a], axis.priced.price, np.inf).min(axis=1)
+            worth = sums[tried] * np.maximum(step - axis.priced.price[int(cells[a])], least)
             at = int(np.argmax(worth))
             if worth[at] > most:
                 most, which, member = float(worth[at]), a, axis.member[tried[at]]
@@ -193,7 +193,7 @@ class Cutter:
         return best
 
 
-def make_axes(trees: CellTrees, offers: list[Offer]) -> tuple[Array, list[Axis]] | None:
+def make_axes(trees: CellTrees, reachable: list[CellPrices]) -> tuple[Array, list[Axis]] | None:
     """Return the leaves that a row can get to, and an axis for each feature with a choice; None if they are too many.
 
     Returns
@@ -205,38 +205,38 @@ def make_axes(trees: CellTrees, offers: list[Offer]) -> tuple[Array, list[Axis]]
     """
     asked = set(trees.used.tolist())
     alive = np.ones(len(trees.tree), dtype=bool)
-    free: list[Offer] = []
-    for offer in offers:
-        if offer.feature not in asked:
+    free: list[CellPrices] = []
+    for priced in reachable:
+        if priced.feature not in asked:
             continue
-        if len(offer.cells) == 1:
-            alive &= trees.holds(offer.feature, int(offer.cells[0]))
+        if len(priced.cells) == 1:
+            alive &= trees.holds(priced.feature, int(priced.cells[0]))
         else:
-            free.append(offer)
+            free.append(priced)
     leaves = np.flatnonzero(alive)
     axes: list[Axis] = []
     sets = {int(j): s for s, j in enumerate(trees.set_features.tolist())}
-    for offer in free:
-        j = offer.feature
+    for priced in free:
+        j = priced.feature
         if j in sets:
-            member = trees.allowed[sets[j]][:, offer.cells]
-            axes.append(Sets(offer, member, trees.set_of[leaves, sets[j]]))
+            member = trees.allowed[sets[j]][:, priced.cells]
+            axes.append(Sets(priced, member, trees.set_of[leaves, sets[j]]))
             continue
-        known = offer.cells[:-1] if offer.gap else offer.cells
+        known = priced.cells[:-1] if priced.gap else priced.cells
         cells = np.arange(-1, trees.n_cells[j] + 2)  # once for every cell is less than once for every leaf
         low = np.take(np.searchsorted(known, cells, side="left"), trees.first[leaves, j] + 1)
         high = np.take(np.searchsorted(known, cells, side="right"), trees.last[leaves, j] + 1)
-        if not offer.gap:
-            axes.append(Intervals(offer, low, high))
+        if not priced.gap:
+            axes.append(Intervals(priced, low, high))
             continue
         different, which = np.unique(
             np.column_stack([low, np.maximum(low, high), trees.missing[leaves, j]]), axis=0, return_inverse=True
         )
-        if len(different) * len(offer.cells) > _MOST_TABLE:
+        if len(different) * len(priced.cells) > _MOST_TABLE:
             return None
         place = np.arange(len(known))
         inner = (different[:, :1] <= place) & (place < different[:, 1:2])
-        axes.append(Sets(offer, np.column_stack([inner, different[:, 2] > 0]), which.ravel()))
+        axes.append(Sets(priced, np.column_stack([inner, different[:, 2] > 0]), which.ravel()))
     possible = np.ones(len(leaves), dtype=bool)
     everything = np.arange(len(leaves))
     for axis in axes:
@@ -248,8 +248,8 @@ def make_axes(trees: CellTrees, offers: list[Offer]) -> tuple[Array, list[Axis]]
 def pick_leaves(axis: Axis, kept: Array) -> Axis:
     """Return an axis over some of its leaves ``(m,)``, in their order."""
     if isinstance(axis, Intervals):
-        return Intervals(axis.offer, axis.low[kept], axis.high[kept])
-    return Sets(axis.offer, axis.member, axis.which[kept])
+        return Intervals(axis.priced, axis.low[kept], axis.high[kept])
+    return Sets(axis.priced, axis.member, axis.which[kept])
 
 
 # --- branch and bound over boxes of cells ----------------------------------------------------------------------------
@@ -323,8 +323,8 @@ class _Search:
         self.leaves = Leaves(leaves.tree[kept], leaves.worth[kept], leaves.n_trees)
         self.axes = [pick_leaves(axis, kept) for axis in axes]
         self.least, self.best, self.most, self.cutter = least, known, most_changes, Cutter(self.axes)
-        self.prices = np.concatenate([np.zeros(0), *(axis.offer.price for axis in axes)])
-        self.firsts = np.cumsum([0, *(len(axis.offer.price) for axis in axes)])[:-1]  # of each axis among the prices
+        self.prices = np.concatenate([np.zeros(0), *(axis.priced.price for axis in axes)])
+        self.firsts = np.cumsum([0, *(len(axis.priced.price) for axis in axes)])[:-1]  # of each axis among the prices
         self.worth = np.ascontiguousarray(self.leaves.worth.T)
         self.cells: Array | None = None
         self.waiting: list[tuple[float, int, float, _Box]] = []

@@ -9,7 +9,7 @@ import numpy as np
 from gbce.base import Array, Outputs, Target
 from gbce.predictors import Predictor
 from gbce.space import Space
-from gbce.trees._structure import Inside
+from gbce.trees._structure import ModelStructure
 
 __all__ = ["CellTrees", "Nodes", "nearest_values", "outputs_of", "why_unreadable"]
 
@@ -96,16 +96,16 @@ class CellTrees:
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> from gbce import Space
-    >>> from gbce.predictors import look_inside
+    >>> from gbce.predictors import read_structure
     >>> from gbce.trees import read_cells
     >>> x = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [3.0, 5.0]])
     >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 1.0, 4.0, 9.0])
-    >>> trees = read_cells(look_inside(model, Space.real(2)), Space.real(2), x)
+    >>> trees = read_cells(read_structure(model, Space.real(2)), Space.real(2), x)
     >>> trees.cells(x).tolist(), trees.scores(trees.cells(x))[:, 0].tolist()
     ([[0, 0], [0, 0], [1, 0], [1, 1]], [1.0, 1.0, 4.0, 9.0])
     """
 
-    inside: Inside
+    inside: ModelStructure
     edges: tuple[Array, ...]
     low: Array
     high: Array
@@ -267,11 +267,11 @@ def nearest_values(
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
-    >>> from gbce.predictors import look_inside
+    >>> from gbce.predictors import read_structure
     >>> from gbce.trees import read_cells
     >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 3.0, 4.0, 9.0])
-    >>> trees = read_cells(look_inside(model, Space.real(1)), Space.real(1), x)
+    >>> trees = read_cells(read_structure(model, Space.real(1)), Space.real(1), x)
     >>> nearest_values(trees, Space.real(1), np.array([1.2]), 0).round(3)
     array([0.5, 1.2, 1.5, 2.5, nan])
     """

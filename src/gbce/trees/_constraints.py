@@ -9,9 +9,9 @@ from scipy.special import expit, logit
 
 from gbce.base import Array, Target
 from gbce.targets import Class
-from gbce.trees._structure import Inside
+from gbce.trees._structure import ModelStructure
 
-__all__ = ["Conditions", "Proof", "conditions_of", "say_answer", "say_cheapest", "score_of"]
+__all__ = ["Proof", "ScoreBounds", "say_answer", "say_cheapest", "score_bounds_of", "score_of"]
 
 # --- what a proof says -----------------------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Conditions:
+class ScoreBounds:
     """Weighted sums of scores that must be at least some number, all of them, where the target is reached.
 
     Parameters
@@ -192,7 +192,7 @@ class Conditions:
         return float(expit(score)) if self.link == "logistic" else float(score)
 
 
-def conditions_of(inside: Inside, target: Target, margin: float = 0.0) -> Conditions | None:
+def score_bounds_of(inside: ModelStructure, target: Target, margin: float = 0.0) -> ScoreBounds | None:
     """Return what every row meets that reaches the target, by a margin of its output; None where that is not known."""
     n_scores = len(inside.parts.base)
     if isinstance(target, Class):
@@ -206,7 +206,7 @@ def conditions_of(inside: Inside, target: Target, margin: float = 0.0) -> Condit
     return _between(low + margin, high - margin, inside.link, np.ones(1))
 
 
-def _between(low: float, high: float, link: str, score: Array) -> Conditions | None:
+def _between(low: float, high: float, link: str, score: Array) -> ScoreBounds | None:
     """Return conditions for an output of one score that lies between two numbers."""
     rows, least, says = [], [], []
     ends = [(1.0, low, "above"), (-1.0, high, "below")]
@@ -219,7 +219,7 @@ def _between(low: float, high: float, link: str, score: Array) -> Conditions | N
         rows.append(sign * score)
         least.append(sign * score_end)
         says.append(word)
-    return Conditions(np.array(rows), np.array(least), link, tuple(says)) if rows else None
+    return ScoreBounds(np.array(rows), np.array(least), link, tuple(says)) if rows else None
 
 
 def score_of(output: float, link: str, sign: float) -> float | None:
@@ -243,7 +243,7 @@ def score_of(output: float, link: str, sign: float) -> float | None:
     return (np.inf if sign > 0 else None) if output >= 1 else float(logit(output))
 
 
-def _for_class(inside: Inside, target: Class, n_scores: int, margin: float) -> Conditions | None:
+def _for_class(inside: ModelStructure, target: Class, n_scores: int, margin: float) -> ScoreBounds | None:
     classes = list(inside.classes or ())
     if target.label not in classes:
         return None
@@ -270,4 +270,4 @@ def _for_class(inside: Inside, target: Class, n_scores: int, margin: float) -> C
     least = 0.0 if decides else float(logit(low)) - _ROUNDING
     rows = np.array([unit[wanted] - unit[k] for k in others])
     words = tuple(f"the model prefers {classes[k]!r} to {target.label!r}" if decides else "above" for k in others)
-    return Conditions(rows, np.full(len(others), least), "logistic", words)
+    return ScoreBounds(rows, np.full(len(others), least), "logistic", words)

@@ -14,10 +14,10 @@ import numpy as np
 from gbce.base import Array, Target
 from gbce.posterior import GibbsPosterior, Mixture
 from gbce.predictors import Predictor
-from gbce.priors import ColumnLaw, column_laws
+from gbce.priors import ColumnDistribution, column_distributions
 from gbce.trees._cells import CellTrees, outputs_of, why_unreadable
-from gbce.trees._move_table import CellLines, enter_leaves
-from gbce.trees._question import CellOffers, CellWish, offer_cells
+from gbce.trees._move_table import MoveTable, enter_leaves
+from gbce.trees._question import ReachableCells, ScoreConstraints, reachable_cells
 
 __all__ = ["CellDescent", "CellObjective", "Found", "objective_on_cells"]
 
@@ -38,7 +38,7 @@ class CellObjective:
         With its numbers filled in.
     mixture : Mixture
         With eta.
-    offers : CellOffers
+    offers : ReachableCells
         In each cell of each feature the value that costs least under the prior, and this cost.
     """
 
@@ -46,7 +46,7 @@ class CellObjective:
     predictor: Predictor
     target: Target
     mixture: Mixture
-    offers: CellOffers
+    reachable: ReachableCells
 
     def read(self, scores: Array, *, surely: bool = False) -> tuple[Array, Array]:
         """Return eta times the loss of scores ``(n, K)``, and which reach the target, each ``(n,)``.
@@ -65,14 +65,14 @@ class CellObjective:
     def _shifts(self) -> list[Array]:
         """By what rounding may move scores: one of them up or down, against the others."""
         n = len(self.trees.base)
-        room = CellWish(np.eye(n), np.zeros(n)).rounding(self.trees)
+        room = ScoreConstraints(np.eye(n), np.zeros(n)).rounding(self.trees)
         if n == 1:
             return [np.array([room]), np.array([-room])]
         return [sign * room * (2.0 * (np.arange(n) == k) - 1.0) for k in range(n) for sign in (1.0, -1.0)]
 
     def scores(self, slots: Array) -> Array:
         """Return scores ``(n, K)`` at slots ``(n, m)``."""
-        return self.trees.scores(self.offers.cells_at(slots))
+        return self.trees.scores(self.reachable.cells_at(slots))
 
 
 def objective_on_cells(posterior: GibbsPosterior, mixture: Mixture) -> CellObjective | None:
@@ -89,7 +89,7 @@ def objective_on_cells(posterior: GibbsPosterior, mixture: Mixture) -> CellObjec
     if len(posterior.predictors) != 1:
         return None
     try:
-        laws = {law.where: law for law in column_laws(prior)}
+        distributions = {distribution.where: distribution for distribution in column_distributions(prior)}
     except ValueError:  # columns are tied together
         return None
     predictor, trees = posterior.predictors[0], posterior.read_trees()
@@ -102,18 +102,20 @@ def objective_on_cells(posterior: GibbsPosterior, mixture: Mixture) -> CellObjec
         x[:, j] = values
         return prior.cost(x) - at_row
 
-    offers = offer_cells(trees, prior.space, prior.x0, price, lambda j: _likeliest(laws[j], trees.edges[j]))
-    if offers is None or (offers.price < 0).any():  # where a change is likelier than none, no price is a bound
+    reachable = reachable_cells(
+        trees, prior.space, prior.x0, price, lambda j: _likeliest(distributions[j], trees.edges[j])
+    )
+    if reachable is None or (reachable.price < 0).any():  # where a change is likelier than none, no price is a bound
         return None
-    return CellObjective(trees, predictor, posterior.target, mixture, offers)
+    return CellObjective(trees, predictor, posterior.target, mixture, reachable)
 
 
-def _likeliest(law: ColumnLaw, edges: Array) -> Array:
+def _likeliest(distribution: ColumnDistribution, edges: Array) -> Array:
     """Return in each cell the likeliest value that has a probability of its own; NaN for missing and where none has."""
     found = np.full(len(edges) + 2, np.nan)
-    order = np.argsort(law.log_values, kind="stable")  # the likeliest last, which stays
-    order = order[np.isfinite(law.log_values[order])]
-    found[np.searchsorted(edges, law.values[order], side="left")] = law.values[order]
+    order = np.argsort(distribution.log_values, kind="stable")  # the likeliest last, which stays
+    order = order[np.isfinite(distribution.log_values[order])]
+    found[np.searchsorted(edges, distribution.values[order], side="left")] = distribution.values[order]
     return found
 
 
@@ -206,18 +208,18 @@ class CellDescent:
     def __init__(
         self, objective: CellObjective, most: float, most_changes: int | None = None, *, surely: bool = False
     ) -> None:
-        offers = objective.offers
-        self.objective, self.offers, self.most, self.surely = objective, offers, most, surely
+        reachable = objective.reachable
+        self.objective, self.reachable, self.most, self.surely = objective, reachable, most, surely
         self.by_changes = most_changes is not None
         self.fewest_changes = 0
-        self.most_changes = len(offers.moving) if most_changes is None else most_changes
-        kept = enter_leaves(objective.trees, offers, most).leaf  # whatever costs less lies in these
-        self._lines = CellLines(objective.trees, offers, np.eye(len(objective.trees.base)), kept)
-        x = np.tile(offers.x0, (len(offers.value), 1))
-        own = np.arange(len(x)), offers.moving[offers.feature]
-        x[own] = offers.value
-        self.is_change = offers.space.changed(x, offers.x0)[own]
-        self.slots = offers.here.copy()  # where it is
+        self.most_changes = len(reachable.moving) if most_changes is None else most_changes
+        kept = enter_leaves(objective.trees, reachable, most).leaf  # whatever costs less lies in these
+        self._lines = MoveTable(objective.trees, reachable, np.eye(len(objective.trees.base)), kept)
+        x = np.tile(reachable.x0, (len(reachable.value), 1))
+        own = np.arange(len(x)), reachable.moving[reachable.feature]
+        x[own] = reachable.value
+        self.is_change = reachable.space.changed(x, reachable.x0)[own]
+        self.slots = reachable.here.copy()  # where it is
         self.ends = Found()
         self.looks = 0
         self._found: dict[tuple[int, bool], Found] = {}
@@ -238,15 +240,15 @@ class CellDescent:
 
     def go_from_row(self) -> None:
         """Go from the row as far as the loss falls, at several exchange rates, and descend from there."""
-        self.go_from(self.offers.here)
+        self.go_from(self.reachable.here)
         for power in _POWERS:
-            self.slots = self.offers.here.copy()
+            self.slots = self.reachable.here.copy()
             self._advance(power)
             self._descend()
 
     def go_from(self, slots: Array, *, within_target: bool = False) -> None:
         """Descend from slots ``(m,)``; ``within_target`` if no move may leave it again."""
-        if self.offers.cost(slots) <= self.most:
+        if self.reachable.cost(slots) <= self.most:
             self.slots = slots.copy()
             self._descend(within_target=within_target)
 
@@ -267,10 +269,10 @@ class CellDescent:
         self._exchanged.add(place)
         for i in np.flatnonzero(self.is_change[slots]).tolist():
             self.slots = slots.copy()
-            self.slots[i] = self.offers.here[i]
+            self.slots[i] = self.reachable.here[i]
             view = self._look()
             total = view.potential + view.cost
-            total[(self.offers.feature == i) | (within_target & ~view.reached)] = np.inf
+            total[(self.reachable.feature == i) | (within_target & ~view.reached)] = np.inf
             to = int(total.argmin())
             if np.isfinite(total[to]):
                 self._move(to)
@@ -296,12 +298,12 @@ class CellDescent:
 
     def _first_moves(self, view: _View) -> list[int]:
         """Return slots that are worth a look as the first of two moves: of each feature those cheap for their loss."""
-        offers, found = self.offers, []
+        reachable, found = self.reachable, []
         total = view.potential + view.cost
-        for i in range(len(offers.moving)):
-            mine = np.arange(offers.starts[i], offers.starts[i + 1])
+        for i in range(len(reachable.moving)):
+            mine = np.arange(reachable.starts[i], reachable.starts[i + 1])
             mine = mine[np.isfinite(total[mine]) & (mine != self.slots[i])]
-            mine = mine[np.argsort(offers.price[mine], kind="stable")]
+            mine = mine[np.argsort(reachable.price[mine], kind="stable")]
             lower = np.minimum.accumulate(view.potential[mine])
             mine = mine[np.append(True, lower[1:] < lower[:-1])] if len(mine) else mine
             if len(mine) > _OF_FEATURE:
@@ -361,33 +363,33 @@ class CellDescent:
 
     def _join_moves(self, total: Array, here: float) -> Array | None:
         """Return slots ``(m,)`` after the best moves of several features at once, if that gains more than the best."""
-        offers = self.offers
-        least = np.minimum.reduceat(total, offers.starts[:-1])
+        reachable = self.reachable
+        least = np.minimum.reduceat(total, reachable.starts[:-1])
         n = int((least < here - _least_gain(here)).sum())
         if n < _FEWEST_JOINED:
             return None
         order = np.argsort(least, kind="stable")
-        which = np.flatnonzero(total == least[offers.feature])
+        which = np.flatnonzero(total == least[reachable.feature])
         goal = np.empty(len(least), dtype=int)
-        goal[offers.feature[which[::-1]]] = which[::-1]  # of equal ones the first
+        goal[reachable.feature[which[::-1]]] = which[::-1]  # of equal ones the first
         sizes = list(dict.fromkeys([n, -(-n // 2), -(-n // 4)]))
         tried = np.tile(self.slots, (len(sizes), 1))
         for line, size in zip(tried, sizes, strict=True):
             line[order[:size]] = goal[order[:size]]
-        cost, changes = offers.cost(tried), self.is_change[tried].sum(axis=1)
+        cost, changes = reachable.cost(tried), self.is_change[tried].sum(axis=1)
         value = self.objective.read(self.objective.scores(tried))[0] + cost
         value[(cost > self.most) | (changes > self.most_changes) | (changes < self.fewest_changes)] = np.inf
         best = int(value.argmin())
         return tried[best] if value[best] < float(total.min()) else None
 
     def _move(self, slot: int) -> None:
-        self.slots[self.offers.feature[slot]] = slot
+        self.slots[self.reachable.feature[slot]] = slot
 
     # --- looking around -----------------------------------------------------------------------------------------
 
     def _look(self) -> _View:
         """Return what every single move would come to; the best of them are noted."""
-        offers, key = self.offers, self.slots.tobytes()
+        reachable, key = self.reachable, self.slots.tobytes()
         known = self._seen.get(key)
         if known is None:
             self.looks += 1
@@ -398,9 +400,9 @@ class CellDescent:
             if self._all_remembered:
                 self._seen[key] = known
         potential, reached = known
-        own, changed = offers.price[self.slots], self.is_change[self.slots]
-        cost = own.sum() - own[offers.feature] + offers.price
-        changes = changed.sum() - changed[offers.feature] + self.is_change
+        own, changed = reachable.price[self.slots], self.is_change[self.slots]
+        cost = own.sum() - own[reachable.feature] + reachable.price
+        changes = changed.sum() - changed[reachable.feature] + self.is_change
         n = int(changed.sum())
         cost[(changes > max(self.most_changes, n - 1)) | (cost > self.most)] = np.inf
         view = _View(potential[:-1], cost, reached[:-1], float(potential[-1]), float(own.sum()))
@@ -435,5 +437,5 @@ class CellDescent:
     def _enter(self, total: Array, to: int, kind: Found) -> None:
         if kind.wants(float(total[to])):
             slots = self.slots.copy()
-            slots[self.offers.feature[to]] = to
+            slots[self.reachable.feature[to]] = to
             kind.add(float(total[to]), slots)

@@ -16,7 +16,7 @@ from gbce.base import Array, Target
 from gbce.predictors import Predictor
 from gbce.trees._cells import CellTrees, outputs_of
 
-__all__ = ["Axis", "Grid", "Verdicts", "read_verdicts"]
+__all__ = ["Axis", "CellReadings", "Grid", "read_cell_outputs"]
 
 # --- every cell of a few features at once ----------------------------------------------------------------------------
 
@@ -56,11 +56,11 @@ class Grid:
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> from gbce import Space
-    >>> from gbce.predictors import look_inside
+    >>> from gbce.predictors import read_structure
     >>> from gbce.trees import read_cells
     >>> x = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [3.0, 5.0]])
     >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 1.0, 4.0, 9.0])
-    >>> trees = read_cells(look_inside(model, Space.real(2)), Space.real(2), x)
+    >>> trees = read_cells(read_structure(model, Space.real(2)), Space.real(2), x)
     >>> grid = Grid(trees, trees.cells(x[:1])[0], np.array([0, 1]))
     >>> cuts = [grid.cuts(j, -np.inf, np.inf) for j in (0, 1)]
     >>> axes = [Axis(j, np.append(cuts[j], np.inf)) for j in (0, 1)]
@@ -256,7 +256,7 @@ def _corners(boxes: _Boxes) -> "list[tuple[list[Array], int]]":
 _AT_ONCE = 500_000  # cells whose outputs are read together: some ten arrays of 4 MB; results do not hang on it
 
 
-class Verdicts(NamedTuple):
+class CellReadings(NamedTuple):
     """Outputs as a target shows them, losses, verdicts, and where rounding may decide about these, each ``(n,)``."""
 
     output: Array
@@ -265,7 +265,7 @@ class Verdicts(NamedTuple):
     unsure: Array
 
 
-def read_verdicts(grid: Grid, axes: Sequence[Axis], predictor: Predictor, target: Target) -> Iterator[Verdicts]:
+def read_cell_outputs(grid: Grid, axes: Sequence[Axis], predictor: Predictor, target: Target) -> Iterator[CellReadings]:
     """Yield what a target says of a model's outputs in the cells of a grid, some after the other, in their order.
 
     Parameters
@@ -286,7 +286,7 @@ def read_verdicts(grid: Grid, axes: Sequence[Axis], predictor: Predictor, target
         reached, unsure = np.asarray(reading.reached), np.zeros(len(flat), dtype=bool)
         for shift in _shifts(flat.shape[1], wide):
             unsure |= reached != target.read(outputs_of(grid.trees, predictor, flat + shift)).reached
-        yield Verdicts(np.asarray(reading.output), np.asarray(reading.loss, dtype=float), reached, unsure)
+        yield CellReadings(np.asarray(reading.output), np.asarray(reading.loss, dtype=float), reached, unsure)
 
 
 def _shifts(n: int, size: float) -> list[Array]:

@@ -32,13 +32,13 @@ def mode_on_cells(scene: Scene, posterior: GibbsPosterior) -> list[Points] | Non
     objective = objective_on_cells(posterior, scene.mixture)
     if objective is None:
         return None
-    if len(objective.offers.moving) == 0:
+    if len(objective.reachable.moving) == 0:
         return []
     known = _known_places(scene, objective)
     least = min(float(known.objective.min(initial=np.inf)), float(scene.objective(scene.row)[0]))
     starts = [*_spread_out(known.slots, _STARTS), *_landmarks(posterior, objective)]
     # what is better than the best known point costs less than it; starts may cost more
-    dearest = max((float(objective.offers.cost(start)) for start in starts), default=0.0)
+    dearest = max((float(objective.reachable.cost(start)) for start in starts), default=0.0)
     descent = CellDescent(objective, max(least - _floor(scene), dearest))
     descent.go_from_row()
     for start in starts:
@@ -55,7 +55,7 @@ def path_on_cells(scene: Scene, posterior: GibbsPosterior, most: int) -> list[Po
     objective = objective_on_cells(posterior, scene.mixture)
     if objective is None:
         return None
-    if len(objective.offers.moving) == 0:
+    if len(objective.reachable.moving) == 0:
         return []
     slots, claimed = _search_path(scene, posterior, objective, most)
     points = _confirm(scene, posterior, objective, slots)
@@ -70,7 +70,7 @@ def _search_path(
     scene: Scene, posterior: GibbsPosterior, objective: CellObjective, most: int, *, surely: bool = False
 ) -> tuple[list[Array], list[bool]]:
     """Return slots of the best places with each number of changes, and whether they are the best that reach."""
-    most = min(most, len(objective.offers.moving))
+    most = min(most, len(objective.reachable.moving))
     descent = CellDescent(objective, np.inf, most, surely=surely)
     known = _pick_by_support(_known_places(scene, objective), descent.is_change, most)
     known[most] += _landmarks(posterior, objective)
@@ -82,7 +82,7 @@ def _search_path(
         _keep_number(descent, k)
     descent.most_changes = most
     fewest = next((k for k in range(1, most + 1) if descent.places(k, reached=True).slots), 1)
-    for start in [objective.offers.here, *descent.places(fewest, reached=True).slots[:1]]:
+    for start in [objective.reachable.here, *descent.places(fewest, reached=True).slots[:1]]:
         descent.try_pairs_from(start)
     for k in range(2, most + 1):  # where fewer are better, one more is added to these
         _keep_number(descent, k)
@@ -114,14 +114,14 @@ class _Places(NamedTuple):
 
 def _known_places(scene: Scene, objective: CellObjective) -> _Places:
     """Return the cells of the best known points: what the model said holds in all of a cell."""
-    pool, offers = scene.draws.known, objective.offers
+    pool, reachable = scene.draws.known, objective.reachable
     height = scene.objective(pool)
     order = np.argsort(height, kind="stable")
     order = order[np.isfinite(height[order]) & np.isfinite(pool.log_correction[order])]
     order = np.unique(np.append(order[:_BEST_OF_POOL], order[pool.reached[order, 0]][:_BEST_OF_POOL]))
     order = order[objective.trees.covers(pool.x[order])]
-    slots = offers.slots_of(objective.trees.cells(pool.x[order]))
-    cost = offers.cost(slots)
+    slots = reachable.slots_of(objective.trees.cells(pool.x[order]))
+    cost = reachable.cost(slots)
     value = scene.mixture.potential(pool.loss[order]) + cost
     some = np.flatnonzero(np.isfinite(value))
     some = some[np.argsort(value[some], kind="stable")]
@@ -152,12 +152,12 @@ def _spread_out(slots: Array, n: int) -> list[Array]:
 
 def _landmarks(posterior: GibbsPosterior, objective: CellObjective) -> list[Array]:
     """Return the cells of the best known rows, such as training data, as far as the row can get there."""
-    rows, offers = posterior.landmarks, objective.offers
+    rows, reachable = posterior.landmarks, objective.reachable
     if rows is None or len(rows) == 0:
         return []
     rows = rows[objective.trees.covers(rows)]
-    slots = np.unique(offers.slots_of(objective.trees.cells(rows)), axis=0)
-    cost = offers.cost(slots)
+    slots = np.unique(reachable.slots_of(objective.trees.cells(rows)), axis=0)
+    cost = reachable.cost(slots)
     cheap = np.argsort(cost, kind="stable")[:_LANDMARKS]
     slots, cost = slots[cheap][np.isfinite(cost[cheap])], cost[cheap][np.isfinite(cost[cheap])]
     if len(slots) == 0:
@@ -180,7 +180,7 @@ def _confirm(
     """Ask the model about slots ``(m,)``, one after the other in the result; None if it says something else."""
     if not slots:
         return []
-    x = objective.offers.points(np.array(slots))
+    x = objective.reachable.points(np.array(slots))
     try:
         said = posterior.evaluate(x)
     except BudgetSpentError:

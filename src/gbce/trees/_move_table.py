@@ -13,9 +13,9 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.trees._cells import CellTrees
-from gbce.trees._question import CellOffers
+from gbce.trees._question import ReachableCells
 
-__all__ = ["ADD_STEPS", "MOVE", "CellLines", "Entries", "Loop", "add_steps", "enter_leaves", "move", "pick_ends"]
+__all__ = ["ADD_STEPS", "MOVE", "Entries", "Loop", "MoveTable", "add_steps", "enter_leaves", "move", "pick_ends"]
 
 # --- loops that numba compiles where it is installed (the extra ``trees``), once they have run long ------------------
 
@@ -143,14 +143,14 @@ ADD_STEPS, MOVE = Loop(add_steps), Loop(move)
 # --- the leaves around one row, laid out for speed -------------------------------------------------------------------
 
 
-class CellLines:
+class MoveTable:
     """A point among leaves, given by its slots; it begins at the row.
 
     Parameters
     ----------
     trees : CellTrees
         The ensemble.
-    offers : CellOffers
+    offers : ReachableCells
         Slots of the features that can move.
     weights : array of shape (q, K)
         Of the scores in each sum that is kept.
@@ -158,40 +158,42 @@ class CellLines:
         Leaves that count.
     """
 
-    def __init__(self, trees: CellTrees, offers: CellOffers, weights: Array, kept: Array) -> None:
-        self._starts, self._n_slots = offers.starts, int(offers.starts[-1])
+    def __init__(self, trees: CellTrees, reachable: ReachableCells, weights: Array, kept: Array) -> None:
+        self._starts, self._n_slots = reachable.starts, int(reachable.starts[-1])
         self._value = np.take(trees.value, kept, axis=0) @ weights.T
         self._base = weights @ trees.base
         self._mirrored = len(weights) == 2 and np.array_equal(weights[0], -weights[1])  # as for a range of outputs
         of_set = {int(j): s for s, j in enumerate(trees.set_features)}
-        listed = np.array([int(j) in of_set for j in offers.moving], dtype=bool)
+        listed = np.array([int(j) in of_set for j in reachable.moving], dtype=bool)
         self._row = np.cumsum(~listed) - 1  # of an ordered feature among those
         self._is_ordered = ~listed
-        own = offers.moving[self._is_ordered]
-        begin = offers.starts[:-1][self._is_ordered].astype(np.int32)
+        own = reachable.moving[self._is_ordered]
+        begin = reachable.starts[:-1][self._is_ordered].astype(np.int32)
         first, last = (pick_ends(ends, kept, own) for ends in (trees.first, trees.last))
         # by leaf for gathering, by feature for moving
         self._low, self._high = first + begin, np.maximum(first, last + 1) + begin
         self._lows, self._highs = np.ascontiguousarray(self._low.T), np.ascontiguousarray(self._high.T)
         self._sets = {
             i: (trees.set_of[kept, of_set[int(j)]], trees.allowed[of_set[int(j)]])
-            for i, j in enumerate(offers.moving)
+            for i, j in enumerate(reachable.moving)
             if int(j) in of_set
         }
-        last_slot = offers.starts[1:] - 1
-        may_miss = np.isfinite(offers.price[last_slot]) | ~offers.paid if len(last_slot) else np.zeros(0, dtype=bool)
+        last_slot = reachable.starts[1:] - 1
+        may_miss = (
+            np.isfinite(reachable.price[last_slot]) | ~reachable.paid if len(last_slot) else np.zeros(0, dtype=bool)
+        )
         self._gaps = {
-            int(i): np.ascontiguousarray(trees.missing[kept, offers.moving[i]])
+            int(i): np.ascontiguousarray(trees.missing[kept, reachable.moving[i]])
             for i in np.flatnonzero(may_miss & ~listed)
         }
-        self._outside = np.zeros((len(offers.moving), len(kept)), dtype=bool)
-        self._count: Array = np.zeros(len(kept), dtype=np.uint8 if len(offers.moving) < 255 else np.int32)
-        self.slots = offers.here.copy()
+        self._outside = np.zeros((len(reachable.moving), len(kept)), dtype=bool)
+        self._count: Array = np.zeros(len(kept), dtype=np.uint8 if len(reachable.moving) < 255 else np.int32)
+        self.slots = reachable.here.copy()
         for i, slot in enumerate(self.slots.tolist()):
             self._outside[i] = ~self._holds(i, slot)
         self._count += np.add.reduce(self._outside, axis=0, dtype=self._count.dtype)
         # positions of the features outside, added up: of a leaf with one outside, that feature
-        self._which: Array = np.arange(len(offers.moving), dtype=np.int32) @ self._outside
+        self._which: Array = np.arange(len(reachable.moving), dtype=np.int32) @ self._outside
 
     def _holds(self, i: int, slot: int) -> Array:
         """Return which leaves hold a slot of a feature ``(n,)``."""
@@ -296,7 +298,7 @@ class Entries:
 
 
 def enter_leaves(
-    trees: CellTrees, offers: CellOffers, most: float = np.inf, most_changes: int | None = None
+    trees: CellTrees, reachable: ReachableCells, most: float = np.inf, most_changes: int | None = None
 ) -> Entries:
     """Return the leaves that a row can enter at a price of at most ``most``.
 
@@ -306,26 +308,26 @@ def enter_leaves(
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> from gbce import Space
-    >>> from gbce.predictors import look_inside
-    >>> from gbce.trees._question import offer_cells, price_units
+    >>> from gbce.predictors import read_structure
+    >>> from gbce.trees._question import reachable_cells, price_units
     >>> from gbce.trees import read_cells
     >>> x, space = np.array([[0.0], [1.0], [2.0], [3.0]]), Space.real(1)
     >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 3.0, 4.0, 9.0])
-    >>> trees = read_cells(look_inside(model, space), space, x)
-    >>> offers = offer_cells(trees, space, x[0], price_units(space, x[0]))
+    >>> trees = read_cells(read_structure(model, space), space, x)
+    >>> offers = reachable_cells(trees, space, x[0], price_units(space, x[0]))
     >>> enter_leaves(trees, offers, most=2.0).price.round(3)
     array([0. , 0.5, 1.5])
     """
     leaf = np.arange(len(trees.value))
-    staying = np.setdiff1d(trees.used, offers.moving)
+    staying = np.setdiff1d(trees.used, reachable.moving)
     for j in staying.tolist():
-        leaf = leaf[trees.holds(j, int(offers.cells[j]))[leaf]]
+        leaf = leaf[trees.holds(j, int(reachable.cells[j]))[leaf]]
     price, changes = np.zeros(len(leaf)), np.zeros(len(leaf), dtype=np.int32)
-    limit = len(offers.moving) if most_changes is None else most_changes
+    limit = len(reachable.moving) if most_changes is None else most_changes
     of_set = {int(j): s for s, j in enumerate(trees.set_features)}
-    for i in np.flatnonzero(offers.paid).tolist():
-        j, own = int(offers.moving[i]), slice(offers.starts[i], offers.starts[i + 1])
-        here, offered = int(offers.here[i] - offers.starts[i]), offers.price[own]
+    for i in np.flatnonzero(reachable.paid).tolist():
+        j, own = int(reachable.moving[i]), slice(reachable.starts[i], reachable.starts[i + 1])
+        here, offered = int(reachable.here[i] - reachable.starts[i]), reachable.price[own]
         if j in of_set:
             allowed = trees.allowed[of_set[j]]
             member = trees.set_of[leaf, of_set[j]]
@@ -353,7 +355,7 @@ def enter_leaves(
         price += least
         changes += moves
         kept = price <= most if most < np.inf else price < most
-        if limit < len(offers.moving):
+        if limit < len(reachable.moving):
             kept &= changes <= limit
         if not kept.all():
             leaf, price, changes = leaf[kept], price[kept], changes[kept]

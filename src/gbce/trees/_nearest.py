@@ -14,11 +14,11 @@ from typing import TypeVar
 import numpy as np
 
 from gbce.base import Array
-from gbce.search._nearest import NearestSites
+from gbce.search._nearest import NearestPoints
 from gbce.trees._cells import CellTrees
-from gbce.trees._move_table import CellLines, Entries, enter_leaves
+from gbce.trees._move_table import Entries, MoveTable, enter_leaves
 from gbce.trees._pairs import find_pairs
-from gbce.trees._question import CellOffers, CellWish
+from gbce.trees._question import ReachableCells, ScoreConstraints
 
 __all__ = ["find_nearest_cells"]
 
@@ -50,23 +50,23 @@ _TINY = 1e-12  # of what is missing, and of a price of nothing
 
 def find_nearest_cells(
     trees: CellTrees,
-    offers: CellOffers,
-    wish: CellWish,
+    reachable: ReachableCells,
+    constraints: ScoreConstraints,
     starts: Array | None = None,
     *,
     power: int = 1,
     most_changes: int | None = None,
     path: int = 0,
-) -> NearestSites:
+) -> NearestPoints:
     """Find cheap points that reach a target, by the leaves of a tree ensemble.
 
     Parameters
     ----------
     trees : CellTrees
         The ensemble.
-    offers : CellOffers
+    offers : ReachableCells
         What its cells offer around the row, and at what price.
-    wish : CellWish
+    wish : ScoreConstraints
         What is wanted of its scores.
     starts : array of shape (s, d), optional
         Encoded points that may reach, such as training rows. Of those that do, the cheap ones are begun at.
@@ -79,7 +79,7 @@ def find_nearest_cells(
 
     Returns
     -------
-    NearestSites
+    NearestPoints
         Points that reach by these sums, which differ from the model's own in rounding: the cheapest first. Empty where
         none was found, which does not mean that there is none.
 
@@ -87,31 +87,31 @@ def find_nearest_cells(
     --------
     >>> from sklearn.ensemble import RandomForestRegressor
     >>> from gbce import Space
-    >>> from gbce.predictors import look_inside
-    >>> from gbce.search import offer_cells, price_units
+    >>> from gbce.predictors import read_structure
+    >>> from gbce.search import reachable_cells, price_units
     >>> from gbce.trees import read_cells
     >>> space, x = Space.real(2), np.random.default_rng(0).normal(size=(80, 2))
     >>> model = RandomForestRegressor(10, random_state=0).fit(x, x[:, 0] + 3 * x[:, 1])
-    >>> trees = read_cells(look_inside(model, space), space, x)
-    >>> offers = offer_cells(trees, space, np.zeros(2), price_units(space, np.zeros(2)))
-    >>> found = find_nearest_cells(trees, offers, CellWish(np.ones((1, 1)), np.array([2.0])))
+    >>> trees = read_cells(read_structure(model, space), space, x)
+    >>> offers = reachable_cells(trees, space, np.zeros(2), price_units(space, np.zeros(2)))
+    >>> found = find_nearest_cells(trees, offers, ScoreConstraints(np.ones((1, 1)), np.array([2.0])))
     >>> bool(model.predict(found.x[:1])[0] >= 2 - 1e-9), found.changes[:1].tolist()
     (True, [1])
     """
-    search = _Search(trees, offers, wish)
-    if len(offers.moving):
-        search.run(_place(trees, offers, starts), most_changes, path)
+    search = _Search(trees, reachable, constraints)
+    if len(reachable.moving):
+        search.run(_place(trees, reachable, starts), most_changes, path)
     return search.sites(power)
 
 
-def _place(trees: CellTrees, offers: CellOffers, starts: Array | None) -> Array:
+def _place(trees: CellTrees, reachable: ReachableCells, starts: Array | None) -> Array:
     """Return the slots ``(n, m)`` of points that can be had, the cheapest first."""
     if starts is None or len(starts) == 0:
-        return np.zeros((0, len(offers.moving)), dtype=int)
-    slots = offers.slots_of(trees.cells(starts))
+        return np.zeros((0, len(reachable.moving)), dtype=int)
+    slots = reachable.slots_of(trees.cells(starts))
     slots = slots[np.lexsort(slots.T[::-1])]
     slots = slots[np.r_[True, (slots[1:] != slots[:-1]).any(axis=1)]]
-    cost = offers.cost(slots)
+    cost = reachable.cost(slots)
     slots, cost = slots[np.isfinite(cost)], cost[np.isfinite(cost)]
     return slots[np.argsort(cost, kind="stable")]
 
@@ -119,12 +119,12 @@ def _place(trees: CellTrees, offers: CellOffers, starts: Array | None) -> Array:
 class _Search:
     """One search, with what it found: the cheapest point for every number of changes, and some beside it."""
 
-    def __init__(self, trees: CellTrees, offers: CellOffers, wish: CellWish) -> None:
-        self.trees, self.offers, self.wish = trees, offers, wish
-        self.ruled = bool(offers.space.constraints) or not offers.all_paid
-        self.noise = _NOISE * wish.rounding(trees)
-        self.had = np.isfinite(offers.price)  # slots to which a feature can move
-        self.most = len(offers.moving)  # changes that are allowed
+    def __init__(self, trees: CellTrees, reachable: ReachableCells, constraints: ScoreConstraints) -> None:
+        self.trees, self.reachable, self.constraints = trees, reachable, constraints
+        self.ruled = bool(reachable.space.constraints) or not reachable.all_paid
+        self.noise = _NOISE * constraints.rounding(trees)
+        self.had = np.isfinite(reachable.price)  # slots to which a feature can move
+        self.most = len(reachable.moving)  # changes that are allowed
         self.limit = np.inf  # price up to which the lines are complete
         self.n_laid = 0
         self.work = 0  # leaves and slots that were looked at
@@ -135,13 +135,13 @@ class _Search:
 
     def run(self, starts: Array, most_changes: int | None, path: int) -> None:
         """Search with as many changes as are allowed, then with fewer."""
-        m = len(self.offers.moving)
+        m = len(self.reachable.moving)
         self.most = m if most_changes is None else min(most_changes, m)
         starts = self._keep_reaching(starts)
         for start in starts:
             self._note(start)
         first = _ROOM * self._best()
-        entries = enter_leaves(self.trees, self.offers, first, self.most)
+        entries = enter_leaves(self.trees, self.reachable, first, self.most)
         self._lay(entries, first)
         if self.ruled:  # a way from the row may be closed where moves have to be made together
             self._give_back(starts[:_STARTS])
@@ -158,7 +158,7 @@ class _Search:
             self._make_up()
         fewest = min(((price, n) for n, (price, _) in self.least.items()), default=(np.inf, 0))[1]
         if min(fewest - 1, path) > 0:
-            few = enter_leaves(self.trees, self.offers, most_changes=min(fewest - 1, path))
+            few = enter_leaves(self.trees, self.reachable, most_changes=min(fewest - 1, path))
             for k in self._worth_doing(range(min(fewest - 1, path), 0, -1)):
                 self._search_fewer(k, few)
 
@@ -167,7 +167,7 @@ class _Search:
         before = self.work
         for one in tries:
             yield one
-            if self.work - before > _MOST_WORK * len(self.offers.moving) ** 2:
+            if self.work - before > _MOST_WORK * len(self.reachable.moving) ** 2:
                 return
 
     def _search_fewer(self, k: int, entries: Entries) -> None:
@@ -176,7 +176,7 @@ class _Search:
         self.seen = {}
         self._lay(entries, _ROOM * self._best())
         if k == 1 and not self.ruled:  # one look at the row shows all of them
-            self.lines.go(self.offers.here)
+            self.lines.go(self.reachable.here)
             self._look()
             return
         for power in self._worth_doing(_POWERS_FEW):
@@ -200,12 +200,12 @@ class _Search:
 
     def _changed(self, slots: Array) -> Array:
         """Return which features of slots ``(..., m)`` differ from the row's by themselves."""
-        return np.asarray((slots != self.offers.here) & self.offers.paid)
+        return np.asarray((slots != self.reachable.here) & self.reachable.paid)
 
     def _own(self) -> Array:
         """Return what each feature costs here ``(m,)``."""
-        own = self.offers.price[self.lines.slots]
-        return own if self.offers.all_paid else np.where(self.offers.paid, own, 0.0)
+        own = self.reachable.price[self.lines.slots]
+        return own if self.reachable.all_paid else np.where(self.reachable.paid, own, 0.0)
 
     def _keep_reaching(self, slots: Array) -> Array:
         """Return those of slots ``(n, m)`` that reach and can be had."""
@@ -217,20 +217,20 @@ class _Search:
         """Return slots ``(n, m)`` with what follows from others, and which of them keep the rules ``(n,)``."""
         if not self.ruled or len(slots) == 0:
             return slots, np.ones(len(slots), dtype=bool)
-        x = self.offers.points(slots)
-        return self._add_following(slots, x), self.offers.space.admissible(x, self.offers.x0)
+        x = self.reachable.points(slots)
+        return self._add_following(slots, x), self.reachable.space.admissible(x, self.reachable.x0)
 
     def _add_following(self, slots: Array, x: Array) -> Array:
         """Return slots ``(n, m)`` of points ``(n, d)`` with what follows from others."""
-        if self.offers.all_paid:
+        if self.reachable.all_paid:
             return slots
-        return np.where(self.offers.paid, slots, self.offers.slots_of(self.trees.cells(x)))
+        return np.where(self.reachable.paid, slots, self.reachable.slots_of(self.trees.cells(x)))
 
     def _follow(self, slots: Array) -> Array:
         """Return slots ``(m,)`` with what follows from others."""
-        if self.offers.all_paid:
+        if self.reachable.all_paid:
             return slots
-        return self._add_following(slots[None, :], self.offers.points(slots[None, :]))[0]
+        return self._add_following(slots[None, :], self.reachable.points(slots[None, :]))[0]
 
     def _keeps_rules(self, slots: Array) -> bool:
         """Whether slots ``(m,)`` keep the rules; a way may lead over some that do not."""
@@ -245,12 +245,15 @@ class _Search:
         """Return which of slots ``(n, m)`` reach ``(n,)``."""
         if len(slots) == 0:
             return np.zeros(0, dtype=bool)
-        return self.wish.missing(self.trees.scores(self.offers.cells_at(slots)) @ self.wish.weights.T) <= 0
+        return (
+            self.constraints.missing(self.trees.scores(self.reachable.cells_at(slots)) @ self.constraints.weights.T)
+            <= 0
+        )
 
     def _note(self, slots: Array) -> None:
         """Remember slots ``(m,)`` that reach, where they are cheap for their number of changes."""
         changed = self._changed(slots)
-        n, price = int(changed.sum()), float(self.offers.cost(slots))
+        n, price = int(changed.sum()), float(self.reachable.cost(slots))
         if n > self.most or n == 0:
             return
         if n not in self.least or price < self.least[n][0]:
@@ -261,13 +264,13 @@ class _Search:
         if key not in self.beside or price < self.beside[key][0]:
             self.beside[key] = (price, slots.copy())
 
-    def sites(self, power: int) -> NearestSites:
+    def sites(self, power: int) -> NearestPoints:
         """Return what was found, the cheapest first."""
         found = {slots.tobytes(): slots for _, slots in (*self.least.values(), *self.beside.values())}
-        slots = np.array(list(found.values()), dtype=int).reshape(len(found), len(self.offers.moving))
-        cost, changes = self.offers.cost(slots) ** (1.0 / power), self._changed(slots).sum(axis=1)
+        slots = np.array(list(found.values()), dtype=int).reshape(len(found), len(self.reachable.moving))
+        cost, changes = self.reachable.cost(slots) ** (1.0 / power), self._changed(slots).sum(axis=1)
         order = np.lexsort((changes, cost))
-        return NearestSites(self.offers.points(slots[order]), cost[order], changes[order])
+        return NearestPoints(self.reachable.points(slots[order]), cost[order], changes[order])
 
     # --- looking around -----------------------------------------------------------------------------------------
 
@@ -277,7 +280,7 @@ class _Search:
         if self.seen and len(kept.leaf) > _WORTH_LAYING * self.n_laid:
             return
         self.n_laid = len(kept.leaf)
-        self.lines = CellLines(self.trees, self.offers, self.wish.weights, kept.leaf)
+        self.lines = MoveTable(self.trees, self.reachable, self.constraints.weights, kept.leaf)
         self.limit = limit
         self.seen = {}
 
@@ -287,8 +290,8 @@ class _Search:
         if key not in self.seen:
             steps, here = self.lines.steps()
             self.work += self.n_laid + len(steps)
-            missing = self.wish.missing(steps)
-            self.seen[key] = missing, float(self.wish.missing(here[None, :])[0])
+            missing = self.constraints.missing(steps)
+            self.seen[key] = missing, float(self.constraints.missing(here[None, :])[0])
             self._note_next(missing)
         return self.seen[key]
 
@@ -298,7 +301,7 @@ class _Search:
         if len(to) == 0:
             return
         own = self._own()
-        price = own.sum() - own[self.offers.feature[to]] + self.offers.price[to]
+        price = own.sum() - own[self.reachable.feature[to]] + self.reachable.price[to]
         cheap = price <= self.limit
         slots = self._pick(to[cheap], -price[cheap], reaching=True)
         if slots is not None:
@@ -306,33 +309,33 @@ class _Search:
 
     def _allow(self, to: Array) -> Array:
         """Return those of the slots ``(k,)`` to which a feature may move within the number of changes."""
-        offers = self.offers
-        if self.most == len(offers.moving):
+        reachable = self.reachable
+        if self.most == len(reachable.moving):
             return to
         changed = self._changed(self.lines.slots)
         n = int(changed.sum())
         if n < self.most:
             return to
-        feature = offers.feature[to]
-        back = offers.here[feature] == to
+        feature = reachable.feature[to]
+        back = reachable.here[feature] == to
         return to[back | changed[feature]] if n == self.most else to[back]
 
     def _pick(self, to: Array, worth: Array, *, reaching: bool = False) -> Array | None:
         """Return the slots ``(m,)`` after the move to one of ``to`` ``(k,)`` that is worth most and keeps the rules."""
-        offers, here = self.offers, self.lines.slots
+        reachable, here = self.reachable, self.lines.slots
         if len(to) == 0:
             return None
-        if offers.all_paid:  # nothing else moves with it
+        if reachable.all_paid:  # nothing else moves with it
             best = int(to[worth.argmax()])
             slots = here.copy()
-            slots[offers.feature[best]] = best
+            slots[reachable.feature[best]] = best
             if self._keeps_rules(slots):
                 return slots
         top = to[np.argsort(-worth, kind="stable")[:_CHECKED]]
         moved = np.repeat(here[None, :], len(top), axis=0)
-        moved[np.arange(len(top)), offers.feature[top]] = top
+        moved[np.arange(len(top)), reachable.feature[top]] = top
         moved, good = self._settle(moved)
-        if reaching and not offers.all_paid:  # what follows from the move has moved, too
+        if reaching and not reachable.all_paid:  # what follows from the move has moved, too
             good[good] = self._reach(moved[good])
         first = int(good.argmax())
         return moved[first] if good[first] else None
@@ -341,18 +344,18 @@ class _Search:
 
     def _go_from_row(self, power: float, towards: Array | None = None) -> None:
         """Go from the row until the target is reached, and give back what is not needed."""
-        offers, within = self.offers, self.had
+        reachable, within = self.reachable, self.had
         if towards is not None:
-            low, high = np.minimum(offers.here, towards), np.maximum(offers.here, towards)
-            slot = np.arange(len(offers.price))
-            within = (low[offers.feature] <= slot) & (slot <= high[offers.feature]) & self.had
-        self.lines.go(offers.here)
+            low, high = np.minimum(reachable.here, towards), np.maximum(reachable.here, towards)
+            slot = np.arange(len(reachable.price))
+            within = (low[reachable.feature] <= slot) & (slot <= high[reachable.feature]) & self.had
+        self.lines.go(reachable.here)
         if self._advance(power, within):
             self._go_back()
 
     def _advance(self, power: float, within: Array) -> bool:
         """Move by gain for the price, to slots ``within``, until the target is reached; return whether it is."""
-        offers = self.offers
+        reachable = self.reachable
         for _ in range(_MOST_MOVES):
             missing, left = self._look()
             own = self._own()
@@ -362,7 +365,7 @@ class _Search:
                 return True
             gains = (left - missing > max(_TINY * left, self.noise)) & within
             to = self._allow(gains.nonzero()[0])
-            price = offers.price[to] - own[offers.feature[to]]
+            price = reachable.price[to] - own[reachable.feature[to]]
             worth = (1.0 - missing[to] / left) ** power / np.maximum(price, _LEAST_SAVING)
             slots = self._pick(to, worth)
             if slots is None:
@@ -372,7 +375,7 @@ class _Search:
 
     def _go_back(self) -> None:
         """Draw changes back from a point that reaches, the largest saving first, as long as it reaches."""
-        offers = self.offers
+        reachable = self.reachable
         for _ in range(_MOST_MOVES):
             missing, left = self._look()
             own = self._own()
@@ -380,7 +383,7 @@ class _Search:
                 return
             self._note(self.lines.slots)
             to = (missing <= 0).nonzero()[0]
-            saved = own[offers.feature[to]] - offers.price[to]
+            saved = own[reachable.feature[to]] - reachable.price[to]
             enough = saved > _LEAST_SAVING * max(float(own.sum()), _TINY)
             slots = self._pick(to[enough], saved[enough], reaching=True)
             if slots is None:
@@ -390,7 +393,7 @@ class _Search:
     def _give_back(self, starts: Sequence[Array] | Array) -> None:
         """Give changes back from points that reach and whose price is known."""
         for start in starts:
-            if self.offers.cost(start) <= self.limit:
+            if self.reachable.cost(start) <= self.limit:
                 self.lines.go(start)
                 self._go_back()
 
@@ -411,7 +414,7 @@ class _Search:
 
     def _pair_up(self, entries: Entries) -> None:
         """Look at pairs of changes that cost less than the best point; two may gain only together."""
-        if self.most < _PAIR or not self.offers.all_paid or self.wish.reads is not None:
+        if self.most < _PAIR or not self.reachable.all_paid or self.constraints.reads is not None:
             return
         before = self._best()
 
@@ -420,10 +423,10 @@ class _Search:
             if len(slots) == 0:
                 return None
             self._note(slots[0])
-            return float(self.offers.cost(slots[0]))
+            return float(self.reachable.cost(slots[0]))
 
         below, shown = before * (1.0 - _LEAST_SAVING), _CHECKED if self.ruled else 1
-        find_pairs(self.trees, self.offers, self.wish, entries, below, accept, shown)
+        find_pairs(self.trees, self.reachable, self.constraints, entries, below, accept, shown)
         if self._best() < before:
             self._exchange()
 
@@ -432,7 +435,7 @@ class _Search:
         for _ in range(_EXCHANGE_ROUNDS):
             before, best = self._best(), self._best_slots()
             changed = self._changed(best)
-            if changed.sum() <= _PAIR or self.offers.cheapest_moves()[changed].sum() < _FOR_CHANGING * before:
+            if changed.sum() <= _PAIR or self.reachable.cheapest_moves()[changed].sum() < _FOR_CHANGING * before:
                 return
             self._take_away(best, len(best))
             if self._best() >= before * (1.0 - _LEAST_SAVING):
@@ -440,24 +443,24 @@ class _Search:
 
     def _nearer(self, i: int, slot: int) -> list[int]:
         """Return slots of a feature that are cheaper than one, at most a few, the row's own first."""
-        own = np.arange(self.offers.starts[i], self.offers.starts[i + 1])
-        own = own[self.offers.price[own] < self.offers.price[slot]]
-        own = own[np.argsort(self.offers.price[own], kind="stable")]
+        own = np.arange(self.reachable.starts[i], self.reachable.starts[i + 1])
+        own = own[self.reachable.price[own] < self.reachable.price[slot]]
+        own = own[np.argsort(self.reachable.price[own], kind="stable")]
         if len(own) > _MOST_DRAWN:
             own = own[np.linspace(0, len(own) - 1, _MOST_DRAWN).astype(int)]
         return [int(one) for one in own]
 
     def _take_away(self, slots: Array, most: int) -> None:
         """Take at most so many single changes of a point away, one at a time, and let others make up for it."""
-        if self.offers.cost(slots) > self.limit:
+        if self.reachable.cost(slots) > self.limit:
             return
         self.lines.go(slots)
         missing, _ = self._look()
         changed = np.flatnonzero(self._changed(slots))
-        order = np.argsort(missing[self.offers.here[changed]], kind="stable")[:most]
+        order = np.argsort(missing[self.reachable.here[changed]], kind="stable")[:most]
         for i in changed[order].tolist():
             fewer = slots.copy()
-            fewer[i] = self.offers.here[i]
+            fewer[i] = self.reachable.here[i]
             self.lines.go(self._follow(fewer))
             if self._advance(_TOWARDS, self.had):
                 self._go_back()

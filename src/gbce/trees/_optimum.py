@@ -12,8 +12,8 @@ from gbce.space import Space
 from gbce.targets import Class
 from gbce.trees._bound import MOST_WORK, Axis, Leaves, Lowest, Sets, Verdict, find_lowest, make_axes
 from gbce.trees._cells import CellTrees
-from gbce.trees._constraints import Proof, conditions_of
-from gbce.trees._question import make_offers
+from gbce.trees._constraints import Proof, score_bounds_of
+from gbce.trees._question import price_cells
 from gbce.trees._structure import agrees
 from gbce.trees._unattainable import Outcome, say_unattainable, sum_margin
 
@@ -25,9 +25,9 @@ __all__ = [
     "bound_grid",
     "count_cells",
     "count_least",
-    "look_at_cells",
     "make_task",
     "prove_cheapest",
+    "prove_over_all_cells",
 ]
 
 # --- sums over trees at every cell of a few features at once, and whether these can do at all ------------------------
@@ -73,20 +73,20 @@ def count_least(leaves: Leaves, axes: list[Axis], least: Array) -> int:
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> from gbce import Space
-    >>> from gbce.predictors import look_inside
+    >>> from gbce.predictors import read_structure
     >>> from gbce.trees._bound import make_axes
-    >>> from gbce.trees._question import make_offers
+    >>> from gbce.trees._question import price_cells
     >>> from gbce.trees import read_cells
     >>> x = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     >>> model, space = DecisionTreeRegressor(random_state=0).fit(x, [0.0, 1.0, 1.0, 5.0]), Space.real(2)
-    >>> trees = read_cells(look_inside(model, space), space, x)
-    >>> own, axes = make_axes(trees, make_offers(trees, space, x[0], "l1"))
+    >>> trees = read_cells(read_structure(model, space), space, x)
+    >>> own, axes = make_axes(trees, price_cells(trees, space, x[0], "l1"))
     >>> count_least(Leaves(trees.tree[own], trees.value[own], 1), axes, np.array([3.0]))
     2
     """
     here = np.arange(len(leaves.tree))
     outside = (
-        np.stack([~axis.holds(here, axis.offer.own) for axis in axes], axis=1) if axes else np.zeros((len(here), 0))
+        np.stack([~axis.holds(here, axis.priced.own) for axis in axes], axis=1) if axes else np.zeros((len(here), 0))
     )
     count = outside.sum(axis=1)
     near = np.flatnonzero(count <= _MOST_COUNTED)
@@ -94,7 +94,7 @@ def count_least(leaves: Leaves, axes: list[Axis], least: Array) -> int:
     spent = 0
     for n in range(1, _MOST_COUNTED + 1):  # the row itself does not reach
         for free in combinations(range(len(axes)), n):
-            spent += prod(len(axes[a].offer.cells) for a in free)
+            spent += prod(len(axes[a].priced.cells) for a in free)
             if spent > _MOST_IN_ALL:
                 return n
             some = near[count == sum(outside[a].astype(int) for a in free)]
@@ -144,7 +144,7 @@ def _look(leaves: Leaves, axes: list[Axis], some: Array, least: Array) -> tuple[
 
 
 def _width(axis: Axis) -> int:
-    return len(axis.member) if isinstance(axis, Sets) else len(axis.offer.cells) + 1
+    return len(axis.member) if isinstance(axis, Sets) else len(axis.priced.cells) + 1
 
 
 def _corners(axis: Axis, some: Array) -> list[tuple[Array, int]]:
@@ -204,9 +204,9 @@ def make_task(
     What sums must come to is lowered by what a model's own summation may round, so that no row that it accepts is
     missed.
     """
-    conditions = conditions_of(trees.inside, target, margin)
-    offers = make_offers(trees, space, x0, distance)
-    made = None if conditions is None or offers is None else make_axes(trees, offers)
+    conditions = score_bounds_of(trees.inside, target, margin)
+    reachable = price_cells(trees, space, x0, distance)
+    made = None if conditions is None or reachable is None else make_axes(trees, reachable)
     if conditions is None or made is None:
         return None
     own, axes = made
@@ -260,11 +260,11 @@ def prove_cheapest(
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> import gbce
-    >>> from gbce.predictors import look_inside
+    >>> from gbce.predictors import read_structure
     >>> from gbce.trees import read_cells
     >>> x = np.arange(4.0)[:, None]
     >>> model, space = DecisionTreeRegressor(random_state=0).fit(x, x[:, 0]), gbce.Space.real(1)
-    >>> trees = read_cells(look_inside(model, space), space, x)
+    >>> trees = read_cells(read_structure(model, space), space, x)
     >>> wish, here = gbce.AtLeast(2, scale=1).resolve(1.0), np.array([0.0])
     >>> found = prove_cheapest(trees, space, here, wish, np.array([2.0]), lambda rows: model.predict(rows) >= 2)
     >>> round(float(found.lower), 6), found.x.round(6), found.least_changes
@@ -277,13 +277,13 @@ def prove_cheapest(
     cells = judged.cells_of(known)
     if cells is None:
         return None
-    price = sum(axis.offer.price[c] for axis, c in zip(task.axes, cells, strict=True))
+    price = sum(axis.priced.price[c] for axis, c in zip(task.axes, cells, strict=True))
     start = judged.point(cells)
     best = start if judged(cells) is Verdict.GOOD else None  # the same cells, as near to the row as they allow
     if best is None:
         price = _price(space, x0, known, distance)
     wanted = price * (1.0 - _CLOSER)
-    if any(space.is_computed[axis.offer.feature] for axis in task.axes):
+    if any(space.is_computed[axis.priced.feature] for axis in task.axes):
         fewest = 0
     else:
         fewest = count_least(task.leaves, task.axes, task.least)
@@ -316,14 +316,14 @@ class _Judge:
         self, trees: CellTrees, space: Space, x0: Array, axes: list[Axis], accepts: Callable[[Array], Array]
     ) -> None:
         self.trees, self.space, self.x0, self.axes, self.accepts = trees, space, x0, axes, accepts
-        self.moved = np.array([axis.offer.feature for axis in axes], dtype=int)
+        self.moved = np.array([axis.priced.feature for axis in axes], dtype=int)
 
     def point(self, cells: Array) -> Array:
         """Return the point of cells ``(a,)`` that is nearest to the row."""
         x = self.x0.copy()
         for axis, cell in zip(self.axes, cells.tolist(), strict=True):
-            if not self.space.is_computed[axis.offer.feature]:
-                x[axis.offer.feature] = axis.offer.values[cell]
+            if not self.space.is_computed[axis.priced.feature]:
+                x[axis.priced.feature] = axis.priced.values[cell]
         return self.space.completed(x[None, :], self.x0)[0]
 
     def cells_of(self, x: Array) -> Array | None:
@@ -331,7 +331,7 @@ class _Judge:
         seen = self.trees.cells(x[None, :])[0]
         places = []
         for axis in self.axes:
-            at = np.flatnonzero(axis.offer.cells == seen[axis.offer.feature])
+            at = np.flatnonzero(axis.priced.cells == seen[axis.priced.feature])
             if len(at) == 0:
                 return None
             places.append(int(at[0]))
@@ -354,7 +354,7 @@ class Looked(NamedTuple):
     proof: Proof | None
 
 
-def look_at_cells(
+def prove_over_all_cells(
     trees: CellTrees, space: Space, x0: Array, target: Target, x: Array, outputs: Array, most_cells: float = MOST_CELLS
 ) -> Looked | None:
     """Prove that no row that ``x0`` may become reaches the target, cell by cell; None where cells are too many.
@@ -380,18 +380,18 @@ def look_at_cells(
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> import gbce
-    >>> from gbce.predictors import look_inside
+    >>> from gbce.predictors import read_structure
     >>> from gbce.trees import read_cells
     >>> x = np.arange(4.0)[:, None]
     >>> model, space = DecisionTreeRegressor(random_state=0).fit(x, x[:, 0]), gbce.Space.real(1)
-    >>> trees = read_cells(look_inside(model, space), space, x)
+    >>> trees = read_cells(read_structure(model, space), space, x)
     >>> wish = gbce.AtLeast(3.5, scale=1).resolve(1.0)
-    >>> print(look_at_cells(trees, space, x[0], wish, x, x[:, 0]).proof.sentence)
+    >>> print(prove_over_all_cells(trees, space, x[0], wish, x, x[:, 0]).proof.sentence)
     Unattainable within these bounds: no row can get above 3.01 (proved from the leaves of the tree, in 4 cells).
     """
     if not agrees(trees.inside, x, outputs, target.label if isinstance(target, Class) else None):
         return None
-    conditions, task = conditions_of(trees.inside, target), make_task(trees, space, x0, target, "changes")
+    conditions, task = score_bounds_of(trees.inside, target), make_task(trees, space, x0, target, "changes")
     if conditions is None or task is None or count_cells(task.axes) > most_cells:
         return None
     looked = bound_grid(task.leaves, task.axes, task.least)
@@ -401,6 +401,6 @@ def look_at_cells(
     if may_do:
         return Looked(None)
     sums = np.where(largest < task.least, largest + (conditions.least - task.least), np.nan)
-    cells = int(np.prod([len(axis.offer.cells) for axis in task.axes]))
+    cells = int(np.prod([len(axis.priced.cells) for axis in task.axes]))
     how = f", in {cells:,} cells" if cells > 1 else ""
     return Looked(say_unattainable(trees.inside.parts, conditions, Outcome(True, sums, cells), target, how))

@@ -13,7 +13,7 @@ import numpy as np
 from gbce.base import Array
 from gbce.trees._cells import CellTrees
 from gbce.trees._move_table import Entries, pick_ends
-from gbce.trees._question import CellOffers, CellWish
+from gbce.trees._question import ReachableCells, ScoreConstraints
 
 __all__ = ["find_pairs"]
 
@@ -24,8 +24,8 @@ _PAIR = 2  # features that move
 
 def find_pairs(
     trees: CellTrees,
-    offers: CellOffers,
-    wish: CellWish,
+    reachable: ReachableCells,
+    constraints: ScoreConstraints,
     entries: Entries,
     below: float,
     accept: Callable[[Array], float | None],
@@ -37,10 +37,10 @@ def find_pairs(
     ----------
     trees : CellTrees
         The ensemble.
-    offers : CellOffers
+    offers : ReachableCells
         What its cells offer around the row, each feature moving by itself. Between the row and a cell nothing that can
         be had costs more than it.
-    wish : CellWish
+    wish : ScoreConstraints
         What is wanted of weighted sums of its scores.
     entries : Entries
         Leaves that the row can enter; all that cost less than ``below`` with two changes at most.
@@ -55,7 +55,7 @@ def find_pairs(
     kept = entries.within(below, _PAIR)
     if len(kept.leaf) > _MOST_LEAVES:
         return
-    pairs = _Pairs(trees, offers, wish, kept)
+    pairs = _Pairs(trees, reachable, constraints, kept)
     left = _MOST_CELLS
     for i, j in pairs.promising(below):
         slots, looked_at = pairs.scan(i, j, below, shown, left)
@@ -70,35 +70,37 @@ def find_pairs(
 class _Pairs:
     """Leaves that the row enters with two changes at most."""
 
-    def __init__(self, trees: CellTrees, offers: CellOffers, wish: CellWish, entries: Entries) -> None:
-        self.offers, self.wish = offers, wish
+    def __init__(
+        self, trees: CellTrees, reachable: ReachableCells, constraints: ScoreConstraints, entries: Entries
+    ) -> None:
+        self.reachable, self.constraints = reachable, constraints
         kept, changes = entries.leaf, entries.changes
-        self.value = np.take(trees.value, kept, axis=0) @ wish.weights.T
-        self.base = wish.weights @ trees.base
-        self.tree, self.n_trees, self.m = trees.tree[kept], trees.n_trees, len(offers.moving)
+        self.value = np.take(trees.value, kept, axis=0) @ constraints.weights.T
+        self.base = constraints.weights @ trees.base
+        self.tree, self.n_trees, self.m = trees.tree[kept], trees.n_trees, len(reachable.moving)
         of_set = {int(j): s for s, j in enumerate(trees.set_features)}
         self.sets = {
             i: (trees.set_of[kept, of_set[int(j)]], trees.allowed[of_set[int(j)]])
-            for i, j in enumerate(offers.moving)
+            for i, j in enumerate(reachable.moving)
             if int(j) in of_set
         }
-        here = offers.here - offers.starts[:-1]
-        first, last = (pick_ends(ends, kept, offers.moving) for ends in (trees.first, trees.last))
+        here = reachable.here - reachable.starts[:-1]
+        first, last = (pick_ends(ends, kept, reachable.moving) for ends in (trees.first, trees.last))
         outside = (first > here) | (last < here)
-        for i in np.flatnonzero(offers.here == offers.starts[1:] - 1).tolist():
-            outside[:, i] = ~trees.missing[kept, offers.moving[i]]
+        for i in np.flatnonzero(reachable.here == reachable.starts[1:] - 1).tolist():
+            outside[:, i] = ~trees.missing[kept, reachable.moving[i]]
         for i, (member, allowed) in self.sets.items():
             outside[:, i] = ~allowed[:, here[i]][member]
         self.first, self.end = first, np.maximum(first, last + 1)
         # a number that may become missing has one more cell, which lies on no line with the others
-        ends = offers.starts[1:] - 1
-        may_go = np.flatnonzero(np.isfinite(offers.price[ends]) & (offers.here != ends)).tolist()
-        self.missing = {i: trees.missing[kept, offers.moving[i]] for i in may_go if i not in self.sets}
+        ends = reachable.starts[1:] - 1
+        may_go = np.flatnonzero(np.isfinite(reachable.price[ends]) & (reachable.here != ends)).tolist()
+        self.missing = {i: trees.missing[kept, reachable.moving[i]] for i in may_go if i not in self.sets}
         one, other = outside.argmax(axis=1), self.m - 1 - outside[:, ::-1].argmax(axis=1)
         self.inside = np.flatnonzero(changes == 0)
         self.single = _Groups(np.flatnonzero(changes == 1), one, self.m)
         self.double = _Groups(np.flatnonzero(changes == _PAIR), one * self.m + other, self.m**2)
-        self.cheapest = offers.cheapest_moves()
+        self.cheapest = reachable.cheapest_moves()
 
     # --- which pairs --------------------------------------------------------------------------------------------
 
@@ -125,7 +127,7 @@ class _Pairs:
         ones, feature = self.single.leaves, self.single.group
         twos, pair = self.double.leaves[known], place[self.double.group[known]]
         spare = np.full(len(left), np.inf)
-        for k, least in enumerate(self.wish.least.tolist()):
+        for k, least in enumerate(self.constraints.least.tolist()):
             worth = self.value[:, k]
             here = np.zeros(self.n_trees)
             here[self.tree[self.inside]] = worth[self.inside]
@@ -143,7 +145,7 @@ class _Pairs:
 
         None where the grid has more than ``most`` cells.
         """
-        offers, two = self.offers, self.double.of(i * self.m + j)
+        reachable, two = self.reachable, self.double.of(i * self.m + j)
         rooms = below - self.cheapest[j], below - self.cheapest[i]
         alone = self.single.of(i), self.single.of(j)
         to_i, to_j = (
@@ -151,18 +153,18 @@ class _Pairs:
         )
         leaves = np.concatenate([self.inside, *alone, two])
         if not 0 < len(to_i) * len(to_j) <= most:
-            return offers.here[None, :][:0], len(leaves)
-        price = offers.price[to_i][:, None] + offers.price[to_j]
+            return reachable.here[None, :][:0], len(leaves)
+        price = reachable.price[to_i][:, None] + reachable.price[to_j]
         cheap = np.flatnonzero((price < below) & self._reaches(i, j, to_i, to_j, leaves))
         cheap = cheap[np.argsort(price.ravel()[cheap], kind="stable")[:shown]]
-        slots = np.tile(offers.here, (len(cheap), 1))
+        slots = np.tile(reachable.here, (len(cheap), 1))
         slots[:, i], slots[:, j] = to_i[cheap // len(to_j)], to_j[cheap % len(to_j)]
         return slots, len(leaves) + price.size
 
     def _stops(self, i: int, leaves: Array, room: float) -> Array:
         """Return slots for less than ``room``, in order, where a feature enters leaves: farther in gains nothing."""
-        begin, end = int(self.offers.starts[i]), int(self.offers.starts[i + 1])
-        own, here = self.offers.price[begin:end], int(self.offers.here[i]) - begin
+        begin, end = int(self.reachable.starts[i]), int(self.reachable.starts[i + 1])
+        own, here = self.reachable.price[begin:end], int(self.reachable.here[i]) - begin
         if i in self.sets:
             return begin + np.flatnonzero((own < room) & (np.arange(len(own)) != here))
         first, last = self.first[leaves, i], self.end[leaves, i] - 1
@@ -180,7 +182,7 @@ class _Pairs:
         columns, n_columns = self._ends(j, leaves, to_j)
         at = np.concatenate([n_columns * row + column for row in rows for column in columns])
         good = np.ones((len(to_i), len(to_j)), dtype=bool)
-        for k, least in enumerate(self.wish.least.tolist()):
+        for k, least in enumerate(self.constraints.least.tolist()):
             worth = self.value[leaves, k]
             signed = [worth if (a + b) % 2 == 0 else -worth for a in range(len(rows)) for b in range(len(columns))]
             rise = np.bincount(at, np.concatenate(signed), n_rows * n_columns).reshape(n_rows, n_columns)
@@ -192,7 +194,7 @@ class _Pairs:
         if i in self.sets:
             member, allowed = self.sets[i]
             return [member[leaves].astype(int)], len(allowed)
-        cells = to[: len(to) - self._goes(i, to)] - self.offers.starts[i]
+        cells = to[: len(to) - self._goes(i, to)] - self.reachable.starts[i]
         places = [np.searchsorted(cells, ends[leaves, i]) for ends in (self.first, self.end)]
         if self._goes(i, to):  # the last place is that of missing values, the one before it is not read
             places.append(np.where(self.missing[i][leaves], len(to), len(cells)))
@@ -201,14 +203,14 @@ class _Pairs:
     def _add_up(self, rise: Array, i: int, to: Array) -> Array:
         """Return sums along the first axis, at slots ``(a,)``."""
         if i in self.sets:
-            held = self.sets[i][1][:, to - self.offers.starts[i]]
+            held = self.sets[i][1][:, to - self.reachable.starts[i]]
             return np.asarray(held.T.astype(float) @ rise)
         sums = rise[: len(to) - self._goes(i, to)].cumsum(axis=0)
         return np.vstack([sums, rise[-1:]]) if self._goes(i, to) else np.asarray(sums)
 
     def _goes(self, i: int, to: Array) -> bool:
         """Whether the last of slots ``(a,)`` is that of missing values, of a number that may become missing."""
-        return i in self.missing and len(to) > 0 and bool(to[-1] == self.offers.starts[i + 1] - 1)
+        return i in self.missing and len(to) > 0 and bool(to[-1] == self.reachable.starts[i + 1] - 1)
 
 
 class _Groups:

@@ -14,7 +14,16 @@ from gbce.trees._constraints import score_of
 from gbce.trees._structure import MORE_TERMS
 from gbce.trees._unattainable import sum_margin
 
-__all__ = ["CellOffers", "CellWish", "Offer", "Price", "make_offers", "offer_cells", "price_units", "wish_for"]
+__all__ = [
+    "CellPrices",
+    "Price",
+    "ReachableCells",
+    "ScoreConstraints",
+    "price_cells",
+    "price_units",
+    "reachable_cells",
+    "score_constraints",
+]
 
 # --- a target as conditions on the scores of a tree ensemble that say exactly where it is reached, but ---------------
 
@@ -23,7 +32,7 @@ _LEAST_ROUNDING = 1e-12  # of the size of the scores: running sums over thousand
 
 
 @dataclass(frozen=True, eq=False)
-class CellWish:
+class ScoreConstraints:
     """What is wanted of scores: ``q`` weighted sums of them, each at least some number, or anything else.
 
     Parameters
@@ -49,7 +58,7 @@ class CellWish:
         by_sum = (np.maximum(least - sums[:, k], 0.0) for k, least in enumerate(self.least.tolist()))
         return np.asarray(sum(by_sum))  # many times quicker than along short rows
 
-    def beyond(self, room: float) -> "CellWish":
+    def beyond(self, room: float) -> "ScoreConstraints":
         """Return the wish for ``room`` more, or less if it is negative."""
         return replace(self, least=self.least + room)
 
@@ -60,7 +69,7 @@ class CellWish:
         return float(margin.max(initial=0.0))
 
 
-def wish_for(trees: CellTrees, target: Target, margin: float = 0.0) -> CellWish | None:
+def score_constraints(trees: CellTrees, target: Target, margin: float = 0.0) -> ScoreConstraints | None:
     """Return what a target wants of scores; None where weighted sums cannot say it.
 
     Parameters
@@ -76,12 +85,12 @@ def wish_for(trees: CellTrees, target: Target, margin: float = 0.0) -> CellWish 
     --------
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> from gbce import Space
-    >>> from gbce.predictors import look_inside
+    >>> from gbce.predictors import read_structure
     >>> from gbce.trees import read_cells
     >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> model = DecisionTreeClassifier(random_state=0).fit(x, ["no", "no", "yes", "no"])
-    >>> trees = read_cells(look_inside(model, Space.real(1)), Space.real(1), x)
-    >>> wish_for(trees, Class("yes")).weights
+    >>> trees = read_cells(read_structure(model, Space.real(1)), Space.real(1), x)
+    >>> score_constraints(trees, Class("yes")).weights
     array([[-1.,  1.]])
     """
     inside, n_scores = trees.inside, len(trees.base)
@@ -107,15 +116,15 @@ def wish_for(trees: CellTrees, target: Target, margin: float = 0.0) -> CellWish 
     return _between(low + margin, high - margin, inside.link, np.ones(1))
 
 
-def _for_decision(link: str, wanted: int, n_scores: int) -> CellWish | None:
+def _for_decision(link: str, wanted: int, n_scores: int) -> ScoreConstraints | None:
     if link == "logistic":
-        return CellWish(np.array([[1.0 if wanted else -1.0]]), np.zeros(1))
+        return ScoreConstraints(np.array([[1.0 if wanted else -1.0]]), np.zeros(1))
     unit = np.eye(n_scores)
     rows = np.array([unit[wanted] - unit[k] for k in range(n_scores) if k != wanted])
-    return CellWish(rows, np.zeros(len(rows))) if len(rows) else None
+    return ScoreConstraints(rows, np.zeros(len(rows))) if len(rows) else None
 
 
-def _between(low: float, high: float, link: str, score: Array) -> CellWish | None:
+def _between(low: float, high: float, link: str, score: Array) -> ScoreConstraints | None:
     """Return the wish for an output of one score that lies between two numbers."""
     rows, least = [], []
     for sign, end in ((1.0, low), (-1.0, high)):
@@ -124,7 +133,7 @@ def _between(low: float, high: float, link: str, score: Array) -> CellWish | Non
             continue
         rows.append(sign * score)
         least.append(sign * place)
-    return CellWish(np.array(rows), np.array(least)) if rows and np.isfinite(least).all() else None
+    return ScoreConstraints(np.array(rows), np.array(least)) if rows and np.isfinite(least).all() else None
 
 
 # --- what the cells of a tree ensemble offer around one row ----------------------------------------------------------
@@ -133,7 +142,7 @@ Price = Callable[[int, Array], Array]  # of a feature, by position, and values i
 
 
 @dataclass(frozen=True, eq=False)
-class CellOffers:
+class ReachableCells:
     """Cells of the features that can move, one feature after the other: ``m`` features, ``N`` slots.
 
     The last slot of every feature stands for a missing value.
@@ -233,9 +242,9 @@ def price_units(space: Space, x0: Array, power: int = 1) -> Price:
     return price
 
 
-def offer_cells(
+def reachable_cells(
     trees: CellTrees, space: Space, x0: Array, price: Price, likely: Callable[[int], Array] | None = None
-) -> CellOffers | None:
+) -> ReachableCells | None:
     """Return what cells offer around a row; None if the row lies where no cells are known.
 
     Parameters
@@ -255,12 +264,12 @@ def offer_cells(
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
-    >>> from gbce.predictors import look_inside
+    >>> from gbce.predictors import read_structure
     >>> from gbce.trees import read_cells
     >>> x, space = np.array([[0.0], [1.0], [2.0], [3.0]]), Space.real(1)
     >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 3.0, 4.0, 9.0])
-    >>> trees = read_cells(look_inside(model, space), space, x)
-    >>> offer_cells(trees, space, np.array([1.0]), price_units(space, np.array([1.0]))).price.round(6)
+    >>> trees = read_cells(read_structure(model, space), space, x)
+    >>> reachable_cells(trees, space, np.array([1.0]), price_units(space, np.array([1.0]))).price.round(6)
     array([0.5, 0. , 0.5, 1.5, inf])
     """
     if not trees.covers(x0[None, :])[0]:
@@ -288,14 +297,14 @@ def offer_cells(
         value[here[i]], cost[here[i]] = x0[j], 0.0
     feature = np.repeat(np.arange(len(moving)), np.diff(starts))
     paid = ~space.is_computed[moving] if len(moving) else np.zeros(0, dtype=bool)
-    return CellOffers(space, x0, moving, paid, starts, feature, value, cost, here, cells)
+    return ReachableCells(space, x0, moving, paid, starts, feature, value, cost, here, cells)
 
 
 # --- what a row can become, cell by cell, and what each cell costs at least ------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Offer:
+class CellPrices:
     """The cells of one feature that a row can get to: ``k`` of them, in rising order, the missing one last.
 
     Parameters
@@ -325,7 +334,7 @@ class Offer:
     gap: bool
 
 
-def make_offers(trees: CellTrees, space: Space, x0: Array, distance: str) -> list[Offer] | None:
+def price_cells(trees: CellTrees, space: Space, x0: Array, distance: str) -> list[CellPrices] | None:
     """Return what every feature offers; None where that, or its price, is not known.
 
     Parameters
@@ -350,26 +359,26 @@ def make_offers(trees: CellTrees, space: Space, x0: Array, distance: str) -> lis
         return None
     if (space.discrete & (x0 != np.round(x0)) & ~np.isnan(x0)).any():
         return None
-    offers = []
+    reachable = []
     own_cells = trees.cells(x0[None, :])[0]
     for j in range(len(space)):
-        offer = _free(trees, own_cells, j) if space.is_computed[j] else _priced(trees, space, x0, j, distance)
-        if offer is None:
+        priced = _free(trees, own_cells, j) if space.is_computed[j] else _priced(trees, space, x0, j, distance)
+        if priced is None:
             return None
-        offers.append(offer)
-    return offers
+        reachable.append(priced)
+    return reachable
 
 
-def _free(trees: CellTrees, own: Array, j: int) -> Offer | None:
+def _free(trees: CellTrees, own: Array, j: int) -> CellPrices | None:
     """Return any known cell at no price; None where the row's own is missing."""
     cells = np.arange(trees.n_cells[j])
     zero = np.zeros(len(cells))
     if own[j] == len(cells):
         return None
-    return Offer(j, cells, np.full(len(cells), np.nan), zero, zero > 0, int(own[j]), False)
+    return CellPrices(j, cells, np.full(len(cells), np.nan), zero, zero > 0, int(own[j]), False)
 
 
-def _priced(trees: CellTrees, space: Space, x0: Array, j: int, distance: str) -> Offer | None:
+def _priced(trees: CellTrees, space: Space, x0: Array, j: int, distance: str) -> CellPrices | None:
     values = nearest_values(trees, space, x0, j)
     cells = np.flatnonzero(~np.isnan(values))
     gap = bool(np.isnan(x0[j]) or space.may_become_missing[j])
@@ -392,4 +401,4 @@ def _priced(trees: CellTrees, space: Space, x0: Array, j: int, distance: str) ->
     at = np.flatnonzero(cells == mine)
     if len(own) == 0 or len(at) == 0 or price[at[0]] != 0:
         return None
-    return Offer(j, cells, values[cells], price, changed, int(at[0]), gap and len(cells) > 1)
+    return CellPrices(j, cells, values[cells], price, changed, int(at[0]), gap and len(cells) > 1)

@@ -12,7 +12,7 @@ from gbce.base import Array
 from gbce.space import Space
 from gbce.trees._cells import CellTrees, Nodes
 from gbce.trees._scores import TreeScores
-from gbce.trees._structure import Inside
+from gbce.trees._structure import ModelStructure
 
 __all__ = ["Crossings", "Cuts", "find_crossings", "make_boxes", "read_cells"]
 
@@ -43,7 +43,7 @@ class _Paths(NamedTuple):
         return _Paths(*(part[which] for part in self))
 
 
-def make_boxes(inside: Inside, parts: TreeScores, cuts: Cuts) -> CellTrees:
+def make_boxes(inside: ModelStructure, parts: TreeScores, cuts: Cuts) -> CellTrees:
     """Go down all trees at once and return the leaves with what they hold."""
     nodes = cuts.nodes
     n_cells = np.array([len(edges) + 1 for edges in cuts.edges])
@@ -139,7 +139,14 @@ class Crossings(NamedTuple):
 
 
 def find_crossings(
-    inside: Inside, base: Array, low: Array, high: Array, whole: Array, feature: Array, column: Array, threshold: Array
+    inside: ModelStructure,
+    base: Array,
+    low: Array,
+    high: Array,
+    whole: Array,
+    feature: Array,
+    column: Array,
+    threshold: Array,
 ) -> Crossings | None:
     """Find where features cross thresholds.
 
@@ -266,7 +273,7 @@ class _Domain(NamedTuple):
     listed: Array | None
 
 
-def read_cells(inside: Inside | None, space: Space, rows: Array) -> CellTrees | None:
+def read_cells(inside: ModelStructure | None, space: Space, rows: Array) -> CellTrees | None:
     """Return a tree ensemble on cells of a space's features; None for any other model, or where cells are not known.
 
     Parameters
@@ -286,10 +293,10 @@ def read_cells(inside: Inside | None, space: Space, rows: Array) -> CellTrees | 
     Examples
     --------
     >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from gbce.predictors import look_inside
+    >>> from gbce.predictors import read_structure
     >>> x = np.random.default_rng(0).normal(size=(50, 2))
     >>> model = RandomForestRegressor(10, random_state=0).fit(x, x.sum(axis=1))
-    >>> trees = read_cells(look_inside(model, Space.real(2)), Space.real(2), x)
+    >>> trees = read_cells(read_structure(model, Space.real(2)), Space.real(2), x)
     >>> bool(np.allclose(trees.scores(trees.cells(x))[:, 0], model.predict(x)))
     True
     """
@@ -301,7 +308,7 @@ def read_cells(inside: Inside | None, space: Space, rows: Array) -> CellTrees | 
         return None
 
 
-def _read(inside: Inside, parts: TreeScores, space: Space, rows: Array) -> CellTrees | None:
+def _read(inside: ModelStructure, parts: TreeScores, space: Space, rows: Array) -> CellTrees | None:
     n_leaves = int((parts.column < 0).sum())
     if n_leaves * len(space) > _MOST_NUMBERS:
         return None
@@ -319,7 +326,7 @@ def _read(inside: Inside, parts: TreeScores, space: Space, rows: Array) -> CellT
     return make_boxes(inside, parts, cuts)
 
 
-def _domain(inside: Inside, space: Space, rows: Array, j: int) -> _Domain | None:
+def _domain(inside: ModelStructure, space: Space, rows: Array, j: int) -> _Domain | None:
     """Return what a feature can be; None for one that the model reads as levels and that has no end."""
     feature, seen = space.features[j], rows[:, j][~np.isnan(rows[:, j])]
     if feature.leveled:
@@ -351,7 +358,7 @@ def _full_row(rows: Array, domains: list[_Domain]) -> Array:
 
 
 def _owners(
-    inside: Inside, space: Space, rows: Array, base: Array, domains: list[_Domain]
+    inside: ModelStructure, space: Space, rows: Array, base: Array, domains: list[_Domain]
 ) -> "tuple[dict[int, _Column], Array] | None":
     """Return which feature decides each column, and the base's columns ``(C,)``; None if two decide one."""
     missing = np.isnan(rows).any(axis=0) | np.asarray(space.may_become_missing)
@@ -385,7 +392,7 @@ def _owners(
 
 
 def _cut(
-    inside: Inside,
+    inside: ModelStructure,
     parts: TreeScores,
     space: Space,
     base: Array,

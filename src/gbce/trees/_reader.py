@@ -12,7 +12,7 @@ from gbce.space import Space
 from gbce.trees._cells import CellTrees
 from gbce.trees._read import read_cells
 from gbce.trees._scores import TreeScores
-from gbce.trees._structure import Inside, look_inside, same_output
+from gbce.trees._structure import ModelStructure, read_structure, same_output
 
 __all__ = ["CellReader", "Snapshot"]
 
@@ -122,7 +122,7 @@ class CellReader:
 
     def __init__(self, model: Any, space: Space, rows: Array) -> None:
         self._model, self._space, self._rows = model, space, rows
-        self._inside: Inside | None = None
+        self._inside: ModelStructure | None = None
         self._looked = False
         self._trees: CellTrees | None = None
         self._read = self._checked = False
@@ -136,12 +136,12 @@ class CellReader:
         return {**vars(self), **empty}
 
     @property
-    def inside(self) -> Inside | None:
+    def inside(self) -> ModelStructure | None:
         """What the model is made of, looked up once for every fit and not checked."""
         self._forget_if_refitted()
         if not self._looked:
             self._snapshot = Snapshot(self._model)
-            self._inside, self._looked = look_inside(self._model, self._space), True
+            self._inside, self._looked = read_structure(self._model, self._space), True
         return self._inside
 
     def read(

@@ -14,7 +14,7 @@ from gbce.base import Array, Target
 from gbce.space import Constraint, Space
 from gbce.targets import Class
 from gbce.trees._cells import CellTrees
-from gbce.trees._constraints import Conditions, conditions_of
+from gbce.trees._constraints import ScoreBounds, score_bounds_of
 from gbce.trees._safe_box import AllowedCells, GrowingBox, find_boxes, grow_box
 from gbce.trees._unattainable import sum_margin
 
@@ -78,16 +78,16 @@ def find_safe_ranges(
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> import gbce
-    >>> from gbce.predictors import look_inside
+    >>> from gbce.predictors import read_structure
     >>> from gbce.trees import read_cells
     >>> x = np.arange(10.0)[:, None]
     >>> space = gbce.Space.infer(x, bounds="data")
     >>> model = DecisionTreeRegressor(random_state=0).fit(x, x[:, 0])
-    >>> trees, wish = read_cells(look_inside(model, space), space, x), gbce.Range(3.9, 6.1, scale=1).resolve(1.0)
+    >>> trees, wish = read_cells(read_structure(model, space), space, x), gbce.Range(3.9, 6.1, scale=1).resolve(1.0)
     >>> find_safe_ranges(trees, space, x[0], x[5], wish, np.array([0]))
     Ranges(features=array([0]), low=array([3.501]), high=array([6.5]))
     """
-    conditions = conditions_of(trees.inside, target)
+    conditions = score_bounds_of(trees.inside, target)
     if conditions is None or not _say_it_all(trees, target) or space.is_computed.any():
         return None
     if not trees.covers(x[None, :])[0]:
@@ -135,7 +135,7 @@ class _Half(NamedTuple):
 
 
 def _find_boxes(
-    trees: CellTrees, cells: Array, conditions: Conditions, which: Array, allowed: list[AllowedCells]
+    trees: CellTrees, cells: Array, conditions: ScoreBounds, which: Array, allowed: list[AllowedCells]
 ) -> tuple[Array, Array] | None:
     """Return the first and the last cells ``(k, c)`` of safe boxes; None if not even the point's own cells are safe."""
     room = sum_margin(trees.tree, trees.value, trees.base, trees.epsilon, trees.n_trees, conditions.weights)

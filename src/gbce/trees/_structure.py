@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from gbce.base import Array
-from gbce.predictors._columns import as_numbers, in_order, made_by, treat_in_turn
+from gbce.predictors._columns import as_numbers, in_order, made_by, map_in_turn
 from gbce.predictors._estimators import input_maker
 from gbce.predictors._frameworks import catboost_rows
 from gbce.predictors._predictor import Classifier
@@ -21,7 +21,17 @@ from gbce.trees._read_boosters import read_catboost, read_lightgbm, read_xgboost
 from gbce.trees._read_sklearn import read_sklearn_trees
 from gbce.trees._scores import LinearScores, ReadTrees, TreeScores, as_matrix
 
-__all__ = ["MORE_TERMS", "Inside", "Unwrapped", "agrees", "finish", "look_inside", "n_terms", "same_output", "unwrap"]
+__all__ = [
+    "MORE_TERMS",
+    "ModelStructure",
+    "Unwrapped",
+    "agrees",
+    "finish",
+    "n_terms",
+    "read_structure",
+    "same_output",
+    "unwrap",
+]
 
 # --- estimators around others ----------------------------------------------------------------------------------------
 
@@ -134,7 +144,7 @@ _OTHER_LINKS = ("TweedieRegressor", "RANSACRegressor", "SVR", "SVC", "NuSVC", "N
 
 
 @dataclass(frozen=True, eq=False)
-class Inside:
+class ModelStructure:
     """What a model is made of.
 
     Parameters
@@ -181,7 +191,7 @@ class Inside:
             return np.expm1(scores[:, 0]) if self.link == "expm1" else np.where(scores[:, 0] >= 0, 1.0, -1.0)
         return np.exp(scores[:, 0]) if self.link == "exp" else scores[:, 0]
 
-    def by_thresholds(self) -> "Inside":
+    def by_thresholds(self) -> "ModelStructure":
         """Return the same model with thresholds only: each set of categories is a column of its own, 0 left, 1 right.
 
         Examples
@@ -189,7 +199,7 @@ class Inside:
         >>> from sklearn.ensemble import HistGradientBoostingRegressor
         >>> x = np.repeat([[0.0], [1.0], [2.0]], 20, axis=0)
         >>> model = HistGradientBoostingRegressor(categorical_features=[0]).fit(x, x[:, 0] == 1)
-        >>> inside = look_inside(model, Space.infer(x, kinds={"x1": "integer"}))
+        >>> inside = read_structure(model, Space.infer(x, kinds={"x1": "integer"}))
         >>> inside.parts.set_columns, inside.by_thresholds().parts.set_columns
         (array([0]), array([], dtype=int64))
         """
@@ -208,14 +218,14 @@ class Inside:
         return replace(self, columns=widened, parts=plain, coded=frozenset(coded))
 
 
-def look_inside(model: Any, space: Space) -> Inside | None:
+def read_structure(model: Any, space: Space) -> ModelStructure | None:
     """Return what a fitted model is made of, if it is a tree ensemble or a linear model, behind scalers and encoders.
 
     Examples
     --------
     >>> from sklearn.linear_model import LinearRegression
     >>> x = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 5.0]])
-    >>> inside = look_inside(LinearRegression().fit(x, x.sum(axis=1)), Space.real(2))
+    >>> inside = read_structure(LinearRegression().fit(x, x.sum(axis=1)), Space.real(2))
     >>> inside.outputs(np.array([[3.0, 4.0]])).round(6)
     array([7.])
     """
@@ -225,15 +235,15 @@ def look_inside(model: Any, space: Space) -> Inside | None:
         return None
 
 
-def _look(model: Any, space: Space) -> Inside | None:
+def _look(model: Any, space: Space) -> ModelStructure | None:
     classes: tuple[Any, ...] | None = None
     logits = False
     if isinstance(model, Classifier):
         model, classes, logits = model.model, model.classes, model.logits
     if made_by(model, "lightgbm", "Booster") or made_by(model, "xgboost", "Booster"):
-        inside = _look_at_booster(model, space, classes)
+        inside = _read_booster(model, space, classes)
     else:
-        inside = _look_at_estimator(model, space, classes)
+        inside = _read_estimator(model, space, classes)
     if inside is None or not logits:
         return inside
     if inside.link != "identity":
@@ -241,13 +251,13 @@ def _look(model: Any, space: Space) -> Inside | None:
     return replace(inside, link="logistic" if len(inside.parts.base) == 1 else "softmax")
 
 
-def _look_at_estimator(model: Any, space: Space, classes: tuple[Any, ...] | None) -> Inside | None:
+def _read_estimator(model: Any, space: Space, classes: tuple[Any, ...] | None) -> ModelStructure | None:
     found = unwrap(model)
     read = None if found is None else _read_core(found.core)
     if found is None or read is None:
         return None
     finished = finish(found, read.scores, read.link)
-    treated = treat_in_turn(found.steps, range(space.n_columns))
+    treated = map_in_turn(found.steps, range(space.n_columns))
     if finished is None or treated is None:
         return None
     own = getattr(model, "classes_", getattr(found.core, "classes_", None))
@@ -268,7 +278,7 @@ def _look_at_estimator(model: Any, space: Space, classes: tuple[Any, ...] | None
         levels = levels | frozenset((coded if read.sources is None else read.sources[coded]).tolist())
     owner = _owners(getattr(model, "feature_names_in_", None), space)
     stepwise, bent = (frozenset(owner[c] for c in some) for some in (levels, treated.bent))
-    return Inside(columns, *finished, classes, stepwise, bent, frozenset(coded.tolist()))
+    return ModelStructure(columns, *finished, classes, stepwise, bent, frozenset(coded.tolist()))
 
 
 class _Read(NamedTuple):
@@ -310,7 +320,7 @@ def _read_linear(core: Any) -> _Read | None:
     return _Read(scores, "exp" if name in _LOG_LINKS else "identity") if len(weights) == 1 else None
 
 
-def _look_at_booster(booster: Any, space: Space, classes: tuple[Any, ...] | None) -> Inside | None:
+def _read_booster(booster: Any, space: Space, classes: tuple[Any, ...] | None) -> ModelStructure | None:
     name = type(booster).__name__
     lightgbm = made_by(booster, "lightgbm")
     wanted = booster.feature_name() if lightgbm else booster.feature_names
@@ -326,7 +336,7 @@ def _look_at_booster(booster: Any, space: Space, classes: tuple[Any, ...] | None
         classes = tuple(range(max(2, len(read.scores.base))))
     owner, coded = _owners(None if unnamed else wanted, space), frozenset(read.scores.set_columns.tolist())
     stepwise = frozenset(owner[c] for c in coded)
-    return Inside(lambda x: read.prepare(as_input(x)), read.scores, read.link, classes, stepwise, coded=coded)
+    return ModelStructure(lambda x: read.prepare(as_input(x)), read.scores, read.link, classes, stepwise, coded=coded)
 
 
 def _owners(names: Any, space: Space) -> list[int]:
@@ -351,20 +361,20 @@ _SAME_OUTPUT, _SAME_IN_SINGLE = 1e3, 30.0
 _COARSE = 1e-12  # a rounding error above this is that of single precision
 
 
-def n_terms(inside: Inside) -> int:
+def n_terms(inside: ModelStructure) -> int:
     """Return how many numbers are added up to one score, and a few more."""
     parts = inside.parts
     return MORE_TERMS + (len(parts.roots) if isinstance(parts, TreeScores) else parts.weights.shape[1])
 
 
-def same_output(inside: Inside, outputs: Array) -> float:
+def same_output(inside: ModelStructure, outputs: Array) -> float:
     """Return by how much two outputs may differ that are the same but for rounding."""
     size = max(1.0, float(np.abs(outputs).max(initial=0.0)))
     epsilon = inside.parts.epsilon
     return (_SAME_IN_SINGLE if epsilon > _COARSE else _SAME_OUTPUT) * n_terms(inside) * epsilon * size
 
 
-def agrees(inside: Inside, x: Array, outputs: Array, label: object = None) -> bool:
+def agrees(inside: ModelStructure, x: Array, outputs: Array, label: object = None) -> bool:
     """Whether what was read gives a model's own outputs, but for rounding.
 
     Parameters
@@ -386,11 +396,11 @@ def agrees(inside: Inside, x: Array, outputs: Array, label: object = None) -> bo
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
-    >>> from gbce.predictors import look_inside
+    >>> from gbce.predictors import read_structure
     >>> from gbce.space import Space
     >>> x = np.array([[0.0], [1.0], [2.0]])
     >>> model = DecisionTreeRegressor().fit(x, [1.0, 5.0, 2.0])
-    >>> inside = look_inside(model, Space.real(1))
+    >>> inside = read_structure(model, Space.real(1))
     >>> agrees(inside, x, model.predict(x)), agrees(inside, x, model.predict(x) + 0.1)
     (True, False)
     """

@@ -16,9 +16,9 @@ from gbce.budget import BudgetSpentError
 from gbce.draws import TAIL_LEVELS, Draws, ExactFigures, Points, SamplerInfo
 from gbce.eta import STEEPEST, Solved, solve_eta_among
 from gbce.posterior import EtaGoal, GibbsPosterior, Mixture
-from gbce.priors import ColumnCells, ColumnLaw, column_laws
+from gbce.priors import ColumnCells, ColumnDistribution, column_distributions
 from gbce.trees._cells import CellTrees, why_unreadable
-from gbce.trees._grid import Axis, Grid, read_verdicts
+from gbce.trees._grid import Axis, Grid, read_cell_outputs
 
 __all__ = ["CellPosterior", "ExactInfo", "ExactTrees", "NotExactError", "lay_out", "require_columns", "sum_if_few"]
 
@@ -149,19 +149,22 @@ def _add_axes(numbers: Sequence[Array]) -> Array:
     return np.asarray(total)
 
 
-def require_columns(posterior: GibbsPosterior) -> tuple[ColumnLaw, ...]:
+def require_columns(posterior: GibbsPosterior) -> tuple[ColumnDistribution, ...]:
     """Return the law of every column that can move, or say why they are none; it takes no look at a model."""
     try:
-        laws = column_laws(posterior.prior)
+        distributions = column_distributions(posterior.prior)
     except ValueError as error:
         raise NotExactError(str(error)) from None
-    if len(laws) > _MOST_COLUMNS:
-        raise NotExactError(f"{len(laws)} features can change, more than {_MOST_COLUMNS}")
-    return laws
+    if len(distributions) > _MOST_COLUMNS:
+        raise NotExactError(f"{len(distributions)} features can change, more than {_MOST_COLUMNS}")
+    return distributions
 
 
 def lay_out(
-    posterior: GibbsPosterior, laws: Sequence[ColumnLaw], ensembles: Sequence[CellTrees | None], most: int
+    posterior: GibbsPosterior,
+    distributions: Sequence[ColumnDistribution],
+    ensembles: Sequence[CellTrees | None],
+    most: int,
 ) -> CellPosterior:
     """Lay out the cells of a posterior, at most ``most`` times the number of models.
 
@@ -169,7 +172,7 @@ def lay_out(
     ----------
     posterior : GibbsPosterior
         What to sum.
-    laws : sequence of m ColumnLaw
+    laws : sequence of m ColumnDistribution
         Those of :func:`require_columns`.
     ensembles : sequence of K CellTrees
         The models; None where one cannot be read.
@@ -185,12 +188,12 @@ def lay_out(
     prior = posterior.prior
     grids = [Grid(one, one.cells(prior.x0[None, :])[0], prior.free) for one in trees]
     columns, kept, axes = [], [], []
-    for law in laws:
-        j = law.where
-        ends = law.ends
+    for distribution in distributions:
+        j = distribution.where
+        ends = distribution.ends
         if not all(grid.covers(j, *ends) for grid in grids):
             raise NotExactError(f"the thresholds of {prior.space.names[j]!r} are not known as far as it may move")
-        own = law.on(np.unique(np.concatenate([grid.cuts(j, *ends) for grid in grids])))
+        own = distribution.on(np.unique(np.concatenate([grid.cuts(j, *ends) for grid in grids])))
         some = np.flatnonzero(np.isfinite(own.log_mass))
         tops = np.concatenate([own.edges, [ends[1]], [np.nan] * (len(own.log_mass) > own.n_known)])
         columns.append(own)
@@ -231,7 +234,7 @@ class _Read(NamedTuple):
 
 def _read(posterior: GibbsPosterior, k: int, grid: Grid, axes: Sequence[Axis]) -> _Read:
     """Read one model's outputs in every cell against the target."""
-    parts = [_Read(*one[1:]) for one in read_verdicts(grid, axes, posterior.predictors[k], posterior.target)]
+    parts = [_Read(*one[1:]) for one in read_cell_outputs(grid, axes, posterior.predictors[k], posterior.target)]
     found = _Read(*(np.concatenate(values) for values in zip(*parts, strict=True)))
     if np.isnan(found.loss).any():
         raise NotExactError("the target has a loss that is not a number")
@@ -330,9 +333,9 @@ class ExactTrees:
 
     def sum_up(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
         """Sum and draw as :meth:`sample` does, with an error that is a part of a sentence."""
-        laws = require_columns(posterior)
+        distributions = require_columns(posterior)
         ensembles = [posterior.read_trees(k) for k in range(len(posterior.predictors))]
-        cells = lay_out(posterior, laws, ensembles, self.max_cells)
+        cells = lay_out(posterior, distributions, ensembles, self.max_cells)
         mixture, met = posterior.mixture, None
         if posterior.goal is not None:
             eta, met = cells.find_eta(mixture, posterior.goal)
@@ -530,7 +533,7 @@ class _Run:
             success_se=success_se,
             loss_levels=cells.loss_levels(masses),
             stability=sum(
-                column.variance(own, features[column.law.where])
+                column.variance(own, features[column.distribution.where])
                 for column, own in zip(cells.columns, marginals, strict=True)
             ),
             expected_loss=float((masses[some] * cells.loss[some, 0]).sum()),
@@ -542,7 +545,7 @@ class _Run:
         """Mean sizes of changes ``(d,)`` under probabilities of each column's cells."""
         prior, found = self.posterior.prior, np.zeros(len(self.posterior.prior.x0))
         for column, own in zip(self.cells.columns, marginals, strict=True):
-            j = column.law.where
+            j = column.distribution.where
             found[j] = column.mean_change(own, prior.space.features[j], float(prior.x0[j]))
         return found
 

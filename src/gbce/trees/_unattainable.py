@@ -14,14 +14,14 @@ from gbce._validation import short
 from gbce.base import Array, Target
 from gbce.space import Space
 from gbce.targets import Class
-from gbce.trees._constraints import Conditions, Proof, conditions_of
+from gbce.trees._constraints import Proof, ScoreBounds, score_bounds_of
 from gbce.trees._scores import LinearScores, TreeScores
-from gbce.trees._structure import MORE_TERMS, Inside, agrees, n_terms, same_output
+from gbce.trees._structure import MORE_TERMS, ModelStructure, agrees, n_terms, same_output
 
 __all__ = [
     "MOST_BOXES",
     "Box",
-    "Few",
+    "EnumeratedFeature",
     "Outcome",
     "Range",
     "bound_trees",
@@ -49,7 +49,7 @@ class Box(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Few:
+class EnumeratedFeature:
     """A feature of few values: what each makes of the columns that it decides.
 
     Parameters
@@ -87,7 +87,7 @@ class Range:
     """
 
     box: Box
-    few: tuple[Few, ...]
+    few: tuple[EnumeratedFeature, ...]
     owner: Array
 
     def holds(self, columns: Array) -> bool:
@@ -107,7 +107,7 @@ class _Values(NamedTuple):
     missing: bool
 
 
-def range_of(inside: Inside, space: Space, x0: Array) -> Range | None:
+def range_of(inside: ModelStructure, space: Space, x0: Array) -> Range | None:
     """Return what rows can be that a row ``x0`` ``(d,)`` may become; None if a column has no bounds that are known.
 
     The model's own preparation is asked about the ends: it is a rising or falling function of each number.
@@ -126,7 +126,7 @@ def range_of(inside: Inside, space: Space, x0: Array) -> Range | None:
     box = Box(first.copy(), first.copy(), np.isnan(first))
     box.low[box.missing], box.high[box.missing] = np.inf, -np.inf
     owner, taken = np.full(len(first), -1), np.zeros(len(first), dtype=bool)
-    few: list[Few] = []
+    few: list[EnumeratedFeature] = []
     for j, values in enumerate(features):
         images, unrounded = made[starts[j] : starts[j + 1]], exact[starts[j] : starts[j + 1]]
         decided = np.flatnonzero(~_same(unrounded, exact[0]).all(axis=0))
@@ -136,7 +136,7 @@ def range_of(inside: Inside, space: Space, x0: Array) -> Range | None:
             return None
         taken[decided] = True
         if values.listed is not None:
-            one = Few(decided, images[:, decided])
+            one = EnumeratedFeature(decided, images[:, decided])
             owner[decided] = len(few)
             few.append(one)
             one.hull(np.ones(len(one.values), dtype=bool), box)
@@ -249,7 +249,7 @@ class _Part:
 
 
 def bound_trees(
-    trees: TreeScores, rows: Range, conditions: Conditions, margin: Array, most_boxes: int = MOST_BOXES
+    trees: TreeScores, rows: Range, conditions: ScoreBounds, margin: Array, most_boxes: int = MOST_BOXES
 ) -> Outcome:
     """Return whether every row of a range misses a condition by more than its ``margin`` ``(q,)``."""
     undecided = Outcome(False, np.full(len(margin), np.nan), 1)
@@ -299,7 +299,7 @@ def _best(leaves: _Leaves, base: Array) -> tuple[list[Array], Array]:
     return best, sums
 
 
-def _meet(trees: TreeScores, box: Box, used: Array, conditions: Conditions) -> _Leaves | None:
+def _meet(trees: TreeScores, box: Box, used: Array, conditions: ScoreBounds) -> _Leaves | None:
     """Go down all trees at once and return the leaves that the box meets; None where they are too many."""
     place = np.full(int(trees.column.max(initial=-1)) + 1, -1)
     place[used] = np.arange(len(used))
@@ -434,7 +434,7 @@ _MOST_DIGITS = 17  # of a double
 
 
 def prove_unattainable(
-    inside: Inside,
+    inside: ModelStructure,
     space: Space,
     x0: Array,
     target: Target,
@@ -470,10 +470,10 @@ def prove_unattainable(
     --------
     >>> from sklearn.linear_model import LinearRegression
     >>> import gbce
-    >>> from gbce.predictors import look_inside
+    >>> from gbce.predictors import read_structure
     >>> x = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 5.0]])
     >>> model, space = LinearRegression().fit(x, x.sum(axis=1)), gbce.Space.infer(x, bounds="data")
-    >>> inside, wish = look_inside(model, space), gbce.AtLeast(8, scale=1).resolve(1.0)
+    >>> inside, wish = read_structure(model, space), gbce.AtLeast(8, scale=1).resolve(1.0)
     >>> print(prove_unattainable(inside, space, x[0], wish, x[:1], model.predict(x[:1])).sentence)
     Unattainable within these bounds: no row can get above 7.01 (proved from the coefficients).
     """
@@ -482,7 +482,7 @@ def prove_unattainable(
     inside = inside.by_thresholds()
     parts = inside.parts
     try:
-        conditions = conditions_of(inside, target)
+        conditions = score_bounds_of(inside, target)
         rows = range_of(inside, space, x0)
         columns = parts.rounded(inside.columns(x))
     except Exception:  # a model that does not answer at the ends of what is allowed, in any way of its own
@@ -499,7 +499,7 @@ def prove_unattainable(
     return say_unattainable(parts, conditions, outcome, target, where)
 
 
-def _bound(parts: TreeScores | LinearScores, rows: Range, conditions: Conditions, terms: int, most: int) -> Outcome:
+def _bound(parts: TreeScores | LinearScores, rows: Range, conditions: ScoreBounds, terms: int, most: int) -> Outcome:
     if isinstance(parts, TreeScores):
         tree = np.searchsorted(parts.roots, np.arange(len(parts.column)), side="right") - 1
         margin = sum_margin(tree, parts.share, parts.base, parts.epsilon, len(parts.roots), conditions.weights)
@@ -536,7 +536,7 @@ def sum_margin(tree: Array, value: Array, base: Array, epsilon: float, n_trees: 
     return (MORE_TERMS + n_trees) * epsilon * (largest.sum(axis=0) + size @ np.abs(base))
 
 
-def _largest_sums(parts: LinearScores, rows: Range, conditions: Conditions) -> tuple[Array, Array]:
+def _largest_sums(parts: LinearScores, rows: Range, conditions: ScoreBounds) -> tuple[Array, Array]:
     """Return the largest that each weighted sum can be ``(q,)``, exact but for rounding, and the size of its terms."""
     weights = conditions.weights @ parts.weights
     absolute = np.abs(conditions.weights) @ np.abs(parts.weights)
@@ -557,7 +557,7 @@ def _largest_sums(parts: LinearScores, rows: Range, conditions: Conditions) -> t
 
 
 def say_unattainable(
-    parts: TreeScores | LinearScores, conditions: Conditions, outcome: Outcome, target: Target, where: str
+    parts: TreeScores | LinearScores, conditions: ScoreBounds, outcome: Outcome, target: Target, where: str
 ) -> Proof:
     """Say what was proved, with a number where there is one, and ``where`` it was looked at."""
     whose = f" a probability of {target.label!r}" if isinstance(target, Class) else ""
