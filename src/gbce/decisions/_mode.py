@@ -12,11 +12,9 @@ from gbce.base import Array, Choice, Rule
 from gbce.budget import BudgetSpentError
 from gbce.draws import Points, Scene
 from gbce.posterior import GibbsPosterior
-from gbce.search import polish_mode
-from gbce.search._descents import Search, coordinates, has_gained, levels, newton
+from gbce.search import Search, coordinates, has_gained, levels, newton, polish_mode
 from gbce.space import Places
-from gbce.trees import mode_on_cells
-from gbce.trees._mode import path_on_cells
+from gbce.trees import mode_on_cells, path_on_cells
 
 __all__ = ["MAP", "sparsity_path"]
 

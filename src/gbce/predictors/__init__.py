@@ -5,8 +5,9 @@ imported for it. Every answer is checked (there is one, with one finite line per
 and large batches are split so that memory stays bounded.
 """
 
-from gbce.predictors._columns import fitted_columns
-from gbce.predictors._estimators import as_predictor, check_data, classifies, folds_of, rows_of
+from gbce.predictors._columns import as_numbers, fitted_columns, in_order, made_by, map_in_turn
+from gbce.predictors._estimators import as_predictor, check_data, classifies, folds_of, input_maker, rows_of
+from gbce.predictors._frameworks import catboost_rows
 from gbce.predictors._panel import Lockstep, Panel
 from gbce.predictors._predictor import Classifier, PredictionError, Predictor, classifier
 from gbce.predictors._reference import Partition, Reference, pick_rows, same_answers
@@ -22,12 +23,18 @@ __all__ = [
     "Reference",
     "Remote",
     "Usage",
+    "as_numbers",
     "as_predictor",
+    "catboost_rows",
     "check_data",
     "classifier",
     "classifies",
     "fitted_columns",
     "folds_of",
+    "in_order",
+    "input_maker",
+    "made_by",
+    "map_in_turn",
     "pick_rows",
     "rows_of",
     "same_answers",

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from gbce.base import Array
-from gbce.search._nearest import NearestPoints
+from gbce.search import NearestPoints
 from gbce.trees._cells import CellTrees
 from gbce.trees._move_table import Entries, MoveTable, enter_leaves
 from gbce.trees._pairs import find_pairs

@@ -12,10 +12,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from gbce.base import Array
-from gbce.predictors._columns import as_numbers, in_order, made_by, map_in_turn
-from gbce.predictors._estimators import input_maker
-from gbce.predictors._frameworks import catboost_rows
-from gbce.predictors._predictor import Classifier
+from gbce.predictors import Classifier, as_numbers, catboost_rows, in_order, input_maker, made_by, map_in_turn
 from gbce.space import Space
 from gbce.trees._read_boosters import read_catboost, read_lightgbm, read_xgboost
 from gbce.trees._read_sklearn import read_sklearn_trees
