@@ -308,7 +308,7 @@ def enter_leaves(
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> from gbce import Space
-    >>> from gbce.predictors import read_structure
+    >>> from gbce.trees import read_structure
     >>> from gbce.trees._question import reachable_cells, price_units
     >>> from gbce.trees import read_cells
     >>> x, space = np.array([[0.0], [1.0], [2.0], [3.0]]), Space.real(1)

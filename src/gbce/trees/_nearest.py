@@ -87,8 +87,8 @@ def find_nearest_cells(
     --------
     >>> from sklearn.ensemble import RandomForestRegressor
     >>> from gbce import Space
-    >>> from gbce.predictors import read_structure
-    >>> from gbce.search import reachable_cells, price_units
+    >>> from gbce.trees import read_structure
+    >>> from gbce.trees import price_units, reachable_cells
     >>> from gbce.trees import read_cells
     >>> space, x = Space.real(2), np.random.default_rng(0).normal(size=(80, 2))
     >>> model = RandomForestRegressor(10, random_state=0).fit(x, x[:, 0] + 3 * x[:, 1])

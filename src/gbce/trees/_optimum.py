@@ -73,7 +73,7 @@ def count_least(leaves: Leaves, axes: list[Axis], least: Array) -> int:
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> from gbce import Space
-    >>> from gbce.predictors import read_structure
+    >>> from gbce.trees import read_structure
     >>> from gbce.trees._bound import make_axes
     >>> from gbce.trees._question import price_cells
     >>> from gbce.trees import read_cells
@@ -260,7 +260,7 @@ def prove_cheapest(
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> import gbce
-    >>> from gbce.predictors import read_structure
+    >>> from gbce.trees import read_structure
     >>> from gbce.trees import read_cells
     >>> x = np.arange(4.0)[:, None]
     >>> model, space = DecisionTreeRegressor(random_state=0).fit(x, x[:, 0]), gbce.Space.real(1)
@@ -380,7 +380,7 @@ def prove_over_all_cells(
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> import gbce
-    >>> from gbce.predictors import read_structure
+    >>> from gbce.trees import read_structure
     >>> from gbce.trees import read_cells
     >>> x = np.arange(4.0)[:, None]
     >>> model, space = DecisionTreeRegressor(random_state=0).fit(x, x[:, 0]), gbce.Space.real(1)

@@ -85,7 +85,7 @@ def score_constraints(trees: CellTrees, target: Target, margin: float = 0.0) -> 
     --------
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> from gbce import Space
-    >>> from gbce.predictors import read_structure
+    >>> from gbce.trees import read_structure
     >>> from gbce.trees import read_cells
     >>> x = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> model = DecisionTreeClassifier(random_state=0).fit(x, ["no", "no", "yes", "no"])
@@ -264,7 +264,7 @@ def reachable_cells(
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
-    >>> from gbce.predictors import read_structure
+    >>> from gbce.trees import read_structure
     >>> from gbce.trees import read_cells
     >>> x, space = np.array([[0.0], [1.0], [2.0], [3.0]]), Space.real(1)
     >>> model = DecisionTreeRegressor(random_state=0).fit(x, [1.0, 3.0, 4.0, 9.0])

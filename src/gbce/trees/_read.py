@@ -293,7 +293,7 @@ def read_cells(inside: ModelStructure | None, space: Space, rows: Array) -> Cell
     Examples
     --------
     >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from gbce.predictors import read_structure
+    >>> from gbce.trees import read_structure
     >>> x = np.random.default_rng(0).normal(size=(50, 2))
     >>> model = RandomForestRegressor(10, random_state=0).fit(x, x.sum(axis=1))
     >>> trees = read_cells(read_structure(model, Space.real(2)), Space.real(2), x)

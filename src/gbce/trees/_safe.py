@@ -78,7 +78,7 @@ def find_safe_ranges(
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> import gbce
-    >>> from gbce.predictors import read_structure
+    >>> from gbce.trees import read_structure
     >>> from gbce.trees import read_cells
     >>> x = np.arange(10.0)[:, None]
     >>> space = gbce.Space.infer(x, bounds="data")

@@ -393,7 +393,7 @@ def agrees(inside: ModelStructure, x: Array, outputs: Array, label: object = Non
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeRegressor
-    >>> from gbce.predictors import read_structure
+    >>> from gbce.trees import read_structure
     >>> from gbce.space import Space
     >>> x = np.array([[0.0], [1.0], [2.0]])
     >>> model = DecisionTreeRegressor().fit(x, [1.0, 5.0, 2.0])

@@ -470,7 +470,7 @@ def prove_unattainable(
     --------
     >>> from sklearn.linear_model import LinearRegression
     >>> import gbce
-    >>> from gbce.predictors import read_structure
+    >>> from gbce.trees import read_structure
     >>> x = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 5.0]])
     >>> model, space = LinearRegression().fit(x, x.sum(axis=1)), gbce.Space.infer(x, bounds="data")
     >>> inside, wish = read_structure(model, space), gbce.AtLeast(8, scale=1).resolve(1.0)
