@@ -7,6 +7,18 @@ the search on cells by itself, its point shown to the model once, and a whole ``
 
 A second table says how many optima are proved and how soon, in treecf's own prices, and how wide the safe boxes around
 gbce's points are beside treecf's regions around the same points. Where treecf still wins is listed.
+
+Columns of costs: *valid*, answers that the model accepts, gbce's and treecf's; *treecf fractions*, rows in which treecf
+answers with fractions in an integer column that it was told of; *ratio* and *worst*, gbce's cost over treecf's where
+both are valid and keep integers, median and maximum; *dearer*, rows in which it is above one; *ms*, the search and one
+confirmation by the model; *explain*, a whole ``explain``, on the first five rows. String columns are left out. The
+search tries all pairs of changes that the leaves allow, up to a million cells; beyond that, and with three or more
+changes, it proves nothing.
+
+Columns of proofs: shares of optima proved by ``Nearest(prove=True)`` within CPU seconds of one thread; *largest gap*,
+what a cheaper point could save at most when time ran out; *box* and *treecf box*, mean width of the safe box around the
+same point with all columns free, as a share of the data's range (left out for the largest forests). treecf comes from
+``pip install treecf``.
 """
 
 import argparse
@@ -29,8 +41,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import train_test_split
 
 import gbce
-from benchmarks._answer_sheet import markdown
-from benchmarks._documents import current_commit, write_between_marks
+from benchmarks._documents import add_docs_option, current_commit, markdown, write_results
 from benchmarks._peers import CannotRunError, require
 from benchmarks._tree_proofs import Proved, box_width, prove_row, say_proofs, share_of_range
 from benchmarks._tree_report import HEAD, PROOF_HEAD, Answer, figures, wins_of_treecf
@@ -339,7 +350,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, help="which models")
     parser.add_argument("--prices", nargs="+", choices=[*PRICES], default=[*PRICES], help="which prices")
     parser.add_argument("--what", nargs="+", choices=WHAT, default=WHAT, help="which of the two tables")
-    parser.add_argument("--docs", action="store_true", help="write the tables into docs/benchmarks.md")
+    add_docs_option(parser)
     options = parser.parse_args()
     for loop in (ADD_STEPS, MOVE, PRICE, HOLD, CUT, NARROW, BOUND, PROMISE):
         loop.hurry()  # as in the middle of a table, if there is a compiler
@@ -363,12 +374,12 @@ def main() -> None:
         text = "\n".join([markdown(HEAD, body), "", *(notes if not proofs else [])]).rstrip()
         print(text)
         if options.docs:
-            write_between_marks(MARK, text)
+            write_results(MARK, text, __doc__)
     if proofs:
         text = "\n".join([markdown(PROOF_HEAD, proofs), "", *notes]).rstrip()
         print(text)
         if options.docs:
-            write_between_marks(PROOF_MARK, text)
+            write_results(PROOF_MARK, text, __doc__)
 
 
 if __name__ == "__main__":
