@@ -149,8 +149,8 @@ def _answers(files: Files) -> str:
     cost = files.line("answers-3", "all")
     return (
         f"Valid: gbce {lines['gbce answer']['valid']}, {peers}. The nearest point by ranges is no dearer "
-        f"than the cheapest peer's on {cost['no dearer']} of {cost['rows']} rows, and costs {cost['median']} times as much "
-        f"in the median."
+        f"than the cheapest peer's on {cost['no dearer']} of {cost['rows']} rows, and costs {cost['median']} times "
+        "as much in the median."
     )
 
 
