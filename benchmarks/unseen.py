@@ -1,6 +1,7 @@
 """How often "trustworthy" is wrong on cases that nobody has seen: random trees on real tables, beside exact answers.
 
     python -m benchmarks.unseen --seed 30 --cases 1000 --jobs 2 --csv out/unseen-30.csv
+    python -m benchmarks.unseen --seed 31 --cases 1000 --jobs 2 --csv out/unseen-31.csv
     python -m benchmarks.unseen --seed 30 --case 17
     python -m benchmarks.unseen --docs out/unseen-30.csv out/unseen-31.csv
 
