@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.walk`` prints two tables: files, lines, docstrings and constants of ``src/gbce``, and, for four
 traced calls, how many functions, files and rooms take part and how many pairs of rooms call each other. ``--edges``
-lists these pairs for a small run and the calls that go up, from a room to a later one. A function that was made for the call
+lists these pairs for a small run and the calls that go up, from a room to a later one. A function made for the call
 and handed in (a model, a judge of points, a task) is no call between rooms; what it calls counts for its own room.
 ``--docs`` writes the tables into docs/architecture.md.
 """
