@@ -17,7 +17,6 @@ import numpy as np
 
 from gbce.base import Array
 from gbce.trees._cells import CellTrees
-from gbce.trees._loops import BOUND, CUT, HOLD, NARROW, PRICE, PROMISE
 from gbce.trees._question import CellPrices
 
 __all__ = [
@@ -62,9 +61,6 @@ class Intervals:
 
     def price(self, part: Part, leaves: Array) -> Array:
         """Return the least price ``(m,)`` of what leaves ``(m,)`` have in a part; infinite where that is nothing."""
-        loop = PRICE.after(len(leaves))
-        if loop is not None:
-            return np.asarray(loop(self.low, self.high, leaves, self.priced.price, self.priced.own, *part))
         first = np.maximum(self.low[leaves], part[0])
         end = np.minimum(self.high[leaves], part[1]) - 1
         # prices rise on both sides of the row's own cell: the cheapest is the nearest
@@ -121,16 +117,11 @@ class Cutter:
         # places to cut: before each cell of an axis, and after its last one
         self._starts = np.concatenate([[0], np.cumsum([len(axis.priced.cells) + 1 for axis in ordered])]).astype(int)
         self._price = np.concatenate([np.zeros(0), *(np.append(axis.priced.price, np.inf) for axis in ordered)])
-        self._newest = np.full(len(self._price), -1, dtype=np.int32)  # for the loop alone
 
     def hold(self, leaves: Array, cells: Array) -> Array:
         """Return which leaves ``(m,)`` have cells ``(a,)``, one of each axis."""
-        n, here, loop = len(self._ordered), cells[self._ordered], HOLD.after(len(leaves))
-        if loop is not None:
-            good = np.asarray(loop(self._ends, leaves, here))
-        else:
-            ends = self._ends[leaves]
-            good = np.asarray(((ends[:, :n] <= here) & (ends[:, n:] > here)).all(axis=1))
+        n, here, ends = len(self._ordered), cells[self._ordered], self._ends[leaves]
+        good = np.asarray(((ends[:, :n] <= here) & (ends[:, n:] > here)).all(axis=1))
         for a, axis in self._sets:
             good &= axis.holds(leaves, int(cells[a]))
         return good
@@ -165,10 +156,6 @@ class Cutter:
     def _cut_ordered(self, leaves: Array, gain: Array, cells: Array, least: float) -> tuple[float, int, int]:
         """Return how good the best cut of an axis in order is, the axis, and the cell before which it lies."""
         n, here = len(self._ordered), cells[self._ordered]
-        loop = CUT.after(len(leaves))
-        if loop is not None:
-            most, at, place = loop(self._ends, leaves, gain, here, self._starts, self._price, self._newest, least)
-            return most, -1 if at < 0 else self._ordered[at], place
         ends = self._ends[leaves]
         above, below = np.nonzero(ends[:, :n] > here), np.nonzero(ends[:, n:] <= here)
         starts = self._starts[:-1]
@@ -261,7 +248,6 @@ _HALVINGS = 5  # of the prices between what is known to be too little and what i
 _MOST_ASKED = 200  # rows that the model is asked about, one by one
 _TINY = float(np.finfo(float).tiny)
 _SAME_PRICE = 1e-12  # relative: sums of the same prices in another order
-_NO_CHANGES = np.zeros(0, dtype=int)  # where they do not matter
 
 
 class Verdict(Enum):
@@ -337,14 +323,7 @@ class _Search:
     def add(self, box: _Box, least: float) -> None:
         """Bound a box, which costs at least so much, and let it wait unless nothing in it can be cheaper."""
         self.boxes += 1
-        loop = BOUND.after(len(box.live))
-        if loop is None:
-            low, high = self.bound(box, least)
-        else:
-            low, high = loop(
-                box.live, box.entry, self.leaves.tree, self.worth, self.least, self.leaves.n_trees, least, self.best,
-                _HALVINGS,
-            )  # fmt: skip
+        low, high = self.bound(box, least)
         if low < np.inf:
             heapq.heappush(self.waiting, (low, self.boxes, high, box))
             self.kept += len(box.live)
@@ -386,7 +365,7 @@ class _Search:
     def suffice(self, worths: list[Array], starts: Array) -> bool:
         """Whether the best leaf of each tree is enough: one condition after the other, which is the quickest way."""
         return all(
-            np.add.accumulate(np.maximum.reduceat(worth, starts))[-1] >= least  # in order, as a loop adds
+            np.add.accumulate(np.maximum.reduceat(worth, starts))[-1] >= least  # in the order of the trees
             for worth, least in zip(worths, self.least.tolist(), strict=True)
         )
 
@@ -424,10 +403,6 @@ class _Search:
 
     def promise(self, box: _Box, worth: Array, here: Array, price: float) -> tuple[Array, Array]:
         """Return the leaves that are the best of their trees up to a price, and how much better than those here."""
-        loop = PROMISE.after(len(box.live))
-        if loop is not None:
-            leaves, gain = loop(box.live, box.entry, self.leaves.tree, worth, here, price)
-            return leaves, gain
         starts, own = self.starts(box), worth[box.live]
         sizes = np.diff(np.append(starts, len(own)))
         offered = np.where(box.entry <= price, own, -np.inf)
@@ -458,12 +433,6 @@ class _Search:
         parts, cells = (*box.parts[:which], half, *box.parts[which + 1 :]), box.cells.copy()
         cells[which] = axis.cheapest(half)
         new = axis.price(half, box.live)
-        loop = NARROW.after(len(box.live))
-        if loop is not None:
-            changes, most = (_NO_CHANGES, 0) if box.changes is None or self.most is None else (box.changes, self.most)
-            live, entry, count, work = loop(box.live, box.entry, changes, old, new, self.best, most)
-            self.work += work
-            return _Box(parts, cells, live, entry, None if box.changes is None else count, self.best)
         self.work += int(np.isfinite(new).sum())
         entry = box.entry + (new - old)  # infinite where nothing is left
         good = entry < self.best

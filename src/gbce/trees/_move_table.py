@@ -1,13 +1,4 @@
-"""Loops that numba compiles where it is installed (the extra ``trees``), once they have run long enough to pay.
-
-numba takes about a second to be imported, and some more the first time that it compiles a loop on a machine: more than
-most explanations. So numpy does the work until there was enough of it, and always where numba is not there. Both give
-the same bits, since a loop adds in the order in which numpy does.
-"""
-
-from collections.abc import Callable
-from functools import cached_property
-from typing import Any
+"""Ensemble scores after every single-feature move from a point, updated incrementally."""
 
 import numpy as np
 
@@ -15,130 +6,7 @@ from gbce.base import Array
 from gbce.trees._cells import CellTrees
 from gbce.trees._question import ReachableCells
 
-__all__ = ["ADD_STEPS", "MOVE", "Entries", "Loop", "MoveTable", "add_steps", "enter_leaves", "move", "pick_ends"]
-
-# --- loops that numba compiles where it is installed (the extra ``trees``), once they have run long ------------------
-
-# Two seconds of numpy, by hand: tens of ns for a leaf, and as long as for some thousands of leaves for a call itself.
-_PATIENCE = 50_000_000
-_CALL = 5_000
-
-
-class Loop:
-    """A loop over leaves that is worth compiling when there is much to do.
-
-    Parameters
-    ----------
-    function : callable
-        In the part of Python that numba knows, at the top of a module.
-    patience : int
-        Leaves after which it is compiled, those that a call counts as included.
-
-    Examples
-    --------
-    >>> def add(x):
-    ...     return x + 1
-    >>> Loop(add).after(4) is None
-    True
-    """
-
-    def __init__(self, function: Callable[..., Any], patience: int = _PATIENCE) -> None:
-        self.function, self.patience, self.done = function, patience, 0
-
-    def hurry(self) -> None:
-        """Have it compiled from now on, as after much work."""
-        self.done = max(self.done, self.patience)
-
-    def after(self, leaves: int) -> Callable[..., Any] | None:
-        """Count a call, and return the compiled loop if there was enough work before and there is a compiler."""
-        if self.done < self.patience:
-            self.done += _CALL + leaves
-            return None
-        return self._compiled
-
-    @cached_property
-    def _compiled(self) -> Callable[..., Any] | None:
-        try:
-            import numba
-        except ImportError:  # not installed, or not made for this numpy
-            return None
-        if numba.config.DISABLE_JIT:  # Python itself would run the loop, slower than numpy
-            return None
-        try:
-            return numba.njit(cache=True, nogil=True)(self.function)
-        except RuntimeError:  # no folder to keep it in
-            return numba.njit(nogil=True)(self.function)
-
-
-# --- the inner loops of lines of cells, as numba compiles them -------------------------------------------------------
-
-
-def add_steps(
-    count: Array, which: Array, low: Array, high: Array, value: Array, row: Array, n_slots: int
-) -> tuple[Array, Array]:
-    """Return sums ``(N, q)`` of the leaves where one feature alone moves to each slot, and the leaves here ``(t,)``.
-
-    Parameters
-    ----------
-    count : int array of shape (n,)
-        In how many features each leaf lies outside.
-    which : int array of shape (n,)
-        Of a leaf with one feature outside, that one.
-    low, high : int arrays of shape (n, m)
-        The first slot of each feature that a leaf holds, and the one after the last.
-    value : array of shape (n, q)
-        What a leaf adds.
-    row : int array
-        Positions of the features in ``low`` and ``high``.
-    n_slots : int
-        All slots.
-    """
-    n, q = value.shape
-    m = low.shape[1]
-    inside, beside = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    n_inside = n_beside = 0
-    for i in range(n):
-        if count[i] == 0:
-            inside[n_inside] = i
-            n_inside += 1
-        elif count[i] == 1:
-            beside[n_beside] = i
-            n_beside += 1
-    comes, goes = np.zeros((q, n_slots + 1)), np.zeros((q, n_slots + 1))
-    for i in inside[:n_inside]:
-        for j in range(m):
-            for k in range(q):
-                comes[k, low[i, j]] += value[i, k]
-                goes[k, high[i, j]] += value[i, k]
-    for i in beside[:n_beside]:
-        j = row[which[i]]
-        for k in range(q):
-            comes[k, low[i, j]] += value[i, k]
-            goes[k, high[i, j]] += value[i, k]
-    sums = np.empty((n_slots, q))
-    for k in range(q):
-        total = 0.0
-        for slot in range(n_slots):
-            total += comes[k, slot] - goes[k, slot]
-            sums[slot, k] = total
-    return sums, inside[:n_inside]
-
-
-def move(count: Array, which: Array, outside: Array, low: Array, high: Array, i: int, slot: int) -> None:
-    """Move feature ``i`` to a slot: which leaves ``(n,)`` lie outside then, in how many features, and in which."""
-    for leaf in range(len(count)):
-        is_out = not (low[leaf] <= slot and slot < high[leaf])
-        if is_out and not outside[leaf]:
-            count[leaf] += 1
-            which[leaf] += i
-        elif outside[leaf] and not is_out:
-            count[leaf] -= 1
-            which[leaf] -= i
-        outside[leaf] = is_out
-
-
-ADD_STEPS, MOVE = Loop(add_steps), Loop(move)
-
+__all__ = ["Entries", "MoveTable", "enter_leaves", "pick_ends"]
 
 # --- the leaves around one row, laid out for speed -------------------------------------------------------------------
 
@@ -210,11 +78,6 @@ class MoveTable:
         if self.slots[i] == slot:
             return
         self.slots[i] = slot
-        loop = None if i in self._sets or i in self._gaps else MOVE.after(len(self._count))
-        if loop is not None:
-            row = self._row[i]
-            loop(self._count, self._which, self._outside[i], self._lows[row], self._highs[row], i, slot)
-            return
         outside = ~self._holds(i, slot)
         self._count += outside  # unsigned: what is added comes first
         self._count -= self._outside[i]
@@ -233,10 +96,6 @@ class MoveTable:
 
     def steps(self) -> tuple[Array, Array]:
         """Return weighted sums ``(N, q)`` where one feature alone moves to each slot, and ``(q,)`` here."""
-        loop = None if self._sets or self._gaps else ADD_STEPS.after(len(self._count))
-        if loop is not None:
-            sums, inside = loop(self._count, self._which, self._low, self._high, self._value, self._row, self._n_slots)
-            return sums + self._base, np.asarray(self._base + self._value[inside].sum(axis=0))
         near = (self._count <= 1).nonzero()[0]
         inside = self._count[near] == 0
         here, one = near[inside], near[~inside]
