@@ -131,14 +131,14 @@ def test_all_single_moves_from_any_place_come_to_what_the_model_says(kind):
     rng = np.random.default_rng(3)
     scene = scene_of(*question(2, kind, SETS[1]), gbce.Sparse(change=0.3))
     objective = objective_on_cells(scene.posterior, scene.mixture)
-    offers, descent = objective.offers, CellDescent(objective, np.inf)
-    can = np.flatnonzero(np.isfinite(offers.price))
+    reachable, descent = objective.reachable, CellDescent(objective, np.inf)
+    can = np.flatnonzero(np.isfinite(reachable.price))
     for _ in range(3):
-        descent.slots = np.array([rng.choice(can[offers.feature[can] == i]) for i in range(len(offers.moving))])
+        descent.slots = np.array([rng.choice(can[reachable.feature[can] == i]) for i in range(len(reachable.moving))])
         view = descent._look()
         slots = np.tile(descent.slots, (len(can), 1))
-        slots[np.arange(len(can)), offers.feature[can]] = can
-        x = offers.points(slots)
+        slots[np.arange(len(can)), reachable.feature[can]] = can
+        x = reachable.points(slots)
         said = scene.posterior.evaluate(x)
         np.testing.assert_allclose(view.cost[can], scene.posterior.prior.cost(x), atol=1e-9)
         np.testing.assert_allclose(view.potential[can], scene.mixture.potential(said.loss), rtol=1e-6, atol=1e-9)

@@ -214,7 +214,7 @@ class CellDescent:
         self.fewest_changes = 0
         self.most_changes = len(reachable.moving) if most_changes is None else most_changes
         kept = enter_leaves(objective.trees, reachable, most).leaf  # whatever costs less lies in these
-        self._lines = MoveTable(objective.trees, reachable, np.eye(len(objective.trees.base)), kept)
+        self._table = MoveTable(objective.trees, reachable, np.eye(len(objective.trees.base)), kept)
         x = np.tile(reachable.x0, (len(reachable.value), 1))
         own = np.arange(len(x)), reachable.moving[reachable.feature]
         x[own] = reachable.value
@@ -393,8 +393,8 @@ class CellDescent:
         known = self._seen.get(key)
         if known is None:
             self.looks += 1
-            self._lines.go(self.slots)
-            steps, here = self._lines.steps()
+            self._table.move_to(self.slots)
+            steps, here = self._table.score_moves()
             known = self._read(np.vstack([steps, here]))
             self._all_remembered &= (len(self._seen) + 1) * len(steps) <= _REMEMBERED
             if self._all_remembered:

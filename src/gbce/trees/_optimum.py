@@ -10,7 +10,7 @@ import numpy as np
 from gbce.base import Array, Target
 from gbce.space import Space
 from gbce.targets import Class
-from gbce.trees._bound import MOST_WORK, Axis, Leaves, Lowest, Sets, Verdict, find_lowest, make_axes
+from gbce.trees._bound import MOST_WORK, Axis, CandidateStatus, Leaves, Lowest, Sets, find_lowest, make_axes
 from gbce.trees._cells import CellTrees
 from gbce.trees._constraints import Proof, score_bounds_of
 from gbce.trees._question import price_cells
@@ -279,7 +279,7 @@ def prove_cheapest(
         return None
     price = sum(axis.priced.price[c] for axis, c in zip(task.axes, cells, strict=True))
     start = judged.point(cells)
-    best = start if judged(cells) is Verdict.GOOD else None  # the same cells, as near to the row as they allow
+    best = start if judged(cells) is CandidateStatus.ACCEPTED else None  # nearest in the same cells
     if best is None:
         price = _price(space, x0, known, distance)
     wanted = price * (1.0 - _CLOSER)
@@ -337,12 +337,12 @@ class _Judge:
             places.append(int(at[0]))
         return np.array(places, dtype=int)
 
-    def __call__(self, cells: Array) -> Verdict:
+    def __call__(self, cells: Array) -> CandidateStatus:
         x = self.point(cells)
         same = self.cells_of(x)
         if same is None or (same != cells).any() or not self.space.admissible(x[None, :], self.x0)[0]:
-            return Verdict.UNKNOWN
-        return Verdict.GOOD if self.accepts(x[None, :])[0] else Verdict.BAD
+            return CandidateStatus.UNKNOWN
+        return CandidateStatus.ACCEPTED if self.accepts(x[None, :])[0] else CandidateStatus.REJECTED
 
 
 # --- proofs by looking at every cell of all that can change, where cells are few -------------------------------------

@@ -49,7 +49,7 @@ class ScoreConstraints:
     least: Array
     reads: Callable[[Array], Array] | None = None
 
-    def missing(self, sums: Array) -> Array:
+    def shortfall(self, sums: Array) -> Array:
         """Return what is missing ``(n,)`` where the sums are ``(n, q)``: zero where the target is reached."""
         if self.reads is not None:
             return self.reads(sums)
@@ -331,7 +331,7 @@ class CellPrices:
     price: Array
     changed: Array
     own: int
-    gap: bool
+    has_missing: bool
 
 
 def price_cells(trees: CellTrees, space: Space, x0: Array, distance: str) -> list[CellPrices] | None:
@@ -381,10 +381,10 @@ def _free(trees: CellTrees, own: Array, j: int) -> CellPrices | None:
 def _priced(trees: CellTrees, space: Space, x0: Array, j: int, distance: str) -> CellPrices | None:
     values = nearest_values(trees, space, x0, j)
     cells = np.flatnonzero(~np.isnan(values))
-    gap = bool(np.isnan(x0[j]) or space.may_become_missing[j])
+    has_missing = bool(np.isnan(x0[j]) or space.may_become_missing[j])
     if np.isnan(x0[j]) and len(cells) and distance == "l2":  # the price then hangs on more than the cell
         return None
-    if gap:
+    if has_missing:
         cells = np.append(cells, len(values) - 1)
     rows = np.repeat(x0[None, :], len(cells), axis=0)
     rows[:, j] = values[cells]
@@ -401,4 +401,4 @@ def _priced(trees: CellTrees, space: Space, x0: Array, j: int, distance: str) ->
     at = np.flatnonzero(cells == mine)
     if len(own) == 0 or len(at) == 0 or price[at[0]] != 0:
         return None
-    return CellPrices(j, cells, values[cells], price, changed, int(at[0]), gap and len(cells) > 1)
+    return CellPrices(j, cells, values[cells], price, changed, int(at[0]), has_missing and len(cells) > 1)
