@@ -102,7 +102,7 @@ class TreeScores:
     def origin(self) -> str:
         """Where a bound of these scores comes from, in words."""
         n = len(self.roots)
-        return f"from the leaves of all {n:,} trees" if n > 1 else "from the leaves of the tree"
+        return f"from all {n:,} trees" if n > 1 else "from the tree"
 
     @property
     def share(self) -> Array:

@@ -159,7 +159,7 @@ class ModelStructure:
         Of a classifier.
     stepwise : frozenset of int
         Features whose values are encoded as levels on the way, or are codes of categories.
-    bent : frozenset of int
+    nonlinear : frozenset of int
         Features that go through functions that rise or fall all the way, but may be level for a while, end somewhere,
         or be rounded unevenly in the last digits.
     coded : frozenset of int
@@ -171,7 +171,7 @@ class ModelStructure:
     link: str
     classes: tuple[Any, ...] | None
     stepwise: frozenset[int]
-    bent: frozenset[int] = frozenset()
+    nonlinear: frozenset[int] = frozenset()
     coded: frozenset[int] = frozenset()
 
     def outputs(self, x: Array) -> Array:
@@ -277,8 +277,8 @@ def _read_estimator(model: Any, space: Space, classes: tuple[Any, ...] | None) -
     if not steps:  # behind steps it is not known here which column is whose
         levels = levels | frozenset((coded if read.sources is None else read.sources[coded]).tolist())
     owner = _owners(getattr(model, "feature_names_in_", None), space)
-    stepwise, bent = (frozenset(owner[c] for c in some) for some in (levels, treated.bent))
-    return ModelStructure(columns, *finished, classes, stepwise, bent, frozenset(coded.tolist()))
+    stepwise, nonlinear = (frozenset(owner[c] for c in some) for some in (levels, treated.bent))
+    return ModelStructure(columns, *finished, classes, stepwise, nonlinear, frozenset(coded.tolist()))
 
 
 class _Read(NamedTuple):
