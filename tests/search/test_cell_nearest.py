@@ -264,7 +264,6 @@ def test_lines_say_what_positions_say_and_leaves_cost_what_entering_them_costs()
             own = np.arange(offers.starts[i], offers.starts[i + 1])
             can = np.isfinite(offers.price[own])
             np.testing.assert_allclose(steps[own][can], position.step_scores(j)[can], atol=1e-12)
-        np.testing.assert_allclose(table.sum_scores(), position.scores, atol=1e-12)
         np.testing.assert_allclose(here, position.scores, atol=1e-12)
         inside = np.ones(len(trees.value), dtype=bool)
         for j in trees.used.tolist():

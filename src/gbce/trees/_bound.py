@@ -30,7 +30,6 @@ __all__ = [
     "Sets",
     "find_lowest",
     "make_axes",
-    "pick_leaves",
 ]
 
 # Leaves processed over all boxes: one to eight seconds on one core, the smaller the boxes the longer.
@@ -397,8 +396,8 @@ class _BoxSearch:
         """Return the leaves that are best in their tree up to a price and better than those here, and their gain."""
         starts, own = self.find_tree_starts(box), worth[box.live]
         sizes = np.diff(np.append(starts, len(own)))
-        offered = np.where(box.entry <= price, own, -np.inf)
-        best = np.flatnonzero(offered == np.repeat(np.maximum.reduceat(offered, starts), sizes))
+        affordable = np.where(box.entry <= price, own, -np.inf)
+        best = np.flatnonzero(affordable == np.repeat(np.maximum.reduceat(affordable, starts), sizes))
         gain = (own - np.repeat(own[here], sizes))[best]
         return box.live[best[gain > 0]], gain[gain > 0]
 

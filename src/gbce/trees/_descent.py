@@ -20,7 +20,7 @@ from gbce.trees._grid import rounding_shifts
 from gbce.trees._move_table import MoveTable, enter_leaves
 from gbce.trees._question import ReachableCells, ScoreConstraints, reachable_cells
 
-__all__ = ["BestPlaces", "CellDescent", "CellObjective", "objective_on_cells"]
+__all__ = ["CellDescent", "CellObjective", "objective_on_cells"]
 
 # Hand-tuned on diabetes, breast cancer and California housing: they trade time for the objective.
 _POWERS = (1.5,)  # exponents of a move's loss decrease, which is divided by its price

@@ -92,10 +92,6 @@ class MoveTable:
         for i in (slots != self.slots).nonzero()[0].tolist():
             self.move(i, int(slots[i]))
 
-    def sum_scores(self) -> Array:
-        """Return the weighted sums ``(q,)`` at the current point."""
-        return np.asarray(self._base + self._value[self._count == 0].sum(axis=0))
-
     def score_moves(self) -> tuple[Array, Array]:
         """Return the weighted sums after moving one feature to each slot ``(N, q)``, and at the point ``(q,)``."""
         near = (self._count <= 1).nonzero()[0]

@@ -21,18 +21,7 @@ from gbce.trees._question import price_cells
 from gbce.trees._structure import agrees
 from gbce.trees._unattainable import Outcome, say_unattainable, sum_margin
 
-__all__ = [
-    "MOST_CELLS",
-    "GridProof",
-    "Optimum",
-    "Task",
-    "bound_grid",
-    "count_cells",
-    "count_least_changes",
-    "make_task",
-    "prove_cheapest",
-    "prove_over_all_cells",
-]
+__all__ = ["MOST_CELLS", "Optimum", "prove_cheapest", "prove_over_all_cells"]
 
 MOST_CELLS = 10_000_000  # cells of one grid: 80 MB per constraint
 _MOST_IN_ALL = 60_000_000  # cells of all pairs together, about a second; hand-tuned

@@ -17,7 +17,7 @@ import pandas as pd
 from gbce.base import Array
 from gbce.trees._scores import DOUBLE, SINGLE, ReadTrees, Tree, as_matrix, category_codes, place_in_column, stack_trees
 
-__all__ = ["read_catboost", "read_lightgbm", "read_xgboost", "split_at_zero"]
+__all__ = ["read_catboost", "read_lightgbm", "read_xgboost"]
 
 # LightGBM
 ZERO = float(np.float32(1e-35))  # its kZeroThreshold: numbers up to this size are stored as zero
@@ -25,7 +25,7 @@ _MOST_GROWTH = 50  # times as many nodes; typical trees grow two- to fourfold; h
 _BITS = 32  # bits of a word in bitsets of categories that go left
 # Flags of a split: whether it is categorical, whether missing values go left, and (from this bit) what is missing.
 _IS_CATEGORY, _IS_LEFT, _KIND = 1, 2, 2
-_ZERO_KIND, _NAN_KIND = 1, 2  # missing are zeros and NaN, or only NaN; otherwise NaN is read as zero
+_ZERO_KIND = 1  # missing are zeros and NaN; 2: only NaN; 0: none, NaN is read as zero
 _LIGHTGBM_LINKS = {
     **dict.fromkeys(("regression", "regression_l1", "huber", "fair", "quantile", "mape"), "identity"),
     **dict.fromkeys(("poisson", "gamma", "tweedie"), "exp"),
@@ -115,7 +115,7 @@ def split_at_zero(tree: Tree, zeros: Array, zero: float) -> Tree | None:
             tasks += [_Task(left, _with_side(known, column, one), here, True)]
             tasks += [_Task(right, _with_side(known, column, other), here, False)]
             continue
-        below, none, above = (_with_side(known, column, string) for string in ("below", "zero", "above"))
+        below, none, above = (_with_side(known, column, side) for side in ("below", "zero", "above"))
         # a missing value is not below zero, and then follows zero
         first = nodes.add(column, -zero, False, node, task)
         second = nodes.add(column, zero, True, node, _Task(node, known, first, False))
@@ -128,9 +128,9 @@ def split_at_zero(tree: Tree, zeros: Array, zero: float) -> Tree | None:
     return Tree(made, np.array(nodes.threshold), child[:, 0], child[:, 1], missing_left, value, set_of, tree.sets)
 
 
-def _with_side(known: _Side, column: int, string: str | None) -> _Side:
+def _with_side(known: _Side, column: int, side: str | None) -> _Side:
     """Return the known sides with one more column, unless ``string`` is None."""
-    return known if string is None else {**known, column: string}
+    return known if side is None else {**known, column: side}
 
 
 # --- LightGBM --------------------------------------------------------------------------------------------------------
@@ -199,8 +199,8 @@ def _read_lightgbm_tree(fields: dict[str, str], output: int, n_outputs: int, fac
 def _add_sets(tree: Tree, fields: dict[str, str], by_set: Array) -> Tree:
     """Add the sets of categories to a tree; missing values and categories in no set go right."""
     edges = _parse_numbers(fields, "cat_boundaries", int)
-    strings = _parse_numbers(fields, "cat_threshold", np.uint32)
-    bits = ((strings[:, None] >> np.arange(_BITS, dtype=np.uint32)) & 1).astype(bool)
+    words = _parse_numbers(fields, "cat_threshold", np.uint32)
+    bits = ((words[:, None] >> np.arange(_BITS, dtype=np.uint32)) & 1).astype(bool)
     sets = np.zeros((len(edges) - 1, _BITS * int(np.diff(edges).max()) + 1), dtype=bool)
     for number in range(len(sets)):
         own = bits[edges[number] : edges[number + 1]].ravel()
@@ -261,10 +261,8 @@ def read_xgboost(booster: Any, n_rounds: int | None = None) -> ReadTrees | None:
     by_code = [c for c, kind in enumerate(types) if kind == "c"]
     scores = stack_trees(trees, base, True, SINGLE)
     known = {c: _read_categories(one) for c, one in enumerate((model.get("cats") or {}).get("enc") or [])}
-    if any(
-        len(set(strings)) < len(strings) for strings in known.values()
-    ):  # see _recode: XGBoost itself cannot distinguish them
-        return None
+    if any(len(set(strings)) < len(strings) for strings in known.values()):
+        return None  # see _recode: XGBoost itself cannot distinguish them
     return ReadTrees(scores, link, _make_xgboost_coder(by_code, known))
 
 

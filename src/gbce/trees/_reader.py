@@ -17,7 +17,7 @@ from gbce.trees._read import read_cells
 from gbce.trees._scores import TreeScores
 from gbce.trees._structure import ModelStructure, read_structure, same_output
 
-__all__ = ["CellReader", "Snapshot"]
+__all__ = ["CellReader"]
 
 _MOST_PARTS = 200  # objects within a model that are inspected; hand-tuned, so that it takes next to no time
 _COUNTS = ("num_trees", "num_boosted_rounds")  # of boosters, which grow in place
@@ -184,14 +184,9 @@ class CellReader:
     def _forget_if_refitted(self) -> None:
         """Discard what was read if the model was refitted in place."""
         if self._snapshot is not None and not self._snapshot.holds:
-            self._structure, self._structure_read, self._trees, self._read, self._checked = (
-                None,
-                False,
-                None,
-                False,
-                False,
-            )
-            self._snapshot, self.note = None, ""
+            self._structure = self._trees = self._snapshot = None
+            self._structure_read = self._read = self._checked = False
+            self.note = ""
 
     def _size(self) -> int:
         """Return the number of nodes times features; 0 for other models."""

@@ -174,18 +174,18 @@ class TreeScores:
     def _set_pairs(self) -> tuple[Array, Array]:
         """One node for each pair of a column and a set, and the pair of each node that splits on a set."""
         assert self.set_of is not None
-        asking = np.flatnonzero(self.set_of >= 0)
-        both = np.column_stack([self.column[asking], self.set_of[asking]])
+        set_nodes = np.flatnonzero(self.set_of >= 0)
+        both = np.column_stack([self.column[set_nodes], self.set_of[set_nodes]])
         _, first, which = np.unique(both, axis=0, return_index=True, return_inverse=True)
-        return asking[first], which.ravel()
+        return set_nodes[first], which.ravel()
 
     def by_thresholds(self, n_columns: int) -> "TreeScores":
         """Return the same scores with one more column per set, the :meth:`sides`, after ``n_columns``."""
         if self.set_of is None or not (self.set_of >= 0).any():
             return replace(self, set_of=None, sets=None)
-        asking = self.set_of >= 0
+        set_nodes = self.set_of >= 0
         column, threshold = self.column.copy(), self.threshold.copy()
-        column[asking], threshold[asking] = n_columns + self._set_pairs[1], _BETWEEN_SIDES
+        column[set_nodes], threshold[set_nodes] = n_columns + self._set_pairs[1], _BETWEEN_SIDES
         return replace(self, column=column, threshold=threshold, set_of=None, sets=None)
 
 

@@ -21,17 +21,7 @@ from gbce.trees._read_boosters import read_catboost, read_lightgbm, read_xgboost
 from gbce.trees._read_sklearn import read_sklearn_trees
 from gbce.trees._scores import LinearScores, ReadTrees, TreeScores, as_matrix
 
-__all__ = [
-    "MORE_TERMS",
-    "ModelStructure",
-    "Unwrapped",
-    "agrees",
-    "apply_wrapper",
-    "n_terms",
-    "read_structure",
-    "same_output",
-    "unwrap",
-]
+__all__ = ["MORE_TERMS", "ModelStructure", "agrees", "n_terms", "read_structure", "same_output"]
 
 # The rounding error of a sum of n numbers is below n * epsilon times the sum of their sizes, whatever their order
 # (Higham, Accuracy and Stability of Numerical Algorithms, 4.2); this many more terms account for what follows the sum.
@@ -286,10 +276,8 @@ def _read_core(core: Any) -> _CoreScores | None:
     if made_by(core, "lightgbm"):
         read = read_lightgbm(core.booster_)
     elif made_by(core, "xgboost"):
-        if not np.isnan(
-            getattr(core, "missing", np.nan)
-        ):  # a number that encodes missing values differs from its neighbours
-            return None
+        if not np.isnan(getattr(core, "missing", np.nan)):
+            return None  # a number that encodes missing values differs from its neighbours
         best = getattr(core, "best_iteration", None)  # after early stopping
         read = read_xgboost(core.get_booster(), None if best is None else best + 1)
     elif made_by(core, "catboost"):

@@ -19,18 +19,7 @@ from gbce.trees._constraints import Proof, ScoreBounds, score_bounds_of
 from gbce.trees._scores import LinearScores, TreeScores
 from gbce.trees._structure import MORE_TERMS, ModelStructure, agrees, n_terms, same_output
 
-__all__ = [
-    "MOST_BOXES",
-    "Box",
-    "EnumeratedFeature",
-    "Outcome",
-    "RowBox",
-    "bound_trees",
-    "prove_unattainable",
-    "row_box_of",
-    "say_unattainable",
-    "sum_margin",
-]
+__all__ = ["Outcome", "prove_unattainable", "say_unattainable", "sum_margin"]
 
 MOST_BOXES = 2_000  # hand-tuned: a few seconds at most, and what a few hundred boxes leave open is seldom ever decided
 _MOST_CELLS = 20_000_000  # numbers in the boxes of leaves: 160 MB for each end
@@ -317,24 +306,19 @@ def _collect_leaves(trees: TreeScores, box: Box, used: Array, bounds: ScoreBound
         left_high, right_low = high.copy(), low.copy()
         left_high[rows, column] = np.minimum(high[rows, column], cut)
         right_low[rows, column] = np.maximum(low[rows, column], cut)
-        left_taken, right_taken = takes_missing.copy(), takes_missing.copy()
-        left_taken[rows, column] &= goes
-        right_taken[rows, column] &= ~goes
+        left_missing, right_missing = takes_missing.copy(), takes_missing.copy()
+        left_missing[rows, column] &= goes
+        right_missing[rows, column] &= ~goes
         # only the column of the split can have become empty
         low, high = np.vstack([low, right_low]), np.vstack([left_high, high])
-        takes_missing, tree = np.vstack([left_taken, right_taken]), np.r_[tree, tree]
+        takes_missing, tree = np.vstack([left_missing, right_missing]), np.r_[tree, tree]
         at, column, rows = np.r_[trees.left[at], trees.right[at]], np.r_[column, column], np.arange(2 * len(at))
         possible = _intersects(
             narrow.low[column], narrow.high[column], narrow.missing[column],
             low[rows, column], high[rows, column], takes_missing[rows, column],
         )  # fmt: skip
-        at, low, high, takes_missing, tree = (
-            at[possible],
-            low[possible],
-            high[possible],
-            takes_missing[possible],
-            tree[possible],
-        )
+        at, tree, takes_missing = at[possible], tree[possible], takes_missing[possible]
+        low, high = low[possible], high[possible]
     joined = _Leaves(*(np.concatenate(part) for part in zip(*done, strict=True)))
     return joined.pick(np.argsort(joined.tree, kind="stable"))
 
@@ -373,10 +357,10 @@ def _split_part(part: _Part, best: _Leaves, rows: RowBox, used: Array) -> list[_
         return _halve(part, rows, used, int(used[c]), cut)
     for number, one in enumerate(rows.enumerated):  # each column suits all leaves, but perhaps no single value does
         place = np.searchsorted(used, one.columns)
-        asked = (place < len(used)) & (used[np.minimum(place, len(used) - 1)] == one.columns)
-        if not asked.any():
+        is_used = (place < len(used)) & (used[np.minimum(place, len(used) - 1)] == one.columns)
+        if not is_used.any():
             continue
-        at, values = place[asked], one.values[:, asked]
+        at, values = place[is_used], one.values[:, is_used]
         is_missing = np.isnan(values)
         with np.errstate(invalid="ignore"):
             suits = (values > top[at]) & (values <= bottom[at])
