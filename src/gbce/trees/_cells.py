@@ -233,9 +233,8 @@ def outputs_of(trees: CellTrees, predictor: Predictor, scores: Array) -> Outputs
     if trees.inside.link == "logistic" and trees.epsilon > _SINGLE:
         positive = values[:, 1].astype(np.float32).astype(float)
         values = np.column_stack([1.0 - positive, positive])
-    if (
-        predictor.classes is None and values.ndim == 2 and values.shape[1] == 2
-    ):  # a function that returns one of the two
+    is_pair = values.ndim == 2 and values.shape[1] == 2
+    if predictor.classes is None and is_pair:  # a function that returns one of the two
         values = values[:, 1]
     if predictor.classes is None:
         return Outputs(values, model=predictor.name)

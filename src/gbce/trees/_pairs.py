@@ -164,11 +164,11 @@ class _Pairs:
         if i in self.sets:
             return begin + np.flatnonzero((own < room) & (np.arange(len(own)) != here))
         first, last = self.first[leaves, i], self.end[leaves, i] - 1
-        had = np.flatnonzero(np.isfinite(own[:-1]))  # some cells hold no attainable value
-        stop = np.zeros(len(had) + 1, dtype=bool)
-        stop[np.searchsorted(had, first[first > here])] = True
-        stop[np.searchsorted(had, last[last < here], side="right") - 1] = True
-        cells = had[stop[:-1]]
+        attainable = np.flatnonzero(np.isfinite(own[:-1]))  # some cells hold no attainable value
+        stop = np.zeros(len(attainable) + 1, dtype=bool)
+        stop[np.searchsorted(attainable, first[first > here])] = True
+        stop[np.searchsorted(attainable, last[last < here], side="right") - 1] = True
+        cells = attainable[stop[:-1]]
         cells = np.append(cells, len(own) - 1) if i in self.missing else cells
         return np.asarray(begin + cells[(own[cells] < room) & (cells != here)])
 

@@ -85,7 +85,7 @@ class _Nodes:
 
 
 def split_at_zero(tree: Tree, zeros: Array, zero: float) -> Tree | None:
-    """Return an equivalent tree in which the nodes ``zeros`` ``(N,)`` no longer send zero the way of missing values.
+    """Return a tree of plain thresholds in which the nodes ``zeros`` ``(N,)`` send zero the way of missing values.
 
     None if it would grow too large. Numbers up to the size of ``zero`` must already be zero.
     """
