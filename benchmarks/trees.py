@@ -27,7 +27,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -57,8 +57,6 @@ from gbce.trees import (
     read_structure,
     score_constraints,
 )
-from gbce.trees._loops import BOUND, CUT, HOLD, NARROW, PRICE, PROMISE
-from gbce.trees._move_table import ADD_STEPS, MOVE
 
 MARK, PROOF_MARK = "trees", "tree-proofs"
 MOST_ROWS = 20_000  # of a table, picked at random
@@ -334,15 +332,6 @@ def run_proofs(table: str, kind: str, n: int) -> list[str]:
     return [table, kind, f"{len(cells.trees.value):,}", str(case.data.shape[1]), *say_proofs(proofs), *widths]
 
 
-def _versions() -> str:
-    """Return what takes part besides: treecf, and numba where it is installed."""
-    try:
-        numba = f"numba {version('numba')} for loops that run long"
-    except PackageNotFoundError:
-        numba = "numpy alone"
-    return f"treecf {version('treecf')}, {numba}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rows", type=int, default=50, help="rows of each table and model")
@@ -352,8 +341,6 @@ def main() -> None:
     parser.add_argument("--what", nargs="+", choices=WHAT, default=WHAT, help="which of the two tables")
     add_docs_option(parser)
     options = parser.parse_args()
-    for loop in (ADD_STEPS, MOVE, PRICE, HOLD, CUT, NARROW, BOUND, PROMISE):
-        loop.hurry()  # as in the middle of a table, if there is a compiler
     body: list[list[str]] = []
     proofs: list[list[str]] = []
     notes: list[str] = []
@@ -369,7 +356,7 @@ def main() -> None:
                     print(" | ".join(proofs[-1]), flush=True)
             except (CannotRunError, MissingWheelError) as error:
                 notes.append(f"- {table}, {kind}: {error}")
-    notes += [*wins_of_treecf(body, proofs), f"- Commit {current_commit()}, {_versions()}."]
+    notes += [*wins_of_treecf(body, proofs), f"- Commit {current_commit()}, treecf {version('treecf')}."]
     if body:
         text = "\n".join([markdown(HEAD, body), "", *(notes if not proofs else [])]).rstrip()
         print(text)

@@ -29,7 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "out"
 _IMPORTING_HEAVY = ("tests/predictors", "tests/search")
-HEAVY = ("catboost>=1.2", "torch==2.13.0", "numba>=0.61")  # what the test extra leaves out for its size
+HEAVY = ("catboost>=1.2", "torch==2.13.0")  # what the test extra leaves out for its size
 # Dependencies that are not installed with gbce, but that its dependencies have to get along with: of these, too, the
 # lowest version that the extras declare.
 _BESIDE = ("polars", "pyarrow")
@@ -85,7 +85,7 @@ VARIATIONS = (
     ),
     Variation("Python 3.13", python="python3.13"),
     Variation("lowest versions of all dependencies", python="python3.11", packages=lowest_versions()),
-    Variation("with catboost, torch and numba", packages=HEAVY, tests=_IMPORTING_HEAVY),
+    Variation("with catboost and torch", packages=HEAVY, tests=_IMPORTING_HEAVY),
 )
 
 
