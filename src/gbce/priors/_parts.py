@@ -192,7 +192,7 @@ class _AxisLayout(NamedTuple):
 
 
 def standardise(offset: Array, factor: Array) -> Array:
-    """Return ``e`` ``(n, k)`` with ``offset = L e``; by a small inverse, since solving for many rows waits for threads."""
+    """Solve ``offset = L e`` for ``e`` ``(n, k)``; by a small inverse, since a solve of many rows waits for threads."""
     return offset / factor if factor.ndim == 1 else offset @ np.linalg.inv(factor).T
 
 
