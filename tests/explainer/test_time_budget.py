@@ -464,7 +464,7 @@ def hanging():
 def test_a_model_that_hangs_at_first_is_named_in_an_error(impatient, hanging, after):
     model = hanging(after)
     explainer = gbce.Explainer(model, DATA, space=SPACE)
-    with pytest.raises(BudgetSpentError, match=r"^Hangs did not answer within .* raise time_budget$"):
+    with pytest.raises(BudgetSpentError, match=r"^Hangs did not return within .* raise time_budget$"):
         explainer.explain(DATA[0], gbce.AtLeast(2.0), seed=0, time_budget=0.3)
     assert model.calls == after + 1  # and nobody asks it again
     assert all(thread.daemon for thread in model.threads)
@@ -477,7 +477,7 @@ def test_what_was_drawn_before_a_model_hangs_comes_back_and_says_so(impatient, h
     explanation = gbce.Explainer(model, DATA, space=SPACE).explain(DATA[0], EASY, seed=0, time_budget=1)
     assert model.calls == model.after + 1
     assert len(explanation.draws.x) > 0
-    assert any(note.startswith("Hangs did not answer within") for note in explanation.notes)
+    assert any(note.startswith("Hangs did not return within") for note in explanation.notes)
     assert explanation.answer is None  # nothing that it had not said itself
 
 

@@ -256,7 +256,7 @@ def test_an_own_target_is_asked_for_everywhere(model, target, tmp_path):
 
 @pytest.mark.parametrize(("model", "target"), TARGETS.values(), ids=TARGETS)
 def test_what_an_own_target_does_not_tell_is_said(model, target):
-    with pytest.raises(TypeError, match=f"ModelError does not know what the losses of {type(target).__name__} mean"):
+    with pytest.raises(TypeError, match=f"ModelError cannot calibrate eta for the losses of {type(target).__name__}"):
         explainer_of(model, eta=gbce.ModelError(mse=1.0)).explain(ROW, target, seed=0)
     explainer = explainer_of(model)
     explanation = explainer.explain(ROW, target, rules=[], seed=0)
