@@ -14,7 +14,7 @@ import pandas as pd
 
 from gbce.base import Array
 from gbce.predictors._columns import column_names
-from gbce.predictors._forests import FEW_LIGHTGBM_ROWS, METHODS, asking, forest_jobs, hist_stack, matrix_walker
+from gbce.predictors._forests import FEW_ROWS, METHODS, asking, forest_jobs, hist_walker, matrix_walker
 from gbce.predictors._preprocessing import CompiledPreprocessing, probe_rows
 from gbce.space import Space
 
@@ -62,10 +62,10 @@ def fast_predict(core: Any, method: str, prepared: CompiledPreprocessing, steps:
 
 
 def _hist(core: Any, method: str) -> FastPredict | None:
-    stacked = hist_stack(core, method)
-    if stacked is None:
+    quick = hist_walker(core, method)
+    if quick is None:
         return None
-    trees, quick = core._predictors, stacked[1]
+    trees = core._predictors
 
     def ask(matrix: Array) -> Any:
         if core._predictors is not trees or not len(matrix) or np.isinf(matrix).any():
@@ -125,7 +125,7 @@ def _lightgbm(core: Any, method: str) -> FastPredict | None:
         if core.booster_ is not booster or not len(matrix) or matrix.shape[1] != core.n_features_in_:
             return None
         # in one thread: more of them take longer to start than a few rows take
-        said = booster.predict(matrix, num_threads=1 if len(matrix) <= FEW_LIGHTGBM_ROWS else n_jobs)
+        said = booster.predict(matrix, num_threads=1 if len(matrix) <= FEW_ROWS else n_jobs)
         if classes is None:
             return said
         shares = said if said.ndim == 2 else np.vstack((1.0 - said, said)).T

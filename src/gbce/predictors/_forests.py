@@ -2,8 +2,7 @@
 
 The pool costs milliseconds per call however few the rows, and adds the trees up in the order in which threads finish,
 so that the last bits differ from call to call. Run on slices of rows, each slice in one thread, a forest is as fast for
-many rows, fast for few, and gives the same bits each time. A handful of rows takes one call for all trees together. The
-user's estimator is never touched.
+many rows, fast for few, and gives the same bits each time. The user's estimator is never touched.
 """
 
 import copy
@@ -19,16 +18,15 @@ import numpy as np
 import pandas as pd
 
 from gbce.base import Array
-from gbce.predictors._stacked import FEW_HIST_ROWS, ForestStack, HistStack
 
 __all__ = [
-    "FEW_LIGHTGBM_ROWS",
+    "FEW_ROWS",
     "MANY_ROWS",
     "METHODS",
     "OwnWay",
     "asking",
     "forest_jobs",
-    "hist_stack",
+    "hist_walker",
     "matrix_walker",
     "split",
     "without_thread_pool",
@@ -175,20 +173,16 @@ def _adder(forest: Any, method: str) -> _Adder | None:
         return None
     trees = [estimator.tree_ for estimator in forest.estimators_]
     leaves = [np.ascontiguousarray(tree.value[:, 0, :]) for tree in trees]
-    stack = ForestStack(trees, forest.n_features_in_)
 
-    def one_by_one(x: Array) -> Array:
+    def average(x: Array) -> Array:
         total = np.zeros((len(x), 1 if classes is None else len(classes)))
         for tree, values in zip(trees, leaves, strict=True):
             total += values.take(tree.apply(x), axis=0)
-        return total
-
-    def mean(total: Array) -> Array:
         total /= len(trees)
         return total if classes is not None else total[:, 0]
 
     def add_up(x: Array) -> Array:
-        said = mean(stack.add_up(x) if stack.takes(len(x), probe, one_by_one) else one_by_one(x))
+        said = average(x)
         return said if classes is None or method == "predict_proba" else classes.take(said.argmax(axis=1))
 
     thresholds = np.concatenate([tree.threshold for tree in trees])
@@ -200,7 +194,7 @@ def _adder(forest: Any, method: str) -> _Adder | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # a forest fitted on a frame misses its names
             try:
-                return np.array_equal(mean(one_by_one(rows)), own(rows))
+                return np.array_equal(average(rows), own(rows))
             except ValueError:  # it takes no missing values
                 return False
 
@@ -210,8 +204,9 @@ def _adder(forest: Any, method: str) -> _Adder | None:
 
 # --- boosted trees of scikit-learn and LightGBM inside estimators, asked about a few rows without what a -------------
 
-FEW_LIGHTGBM_ROWS = 100  # rows up to which one thread will do; measured: faster than the estimator up to 200
-_PROBES = (1, 7, FEW_HIST_ROWS)  # batches on which a short way must give the estimator's own bits; by hand
+FEW_ROWS = 100  # rows up to which one thread will do; measured with LightGBM: faster than the estimator up to 200
+_NO_CATEGORIES = np.zeros((0, 8), dtype=np.uint32)  # bitsets of them, as histogram boosting has them
+_PROBES = (1, 7, FEW_ROWS)  # batches on which a short way must give the estimator's own bits; by hand
 
 
 def asking(model: Any, method: str, as_input: Callable[[Array], Any]) -> Callable[[Array], Any]:
@@ -234,33 +229,43 @@ def _make(model: Any) -> Callable[[Any, str], Callable[[Any], Any] | None] | Non
     return _lightgbm if name in ("LGBMClassifier", "LGBMRegressor") and module == "lightgbm.sklearn" else None
 
 
-def hist_stack(model: Any, method: str) -> tuple[int, Callable[[Array], Any]] | None:
-    """Return the method of a shallow copy whose trees are walked without checks, if there is one.
-
-    Up to the number of rows that comes with it, they are stacked.
-    """
+def hist_walker(model: Any, method: str) -> Callable[[Array], Any] | None:
+    """Return the method of a shallow copy that adds up the trees without checks of float rows; None without one."""
     if _make(model) is not _hist or getattr(model, "is_categorical_", None) is not None:
         return None
     try:
+        from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
+
         twin = copy.copy(model)
-        stack = HistStack(model._predictors, model._baseline_prediction, model.n_features_in_)
+        trees, baseline = [tree for one in model._predictors for tree in one], model._baseline_prediction
+        columns = np.zeros(model.n_features_in_, dtype=np.uint32)  # of categories
     except Exception:  # what a release of scikit-learn has inside is its own
         return None
-    twin._raw_predict = stack
-    return stack.most_rows, getattr(twin, method)
+
+    def walk(x: Array) -> Array:
+        n_outputs = baseline.size
+        # in one thread: more of them take longer to start than a few rows take
+        n_threads = 1 if len(x) <= FEW_ROWS else _openmp_effective_n_threads()
+        total = np.empty((n_outputs, len(x)))
+        total[:] = baseline.reshape(-1, 1)
+        for number, tree in enumerate(trees):
+            total[number % n_outputs] += tree.predict(x, _NO_CATEGORIES, columns, n_threads)
+        return total.T
+
+    twin._raw_predict = walk
+    return getattr(twin, method)
 
 
 def _hist(model: Any, method: str) -> Callable[[Any], Any] | None:
-    """Return the method with trees that are stacked for a few rows, or None where that is not the same."""
-    stacked = hist_stack(model, method)
-    if stacked is None:
+    """Return the method with trees that are walked without checks of a few rows, or None where that is not the same."""
+    quick = hist_walker(model, method)
+    if quick is None:
         return None
-    few, quick = stacked
     ask, trees = getattr(model, method), model._predictors
     thresholds = np.concatenate([tree.nodes["num_threshold"] for one in trees for tree in one])
 
     def run(rows: Any) -> Any:
-        if hasattr(rows, "toarray") or not 0 < len(rows) <= few or model._predictors is not trees:
+        if hasattr(rows, "toarray") or not 0 < len(rows) <= FEW_ROWS or model._predictors is not trees:
             return ask(rows)
         try:
             x = np.ascontiguousarray(rows, dtype=float)
@@ -281,7 +286,7 @@ def _lightgbm(model: Any, method: str) -> Callable[[Any], Any] | None:
 
     def run(rows: Any) -> Any:
         known = isinstance(rows, pd.DataFrame) or (isinstance(rows, np.ndarray) and rows.dtype == float)
-        if not known or not 0 < len(rows) <= FEW_LIGHTGBM_ROWS or model.booster_ is not booster:
+        if not known or not 0 < len(rows) <= FEW_ROWS or model.booster_ is not booster:
             return ask(rows)
         if rows.ndim != 2 or rows.shape[1] != model.n_features_in_:
             return ask(rows)  # which knows what to say

@@ -11,7 +11,7 @@ import pandas as pd
 
 from gbce.base import Array
 from gbce.predictors._columns import Rows, as_numbers, column_names, in_order, table_decoder
-from gbce.predictors._forests import FEW_LIGHTGBM_ROWS
+from gbce.predictors._forests import FEW_ROWS
 from gbce.predictors._predictor import Predictor, shares
 from gbce.space import Space
 
@@ -110,7 +110,7 @@ def from_lightgbm(booster: Any, space: Space, name: str) -> Predictor:
 
     def ask(x: Array) -> Any:
         # in one thread: more of them take longer to start than a few rows take
-        options = {"num_threads": 1} if len(x) <= FEW_LIGHTGBM_ROWS else {}
+        options = {"num_threads": 1} if len(x) <= FEW_ROWS else {}
         return booster.predict(as_input(x), **options)
 
     return Predictor(name, ask, classes=classes, plain=objective.startswith("cross_entropy"))
