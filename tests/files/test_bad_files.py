@@ -101,7 +101,7 @@ def test_file_with_arrays_missing_or_short_is_refused(saved, members):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"format": 99}, r"has format 99; this version of gbce reads formats 6 to 7"),
+        ({"format": 99}, r"has format 99; this version of gbce reads format 7 only"),
         ({"target": {"type": "gbce:Path", "label": "", "options": {}}}, r"damaged.*there is no target 'Path'"),
         ({"rules": [{"type": "gbce:Path", "label": "", "options": {}}]}, r"damaged.*there is no rule 'Path'"),
         ({"rules": [{"type": "gbce:MAP", "label": "MAP", "options": {"method": "best"}}]}, r"damaged.*method must be"),

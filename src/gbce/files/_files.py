@@ -22,8 +22,7 @@ from gbce.trees import Proof
 
 __all__ = ["FileError", "load", "load_part", "save"]
 
-FORMAT = 7  # of the files that are written
-_READ = (6, FORMAT)  # formats that are read: the one before has no answer; a file with another number is refused
+FORMAT = 7  # of the files that are written, and the only one that is read
 _POINT_ARRAYS = tuple(f.name for f in fields(Points))
 _DECISION_ARRAYS = ("x", "outputs", "loss", "reached", "cost", "beside")
 _DRAW_ARRAYS = ("pool_weights", "index", "weights", "prior_change", "log_base_weights")
@@ -35,7 +34,7 @@ _NEEDED = (
     "decisions.errors",
     "mixture.weights",
 )
-_ANSWER_FIELDS, _SHARES = ("policy", "reason", "cost", "promised", "proof"), ("reliability", "survival")
+_ANSWER_FIELDS, _SHARES = ("policy", "reason", "cost", "promised", "proof", "doubt"), ("reliability", "survival")
 _EXACT_NUMBERS = ("cells", "stability", "expected_loss", "expected_potential")
 _EXACT_ARRAYS = ("success", "success_se", "loss_levels", "change")
 _POSSIBLE = (
@@ -91,7 +90,7 @@ def load(path: str | Path, *, max_bytes: int | None = None) -> Explanation:
     Raises
     ------
     gbce.FileError
-        If the file is not an explanation, is damaged, too large, or of a later format; it is a ``ValueError``.
+        If the file is not an explanation, is damaged, too large, or of another format; it is a ``ValueError``.
     OSError
         If there is no such file, or it may not be read.
 
@@ -125,19 +124,17 @@ def load_part(path: str | Path, max_bytes: int | None = None) -> tuple[Explanati
         except Exception as error:
             raise FileError(f"{path} is not an explanation written by gbce: {error}") from error
         found = archive.manifest.get("format")
-        if found not in _READ:
-            raise FileError(
-                f"{path} has format {found!r}; this version of gbce reads formats {_READ[0]} to {_READ[-1]}"
-            )
+        if found != FORMAT:
+            raise FileError(f"{path} has format {found!r}; this version of gbce reads format {FORMAT} only")
         try:
             arrays = archive.arrays(*_expected(archive.manifest))
-            if archive.manifest.get("record") is not None:
+            if archive.manifest["record"] is not None:
                 arrays = _fill_in(arrays, archive.limit)
             explanation = _rebuild(archive.manifest, arrays)
             require_sound(explanation)
+            return explanation, archive.manifest["run"]
         except Exception as error:
             raise FileError(f"{path} is damaged: {type(error).__name__} {error}") from error
-    return explanation, archive.manifest.get("run")
 
 
 def _is_small(draws: Draws) -> bool:
@@ -165,7 +162,7 @@ def _without_pool(explanation: Explanation) -> Explanation:
 
 def _expected(manifest: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Return the arrays that a file must have, and others that it may have."""
-    if manifest.get("record") is None:
+    if manifest["record"] is None:
         return list(_NEEDED), list(_POSSIBLE)
     record = [f"record.{name}" for name in _RECORD_ARRAYS]
     needed, possible = ([name for name in names if name not in _WITH_POOL] for names in (_NEEDED, _POSSIBLE))
@@ -304,7 +301,7 @@ def _write_answer(answer: Answer | None) -> dict[str, Any] | None:
         return None
     shares = {name: getattr(answer, name) for name in _SHARES}
     return (
-        {name: getattr(answer, name) for name in (*_ANSWER_FIELDS, "doubt")}
+        {name: getattr(answer, name) for name in _ANSWER_FIELDS}
         | {name: None if share is None else list(share) for name, share in shares.items()}
         | {"safe": None if answer.safe is None else _write_safe(answer.safe)}
         | {"expected": None if answer.expected is None else list(answer.expected)}
@@ -325,11 +322,8 @@ def _read_safe(written: dict[str, Any], space: Space) -> SafeBox:
 
 def _read_answer(written: dict[str, Any], query: Query, decision: Decision) -> Answer:
     held: dict[str, Any] = {name: None if written[name] is None else Share(*written[name]) for name in _SHARES}
-    safe = written.get("safe")  # earlier files have none
-    held["safe"] = None if safe is None else _read_safe(safe, query.space)
-    mean = written.get("expected")
-    held["expected"] = None if mean is None else Mean(*mean)
-    held["doubt"] = written.get("doubt", "")
+    held["safe"] = None if written["safe"] is None else _read_safe(written["safe"], query.space)
+    held["expected"] = None if written["expected"] is None else Mean(*written["expected"])
     return Answer(query=query, decision=decision, **{name: written[name] for name in _ANSWER_FIELDS} | held)
 
 
@@ -351,7 +345,7 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
     if evaluation["noise"] is None:
         evaluation["noise"] = _lost_noise
     space, record = space_of(manifest["space"]), None
-    if manifest.get("record") is not None:
+    if manifest["record"] is not None:
         record = _read_record(manifest["record"], arrays, space)
     row = _read_points(arrays, "row")
     draws = Draws(
@@ -362,7 +356,7 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         info=read_info(manifest["sampler"]),
         space=space,
         record=record,
-        exact=None if manifest.get("exact") is None else _read_exact(manifest["exact"], arrays),
+        exact=None if manifest["exact"] is None else _read_exact(manifest["exact"], arrays),
         **manifest["draws"] | {"rungs": tuple(manifest["draws"]["rungs"])},
     )
     query = Query(
@@ -379,14 +373,14 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         free=space.free(row.x[0]),
         identities=tuple(manifest["identities"]),
         sparse=bool(manifest["sparse"]),
-        conditions=tuple(map(Condition.from_json, manifest.get("conditions", ()))),  # none in earlier files
-        effort=read_effort(space, dict(manifest.get("effort", ()))),  # nor these
-        settings=tuple((str(name), str(text)) for name, text in manifest.get("settings", ())),
+        conditions=tuple(map(Condition.from_json, manifest["conditions"])),
+        effort=read_effort(space, dict(manifest["effort"])),
+        settings=tuple((str(name), str(text)) for name, text in manifest["settings"]),
     )
     decisions = _read_decisions(manifest["decisions"], query.rules, arrays)
-    answer, handed = None, manifest.get("answer")
-    if handed is not None:
-        decisions, answer = decisions[:-1], _read_answer(handed, query, decisions[-1])
+    answer = None
+    if manifest["answer"] is not None:
+        decisions, answer = decisions[:-1], _read_answer(manifest["answer"], query, decisions[-1])
     return Explanation(
         query=query,
         draws=draws,
@@ -398,7 +392,7 @@ def _rebuild(manifest: dict[str, Any], arrays: dict[str, Array]) -> Explanation:
         n_model_calls=manifest["n_model_calls"],
         n_model_rows=manifest["n_model_rows"],
         calibration=None if manifest["calibration"] is None else Calibration(**manifest["calibration"]),
-        proof=None if manifest.get("proof") is None else Proof(**manifest["proof"]),  # earlier files have none
+        proof=None if manifest["proof"] is None else Proof(**manifest["proof"]),
     )
 
 
@@ -408,7 +402,7 @@ def _read_points(arrays: dict[str, Array], prefix: str) -> Points:
 
 def _read_decisions(texts: dict[str, Any], rules: tuple[Rule, ...], arrays: dict[str, Array]) -> tuple[Decision, ...]:
     labels = texts["labels"]
-    proofs = texts.get("proofs") or [None] * len(labels)  # earlier files have none
+    proofs = texts["proofs"]
     if len(proofs) != len(labels):
         raise ValueError(f"there are {len(labels)} decisions, but {len(proofs)} proofs")
     for name in (*_DECISION_ARRAYS, "figures", "errors"):
