@@ -421,7 +421,7 @@ def test_files_that_lie_about_their_conditions(answered, tmp_path):
     _, explanation = answered
     given = explanation.given(at_least={"x1": 0.5})
     for change, said in (
-        (lambda one: one.update(name="x9"), "not there"),
+        (lambda one: one.update(name="x9"), "does not exist"),
         (lambda one: one.update(low=3.0), "do not meet"),
         (lambda one: one.update(low=float("nan")), "no number"),
     ):
