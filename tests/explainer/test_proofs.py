@@ -93,11 +93,6 @@ def rewrite(path, change):
     return path
 
 
-def test_a_file_from_before_there_were_proofs_is_read(tmp_path):
-    path = ask(50, rules=[]).save(tmp_path / "old.gbce")
-    assert gbce.load(rewrite(path, lambda manifest: manifest.pop("proof"))).proof is None
-
-
 @pytest.mark.parametrize(
     "wrong", [{"kind": "guess"}, {"sentence": 3}, {"bound": "x"}, {"boxes": 0}, {"more": 1}, {"status": "attainable"}]
 )

@@ -385,7 +385,7 @@ def test_all_rows_have_their_model_rows_whatever_is_finished(tmp_path):
         explainer.explain_many(rows, target, store=tmp_path / "s", **options | {"total_model_rows": 20_000})
     with pytest.raises(ValueError, match="time_budget differ"):
         explainer.explain_many(rows, target, store=tmp_path / "s", time_budget=9.0, **options)
-    with pytest.raises(BudgetSpentError, match="leaves none for each of 6 rows after 648 that setting up takes"):
+    with pytest.raises(BudgetSpentError, match="leaves none for each of 6 rows after 648 for the set-up"):
         explainer.explain_many(rows, target, **options | {"total_model_rows": 305})
 
 

@@ -42,7 +42,7 @@ LOST = {
     "a function, deep inside": (own.Holding([{"f": np.abs}]), "a file does not keep its held"),
     "a target without options": (own.Cheapest(inner=own.Plain(2.0)), "a file does not keep its inner"),
     "a rule without options": (own.Halfway(own.Bare(1)), "a file does not keep its of"),
-    "no dataclass": (own.Bare(2), "its class is no dataclass"),
+    "no dataclass": (own.Bare(2), "its class is not a dataclass"),
 }
 
 

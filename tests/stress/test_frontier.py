@@ -478,7 +478,7 @@ def test_the_budget_of_a_frontier(forests, mixed, noise):
         (lambda e, x: e.frontier(x, models=MODELS, weights=[1.0]), "one number per model: 3 models"),
         (lambda e, x: e.frontier(x, models=[]), "models is an empty list"),
         (lambda e, x: e.frontier(x, reliability="all"), "reliability must be 'share' or 'next', not 'all'"),
-        (lambda e, x: e.frontier(x, reliability="next"), "takes at least 4 models, and there are 3"),
+        (lambda e, x: e.frontier(x, reliability="next"), "needs at least 4 models, but there are 3"),
         (lambda e, x: e.frontier(x, max_model_rows=0), "max_model_rows"),
     ],
 )

@@ -1,8 +1,8 @@
-"""Models of any framework as one kind of function: float rows ``(n, d)`` in, checked outputs out.
+"""Wrappers that turn a model of any framework into one kind of function: float rows ``(n, d)`` in, checked outputs out.
 
-This is the only room that knows a framework; a model is recognised by the names of its classes, and nothing is
-imported for it. Every answer is checked (there is one, with one finite line per row), every call and row is counted,
-and large batches are split so that memory stays bounded.
+Only this package knows frameworks; a model is recognised by the names of its classes, so that no framework is imported.
+Every output is checked (finite, one line per row), every call and row is counted, and large batches are split to bound
+memory.
 """
 
 from gbce.predictors._columns import as_numbers, fitted_columns, in_order, made_by, map_in_turn
