@@ -251,7 +251,7 @@ def test_refits_are_asked_about_further_points_as_well():
         .explain(np.zeros(3), gbce.AtLeast(0.5, scale=0.1), seed=0)
         .answer
     )
-    assert "under execution noise and refitted models" in answer.reason
+    assert "when it is not made exactly and under refitted models" in answer.reason
     assert answer.survival.share > 0.9
 
 

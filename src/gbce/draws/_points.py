@@ -11,9 +11,16 @@ from gbce.posterior import Evaluated, GibbsPosterior
 
 __all__ = ["PRIOR_LEVELS", "TAIL_LEVELS", "ExactFigures", "Points", "PoolRecord", "SamplerInfo"]
 
-# --- evaluated points ------------------------------------------------------------------------------------------------
-
 _SAID = (float, float, bool)  # outputs, losses, verdicts
+# Probabilities at which quantiles of the prior are kept: the ends of the usual intervals (50, 80, 90 and 95%) are among
+# them, and between two of them a picture can be drawn by eye. A convention on which no table hangs.
+PRIOR_LEVELS = np.linspace(0.0, 1.0, 41)
+# Shares of the losses at which their quantiles are kept: every tail with at most three digits is among them. Between
+# two of them a quantile is known up to its neighbours.
+TAIL_LEVELS = 1_000
+_SAME_LEVEL = 1e-6  # of a step between two levels: what is less is rounding
+
+# --- evaluated points ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,10 +101,6 @@ def _fill(values: Array, where: Array) -> Array:
 
 
 # --- what was read off a pool of evaluated points before it was let go, so that tables stay as they were -------------
-
-# Probabilities at which quantiles of the prior are kept: the ends of the usual intervals (50, 80, 90 and 95%) are among
-# them, and between two of them a picture can be drawn by eye. A convention on which no table hangs.
-PRIOR_LEVELS = np.linspace(0.0, 1.0, 41)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,10 +223,6 @@ class SamplerInfo:
 
 # --- figures of a posterior that were computed, not drawn ------------------------------------------------------------
 
-# Shares of the losses at which their quantiles are kept: every tail with at most three digits is among them. Between
-# two of them a quantile is known up to its neighbours.
-TAIL_LEVELS = 1_000
-
 
 @dataclass(frozen=True, eq=False)
 class ExactFigures:
@@ -264,6 +263,3 @@ class ExactFigures:
             return value, value, value
         low, high = (float(self.loss_levels[k, int(end)]) for end in (np.floor(place), np.ceil(place)))
         return high, low, high
-
-
-_SAME_LEVEL = 1e-6  # of a step between two levels: what is less is rounding

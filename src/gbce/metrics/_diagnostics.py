@@ -17,14 +17,19 @@ from gbce.space import Space
 
 __all__ = ["Diagnosis", "Judgement", "Verdict", "drop_pool", "prior_moves", "prior_shares", "signed_changes"]
 
-# --- how well a posterior was sampled, in numbers, in one word and in one sentence -----------------------------------
-
 GOOD_ESS = 400.0  # Vehtari et al. (2021): at 400 and more, errors of means and quantiles are themselves known well
 # Vehtari et al. (2021) ask for 1.01 of chains that run until they mix. Chains here begin at draws of the posterior, are
 # many and short (100 states after warm-up by default), and split R-hat of such chains lies above 1.01 by chance alone
 # from a perfect start; Gelman and Rubin's (1992) 1.1 tells those that do not mix from those that do.
 MAX_R_HAT = 1.1
 MAX_EVIDENCE_ERROR = 0.5  # of a log: beyond it, two posteriors whose evidences differ by a factor 3 are not told apart
+# Points that are kept though they were not drawn, chosen by hand: what rules that look at every evaluated point choose
+# from, for each number of changed features.
+_BEST_EACH = 10  # of least objective, and of least loss
+_NEAREST_EACH = 5  # that reach the target, by each distance
+_MOST_CHANGES = 20  # beyond which numbers of changes are not told apart
+
+# --- how well a posterior was sampled, in numbers, in one word and in one sentence -----------------------------------
 
 
 class Verdict(StrEnum):
@@ -187,12 +192,6 @@ def _judgement(verdict: Verdict, why: str) -> Judgement:
 
 
 # --- an explanation's pool of evaluated points -----------------------------------------------------------------------
-
-# Points that are kept though they were not drawn, chosen by hand: what rules that look at every evaluated point choose
-# from, for each number of changed features.
-_BEST_EACH = 10  # of least objective, and of least loss
-_NEAREST_EACH = 5  # that reach the target, by each distance
-_MOST_CHANGES = 20  # beyond which numbers of changes are not told apart
 
 
 def signed_changes(space: Space, x: Array, x0: Array, columns: slice = slice(None)) -> Array:

@@ -49,8 +49,6 @@ __all__ = [
     "tail",
 ]
 
-# --- figures for the whole posterior, each with its Monte Carlo error (Section 2.5.3 of the paper) -------------------
-
 FIGURE_TITLES = {  # in summaries and pictures; a figure that is not here goes by its name
     "success_probability": "success probability",
     "tail": "tail loss",
@@ -61,6 +59,16 @@ FIGURE_TITLES = {  # in summaries and pictures; a figure that is not here goes b
 }
 SEVERAL_MODELS = ("all", "half")  # in the brackets of figures under all models, and under at least half of them
 _NO_VARIANCE = 1e-9  # of the influence of a quantile: what is less is rounding, and nearly all losses are equal
+# A path from the prior to eta; both numbers were chosen by hand, for a smooth curve.
+_N_ETAS = 40
+_SMALLEST_ETA = 1e-3  # as a share of eta: where the path leaves the prior
+FEWEST_MODELS = 4  # fewer leave two degrees of freedom or less, and Student's law without a finite variance
+# Differences that the sentence names must be clear and large; both limits were chosen by hand, and no table or decision
+# depends on them.
+_CLEAR = 3.0  # standard errors: by chance alone 0.3% of differences are larger
+_LARGE = 0.2  # in units of the feature's scale, or as a probability
+
+# --- figures for the whole posterior, each with its Monte Carlo error (Section 2.5.3 of the paper) -------------------
 
 
 class FigureName(NamedTuple):
@@ -265,10 +273,6 @@ def figures(draws: Draws, space: Space, x0: Array, alpha: float, models: tuple[s
 
 # --- the eta path ----------------------------------------------------------------------------------------------------
 
-# A path from the prior to eta; both numbers were chosen by hand, for a smooth curve.
-_N_ETAS = 40
-_SMALLEST_ETA = 1e-3  # as a share of eta: where the path leaves the prior
-
 
 def eta_path(
     draws: Draws, mixture: Mixture, space: Space, x0: Array, alpha: float, etas: Array | None = None
@@ -294,8 +298,6 @@ def _line(draws: Draws, geometry: PoolGeometry, alpha: float) -> dict[str, float
 
 
 # --- the next model --------------------------------------------------------------------------------------------------
-
-FEWEST_MODELS = 4  # fewer leave two degrees of freedom or less, and Student's law without a finite variance
 
 
 def next_model_probability(outputs: Array, weights: Array, accepted: tuple[float, float]) -> Array:
@@ -337,11 +339,6 @@ def next_model_probability(outputs: Array, weights: Array, accepted: tuple[float
 
 
 # --- how much several models disagree about a posterior, and where ---------------------------------------------------
-
-# Differences that the sentence names must be clear and large; both limits were chosen by hand, and no table or decision
-# depends on them.
-_CLEAR = 3.0  # standard errors: by chance alone 0.3% of differences are larger
-_LARGE = 0.2  # in units of the feature's scale, or as a probability
 
 
 @dataclass(frozen=True, eq=False)

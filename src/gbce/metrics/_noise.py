@@ -29,11 +29,14 @@ __all__ = [
     "require_noise",
 ]
 
+_MAX_CELLS = 10_000_000  # numbers in one perturbed batch: 80 MB
+# Steps between neighbouring numbers at a point that a standard deviation is at least: below, offsets are lost in
+# rounding, and at it a probability is off by less than 1e-6.
+_FINE = 1e6
+
 # --- execution noise -------------------------------------------------------------------------------------------------
 
 Noise = float | Sequence[float] | Mapping[str, float] | Callable[[np.random.Generator, int], Array]
-
-_MAX_CELLS = 10_000_000  # numbers in one perturbed batch: 80 MB
 
 
 def offsets(noise: Noise, space: Space, rng: np.random.Generator, n: int) -> Array:
@@ -116,10 +119,6 @@ def _deviations(noise: Any, space: Space) -> Array:
 
 
 # --- the law of a point under Gaussian execution noise ---------------------------------------------------------------
-
-# Steps between neighbouring numbers at a point that a standard deviation is at least: below, offsets are lost in
-# rounding, and at it a probability is off by less than 1e-6.
-_FINE = 1e6
 
 
 class ColumnNoise(NamedTuple):

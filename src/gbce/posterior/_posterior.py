@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EtaGoal", "Evaluated", "GibbsPosterior", "run_together"]
 
+T = TypeVar("T")
+
 # --- the posterior of one row ----------------------------------------------------------------------------------------
 
 
@@ -151,8 +153,6 @@ def _checked(reading: Reading, target: Target, n: int) -> Reading:
 
 
 # --- tasks that do not need each other's answers ask the models together ---------------------------------------------
-
-T = TypeVar("T")
 
 
 def run_together(

@@ -14,12 +14,12 @@ from gbce.space import require_writable
 
 __all__ = ["SMALLEST_PROBABILITY", "Class", "as_target", "find_class"]
 
-# --- a wish for a classifier -----------------------------------------------------------------------------------------
-
 # Of a probability in a logarithm, so that a forest's p = 0 costs 36 and not infinity; a convention: scikit-learn's
 # log_loss cuts doubles at the same number.
 SMALLEST_PROBABILITY = np.finfo(float).eps
 _OWN_DECISION = 0.5  # asks for the model's own decision: the usual threshold between two classes
+
+# --- a wish for a classifier -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from gbce.base import Array, Outputs, Reading, Target
 
 __all__ = ["AtLeast", "AtMost", "Change", "Numeric", "Range", "Value"]
 
-# --- wishes for one number per row -----------------------------------------------------------------------------------
-
 # Scale and tolerance left open are this share of the standard deviation of the model's outputs. A convention, which
 # results do hang on: who has an error in mind gives both as numbers.
 DEFAULT_SPREAD_SHARE = 0.1
 # Digits of a wish, so that what somebody typed is seen; of an output, at least and at most.
 _WISHED_DIGITS, _FEW_DIGITS, _ALL_DIGITS = 7, 4, 17
+
+# --- wishes for one number per row -----------------------------------------------------------------------------------
 
 
 def _as_wished(value: float) -> str:
