@@ -25,13 +25,10 @@ __all__ = [
     "apply_rule",
     "apply_rules",
     "confirm_point",
-    "decisions_without_noise",
     "evaluate_choices",
     "evaluate_points",
-    "named_rule",
     "require_rule",
     "require_rules",
-    "stack_choices",
     "stack_points",
 ]
 

@@ -374,7 +374,7 @@ def paper_rules(
     """Return the decisions of the paper: Mean, MAP and CVaR.
 
     MAP is the draw of the highest estimated density: by a Gaussian kernel for up to two features, by the distance to
-    the 40th neighbour for more. CVaR looks at draws only, all under the same noise: 800 for two features, 1,200 for
+    the 40th neighbour for more. CVaR considers draws only, all under the same noise: 800 for two features, 1,200 for
     more.
 
     Parameters
@@ -386,7 +386,7 @@ def paper_rules(
     n_perturb : int
         Perturbed copies of each of its candidates.
     max_candidates : int, optional
-        Draws that it looks at; the paper's number for ``d`` when left out (400 in its real data, with 32 copies).
+        Largest number of draws; the paper's number for ``d`` by default (400 in its real data, with 32 copies).
 
     Returns
     -------

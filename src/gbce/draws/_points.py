@@ -105,27 +105,13 @@ def _fill(values: Array, where: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class PoolRecord:
-    """Numbers that need every evaluated point, kept where the points are not.
+    """Figures that need every evaluated point, stored where the points are not kept.
 
-    Parameters
-    ----------
-    n_evaluated : int
-        Number of points in the pool.
-    ess, worst_ess : float
-        Effective sample size overall, and of the figure on which runs agree least.
-    worst_of : int
-        Which figure that is, see :attr:`gbce.draws.Draws.worst_ess`.
-    pareto_k, expected_potential : float
-        Tail shape of the weights; posterior mean of the potential.
-    figures : tuple of (str, str, float, float, float or None, float or None)
-        Figures of the posterior: measure, model (empty for the first), value, error, and the ends of its own interval.
-    change, change_se : array of shape (d,)
-        Mean size of each feature's change under the posterior, and its error.
-    prior_shares : tuple of arrays
-        For each feature with levels, their prior probabilities, and last that of a missing value; otherwise empty.
-    prior_moves : array of shape (41, d)
-        Quantiles of each feature's signed change under the prior, in units of its scale, at ``PRIOR_LEVELS``; the
-        probability of a change for a category.
+    ``worst_ess`` and ``worst_of`` are those of :attr:`gbce.draws.Draws.worst_ess`. ``figures`` are tuples of measure,
+    model (empty for the first), value, error, and the ends of its own interval. ``change`` and ``change_se`` ``(d,)``
+    are the posterior mean size of each feature's change and its error. ``prior_shares`` are, for each feature with
+    levels, their prior probabilities, and last that of a missing value. ``prior_moves`` ``(41, d)`` are prior quantiles
+    of signed changes in units of scale at ``PRIOR_LEVELS``, or the probability of a change for a category.
     """
 
     n_evaluated: int
@@ -224,23 +210,12 @@ class SamplerInfo:
 
 @dataclass(frozen=True, eq=False)
 class ExactFigures:
-    """Figures of a posterior without Monte Carlo error; ``d`` features, ``K`` models.
+    """Figures of a posterior without Monte Carlo error, summed over ``cells``; ``d`` features, ``K`` models.
 
-    Parameters
-    ----------
-    cells : int
-        Number of cells that were summed.
-    success : array of shape (K + 2,)
-        Success probability under each model, under all, and under at least half of them.
-    success_se : array of shape (K + 2,)
-        Their errors: outputs at the very limit of the target, where rounding decides, were evaluated for a sample of
-        cells. Zero if there are none, or all were evaluated.
-    loss_levels : array of shape (K, 1001)
-        Quantiles of the loss at levels 0, 0.001, ..., 1, for each model.
-    stability, expected_loss, expected_potential : float
-        Total variance; loss of the first model; potential.
-    change : array of shape (d,)
-        Mean size of each feature's change.
+    ``success`` ``(K + 2,)`` are success probabilities under each model, under all, and under at least half of them;
+    ``success_se`` their errors, because outputs at the very limit of the target, where rounding decides, may be
+    evaluated for a sample of cells only. ``loss_levels`` ``(K, 1001)`` are quantiles of each model's loss at levels 0,
+    0.001, ..., 1. ``stability`` is the total variance, ``change`` ``(d,)`` the mean size of each feature's change.
     """
 
     cells: int

@@ -242,17 +242,7 @@ EtaRule = SuccessProbability | ExpectedLoss | ModelError
 
 @dataclass(frozen=True)
 class Calibration:
-    """How a rule found eta.
-
-    Parameters
-    ----------
-    rule : str
-        Its label.
-    met : bool
-        Whether eta achieves the goal.
-    errors : mapping
-        Basis of :class:`gbce.ModelError`: the model's error by name, and the number of folds.
-    """
+    """How a rule found eta: its label, whether eta meets the goal, and the model's errors that were used, by name."""
 
     rule: str
     met: bool = True

@@ -53,27 +53,13 @@ class Judgement(NamedTuple):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """How well a posterior was sampled.
+    """Figures of how well a posterior was sampled.
 
-    The free energy ``-log E_prior[exp(-potential)]`` equals the expected potential plus the divergence of the
-    posterior from the prior (Donsker and Varadhan; the appendix of the paper).
-
-    Parameters
-    ----------
-    info : SamplerInfo
-        The report of the sampler.
-    ess, ess_worst, ess_worst_of
-        Effective sample size overall; of the figure on which runs agree least, and which that is.
-    pareto_k : float
-        Tail shape of the weights; NaN for independent runs, whose errors need no such check.
-    n_draws, n_distinct, n_evaluated : int
-        Numbers of draws, of distinct draws, and of points in the pool.
-    log_evidence, log_evidence_se, free_energy, expected_potential, divergence_from_prior : float
-        The log evidence with its error, and the terms of the free energy.
-    rungs : tuple of float
-        Temperatures.
-    exact : bool
-        Whether figures are sums over all cells, without Monte Carlo error, and the draws are independent.
+    The free energy ``-log E_prior[exp(-potential)]`` equals the expected potential plus the divergence of the posterior
+    from the prior (Donsker and Varadhan; the appendix of the paper). ``ess_worst`` is the effective sample size of the
+    figure on which runs agree least, named by ``ess_worst_of``; ``pareto_k``, the tail shape of the weights, is NaN for
+    independent runs, whose errors need no such check; ``rungs`` are temperatures; ``exact`` figures are sums over all
+    cells, without Monte Carlo error, and come with independent draws.
     """
 
     info: SamplerInfo

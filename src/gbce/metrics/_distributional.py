@@ -35,12 +35,10 @@ __all__ = [
     "Disagreement",
     "Figure",
     "FigureName",
-    "PoolGeometry",
     "disagreement",
     "disagreement_sentence",
     "eta_path",
     "figures",
-    "first_figures",
     "importance",
     "most_moved",
     "next_model_probability",
@@ -301,27 +299,13 @@ def _compute_path_row(draws: Draws, geometry: PoolGeometry, alpha: float) -> dic
 
 
 def next_model_probability(outputs: Array, weights: Array, accepted: tuple[float, float]) -> Array:
-    """Return the probability that one more model's output is accepted.
+    """Return the probability ``(...)`` that one more model's output is accepted, given outputs ``(..., K)``.
 
-    The models' outputs at a point count as a sample from a normal distribution with unknown mean and variance, so the
-    next output has a Student t predictive distribution. Unlike the share of models, it is below one even if all agree.
+    The outputs at a point count as a sample from a normal distribution with unknown mean and variance, so the next one
+    has a Student t predictive distribution. Unlike the share of models, it is below one even if all agree. Unequal
+    ``weights`` ``(K,)`` reduce the effective sample size; ``accepted`` are the lowest and the highest accepted output,
+    or infinite.
 
-    Parameters
-    ----------
-    outputs : array of shape (..., K)
-        Outputs of each model at each point.
-    weights : array of shape (K,)
-        Weights of the models; unequal weights reduce the effective sample size.
-    accepted : pair of floats
-        The lowest and the highest accepted output; infinite if there is no limit.
-
-    Returns
-    -------
-    array of shape (...)
-        Probabilities.
-
-    Examples
-    --------
     >>> outputs = np.array([[0.4, 0.6, 0.55, 0.65], [0.8, 0.82, 0.79, 0.81]])
     >>> next_model_probability(outputs, np.full(4, 0.25), (0.5, np.inf)).round(2)
     array([0.65, 1.  ])

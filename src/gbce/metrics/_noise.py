@@ -18,7 +18,6 @@ from gbce.posterior import Evaluated, GibbsPosterior
 from gbce.space import Space
 
 __all__ = [
-    "ColumnNoise",
     "Evaluation",
     "Noise",
     "NoiseDistribution",

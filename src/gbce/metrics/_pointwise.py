@@ -23,7 +23,6 @@ __all__ = [
     "POINT_FIGURES",
     "Neighbours",
     "PointFigure",
-    "PointValues",
     "costs",
     "evaluate_figures",
     "frontier_table",
@@ -208,30 +207,16 @@ def frontier_table(space: Space, x: Array, reliability: Array, figures: Mapping[
 def survival_table(
     labels: tuple[str, ...], decided: Array, draws: Draws, drawn: Array, weights: Array, which: Array | None = None
 ) -> pd.DataFrame:
-    """Return how decisions and the posterior fare under further models, one row each, the posterior last.
+    """Return how decisions and the posterior fare under ``K`` further models, one row each, the posterior last.
 
-    Parameters
-    ----------
-    labels : tuple of str
-        Labels of the decisions.
-    decided : bool array of shape (r, K)
-        Whether each decision reaches the target under each model.
-    draws : Draws
-        The posterior.
-    drawn : bool array of shape (u, K)
-        The same for its distinct draws, ``draws.distinct``, or for some of them.
-    weights : array of shape (K,)
-        Weights of the models.
-    which : int array of shape (u,), optional
-        Which of the distinct draws, picked at random; all by default.
+    ``decided`` ``(r, K)`` tells whether decisions reach the target under each model, ``drawn`` ``(u, K)`` the same for
+    the distinct draws, or for a random selection ``which`` ``(u,)`` of them; ``weights`` ``(K,)`` are those of the
+    models.
 
-    Returns
-    -------
-    DataFrame
-        ``survival``: the share of models under which the target is reached; for the posterior, the mean over models of
-        its success probability. ``low`` and ``high``: Wilson's 95% interval, for which the models count as a sample of
-        possible refits, of effective size ``1 / sum(weights**2)``. ``all``: the probability of success under all of
-        them. ``se``: Monte Carlo error of ``survival``, zero for a decision.
+    Columns are ``survival``, the share of models under which the target is reached (for the posterior, the mean over
+    models of its success probability); ``low`` and ``high``, Wilson's 95% interval, for which the models count as a
+    sample of possible refits of effective size ``1 / sum(weights**2)``; ``all``, the probability of success under all
+    of them; and ``se``, the Monte Carlo error of ``survival``, zero for a decision.
     """
     weight, counts = draws.distinct[1], weights > 0
     spread = 1.0 / draws.ess + (1.0 / len(draws) if draws.resampled else 0.0)

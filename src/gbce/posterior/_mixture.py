@@ -11,7 +11,7 @@ from gbce._numerics import HUGE
 from gbce._validation import is_number
 from gbce.base import Array
 
-__all__ = ["NAMED", "Combine", "Entropic", "Mixture", "as_weights", "entropic", "require_combine", "weights_from_risk"]
+__all__ = ["Combine", "Entropic", "Mixture", "as_weights", "entropic", "weights_from_risk"]
 
 
 NAMED = ("any", "all", "average")

@@ -42,28 +42,10 @@ class EtaGoal(Protocol):
 class GibbsPosterior:
     """The posterior of one row: prior, models, target and how they combine.
 
-    Parameters
-    ----------
-    prior : LocatedPrior
-        The prior at the row.
-    predictors : tuple of Predictor
-        One per model; figures are reported for the first.
-    target : Target
-        With all numbers filled in.
-    mixture : Mixture
-        Temperature, weights and combination.
-    goal : EtaGoal, optional
-        Goal that determines eta; the mixture's own eta is then only a starting value.
-    landmarks : array of shape (n, d), optional
-        Known rows, such as training data, near which the posterior may have modes that are far from the row.
-    landmark_loss : array of shape (n, K), optional
-        Their losses, if they were evaluated before.
-    landmark_said : Evaluated, optional
-        Their outputs, losses and verdicts.
-    budget : Budget
-        Rows and seconds that may still be spent.
-    readers : tuple of CellReader
-        Readers of each model as a tree ensemble, run on demand; empty if models are only called.
+    Figures are reported for the first of the ``predictors``. With a ``goal`` that determines eta, the mixture's own eta
+    is only a starting value. ``landmarks`` ``(n, d)`` are known rows, such as training data, near which the posterior
+    may have modes far from the row; ``landmark_loss`` ``(n, K)`` and ``landmark_said`` are their evaluations, if any.
+    ``readers`` read each model as a tree ensemble on demand; empty if models are only called.
     """
 
     prior: LocatedPrior
@@ -160,21 +142,12 @@ def _check_reading(reading: Reading, target: Target, n: int) -> Reading:
 def run_together(
     posterior: GibbsPosterior, tasks: Sequence[Callable[[GibbsPosterior], T]], rows: int, *, later: int | None = None
 ) -> list[T]:
-    """Run tasks in lockstep, so that their simultaneous model calls are joined into one.
+    """Run tasks in lockstep, so that their simultaneous model calls are joined into one; return their results.
 
     Results do not depend on that. Tasks run one after another instead under a deadline, where every call is timed by
-    itself, and if rows are scarce, so that one task can spend what another leaves.
-
-    Parameters
-    ----------
-    posterior : GibbsPosterior
-        The posterior whose models are called.
-    tasks : sequence of functions of a posterior
-        Each uses only the posterior it is given, and shares no generator with another.
-    rows : int
-        Largest number of points that one of them evaluates.
-    later : int, optional
-        Number of budget shares to reserve for later; tasks that run one after another then get an even share each.
+    itself, and if rows are scarce, so that one task can spend what another leaves. Each task uses only the posterior it
+    is given and shares no generator with another; ``rows`` is the largest number of points that one evaluates;
+    ``later`` is the number of budget shares to reserve for later, with which tasks in turn get an even share each.
     """
     n, budget = len(tasks), posterior.budget
     shares = n + (1 if later is None else later)

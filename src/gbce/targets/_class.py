@@ -12,7 +12,7 @@ from gbce._validation import distinguish, is_number, require_finite, show
 from gbce.base import Array, Outputs, Reading, Target
 from gbce.space import require_writable
 
-__all__ = ["SMALLEST_PROBABILITY", "Class", "as_target", "find_class"]
+__all__ = ["SMALLEST_PROBABILITY", "Class", "as_target"]
 
 # Lower limit of a probability in a logarithm, so that the loss of a forest's p = 0 is 36 and not infinite; a
 # convention: scikit-learn's log_loss clips doubles at the same number.

@@ -336,8 +336,8 @@ class Change(Numeric):
         value = float(values[0])
         if self.relative and value == 0:
             raise ValueError(
-                f"Change: {now.model} gives 0 for the row, so a relative change is not defined: use an absolute one, "
-                "gbce.Change(by) without relative=True"
+                f"Change: {now.model} gives 0 for the row, so a relative change is not defined: use an absolute "
+                "change, gbce.Change(by) without relative=True"
             )
         wanted = value + self.by * (abs(value) if self.relative else 1.0)
         kind = Value if self.exact else AtLeast if self.by > 0 else AtMost
