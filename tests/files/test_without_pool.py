@@ -126,9 +126,9 @@ CANNOT = {
     "at with another combination": (lambda one: one.at(combine="all"), r"at\(\.\.\.\)"),
     "frontier": (lambda one: one.frontier(among="pool"), r'frontier\(among="pool"\)'),
     "plot.path": (lambda one: one.plot.path(), r"path\(\)"),
-    "draws.z": (lambda one: one.draws.z, "where draws lie in the latent space"),
+    "draws.z": (lambda one: one.draws.z, r"draws\.z"),
     "draws.reweigh": (lambda one: one.draws.reweigh(one.mixture), "another eta, weights or combination"),
-    "draws.resample": (lambda one: one.draws.resample(np.random.default_rng(0), 5), "picking other draws"),
+    "draws.resample": (lambda one: one.draws.resample(np.random.default_rng(0), 5), "resampling"),
     "draws.prior_weights": (lambda one: one.draws.prior_weights, "the prior"),
 }
 
