@@ -168,7 +168,7 @@ def test_the_form_asks_and_shows_what_comes_back(live, browser, explained):
     page.get_by_label("hold income").select_option("keep")
     page.get_by_label("hold debt_ratio").select_option("between")
     page.get_by_label("to debt_ratio").fill("0.4")
-    page.get_by_role("button", name="Sample anew").click()
+    page.get_by_role("button", name="Sample again").click()
     page.wait_for_function("document.querySelector('.gbce-said').textContent.startsWith('Asked anew')")
     assert page.locator(".gbce-sentence").text_content() == str(live.explanation.answer)
     inside = page.frame_locator(".gbce-live iframe")

@@ -54,7 +54,7 @@ def test_before_and_after_has_a_line_for_each_change_of_the_answer(told):
     assert {"2021-10-11", "0.3", "2.16"} <= set(texts)
     stars = [c for c in ax.collections if np.allclose(c.get_facecolor()[0, :3], to_rgb(ANSWER))]
     assert len(stars) == len(changed) + 1
-    assert f"{int(100 * told.answer.reliability.share + 1e-9)} of 100" in ax.get_xlabel()
+    assert f"{int(100 * told.answer.reliability.share + 1e-9)} times out of 100" in ax.get_xlabel()
 
 
 def test_before_and_after_of_a_rule_and_of_one_that_is_not_there(mixed):

@@ -30,7 +30,7 @@ from gbce.decisions import (
 from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
-from gbce.explainer._answering import DENIED, Prover, hand_over, judge_answer, proof_of, safe_box_of
+from gbce.explainer._answering import REPLACED, Prover, hand_over, judge_answer, proof_of, safe_box_of
 from gbce.explainer._notes import (
     AssumedPrior,
     assume_prior,
@@ -642,7 +642,7 @@ class Explainer:
             *others, last = decisions
             decisions = tuple(others)
             best = hand_over(query, posterior, draws.known, last, decisions, depends)
-            why = choice.note if best is last or not depends else f"{DENIED} what {rule.label} chose"
+            why = choice.note if best is last or not depends else f"{REPLACED} what {rule.label} chose"
             answer = judge_answer(query, posterior, again, draws, rule, why, best)
         # what a sampler knows of its own coverage is code, and has been heard: a result is plain data
         draws = replace(flag_missed_mass(query, posterior, draws, decisions, apart), coverage=None)

@@ -43,7 +43,7 @@ __all__ = [
 # --- what is assumed of a table --------------------------------------------------------------------------------------
 
 _MOVES = 3.0  # columns that change under the prior, however many there are: what a person can act on at once; by hand
-_SENTENCE = "About three columns change under the prior, each with probability 1/2 at most (prior= changes that)."
+_PRIOR_NOTE = "About three columns change. Set prior= to allow more or fewer."
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def assume_prior(space: Space, data: Any) -> AssumedPrior:
     """
     if not has_labels(data) or (space.assumed is None and space.free_reals):
         return AssumedPrior(Gaussian())
-    return AssumedPrior(Sparse(moves=_MOVES), _SENTENCE)
+    return AssumedPrior(Sparse(moves=_MOVES), _PRIOR_NOTE)
 
 
 def order_by_model(space: Space, models: Sequence[Any], prior: Any) -> Space:

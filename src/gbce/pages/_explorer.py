@@ -200,7 +200,7 @@ def _positions(named: dict[str, Any]) -> list[int | None]:
 
 
 def _title(explanation: Explanation) -> str:
-    return f"What would have to change (wanted: {printable(explanation.target.describe())})"
+    return f"How this case could reach the target: {printable(explanation.target.describe())}"
 
 
 def _row(explanation: Explanation) -> dict[str, Any]:

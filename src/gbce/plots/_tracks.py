@@ -440,7 +440,7 @@ def _say_rest(ax: "Axes", explanation: Explanation, decision: Decision, n_left: 
         said.append(f"{n_left} more column{'s' * (n_left > 1)} change, by less.")
     if answer is not None and answer.reached and answer.reliability is not None:
         count = floor(100 * answer.reliability.share + _ROUNDING)
-        said.append(f"Under small errors of execution this holds in {count} of 100 cases.")
+        said.append(f"If the new values are missed by a little, it still works {count} times out of 100.")
     finish_axes(ax, title, hidden=("top", "right", "left", "bottom"))
     if said:
         ax.set_xlabel(" ".join(said), fontsize=9, color=QUIET, loc="left", wrap=True, labelpad=24)
