@@ -92,7 +92,7 @@ def test_an_own_rule_that_asks_is_sent_to_the_explainer(explainer, rule, tmp_pat
         with pytest.raises(ModelNeededError, match=r"Halfway.* asks the model.*explainer\.decide"):
             one.decide(again.rules[0])
         pd.testing.assert_frame_equal(explainer.decide(one, again.rules[0]), explanation.counterfactuals)
-        assert f"{rule.label} must ask the model" in one.at(0.8).notes[-1]
+        assert f"{rule.label} can only be applied with the model" in one.at(0.8).notes[-1]
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)

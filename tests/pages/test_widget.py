@@ -97,7 +97,7 @@ def test_an_edited_row_is_explained_as_a_row_of_its_own(live, explained):
         ({"ask": "value", "values": {"nope": 1}}, "there is no column 'nope'"),
         ({"ask": "value", "values": {"income": "much"}}, "'income' takes a number"),
         ({"ask": "value", "values": {"job": 99}}, "none at position 99"),
-        ({"ask": "given"}, "nothing is held"),
+        ({"ask": "given"}, "no column is held"),
         ({"ask": "given", "between": {"income": [9e9, None]}}, "income"),
     ],
 )
@@ -117,7 +117,7 @@ def test_without_anywidget_the_extra_is_named(explained, monkeypatch):
 
 
 def test_only_explanations_have_a_widget(explained):
-    with pytest.raises(TypeError, match="explanation must be what"):
+    with pytest.raises(TypeError, match="explanation must come from"):
         explained[0].widget("nonsense")
 
 
@@ -169,7 +169,7 @@ def test_the_form_asks_and_shows_what_comes_back(live, browser, explained):
     page.get_by_label("hold debt_ratio").select_option("between")
     page.get_by_label("to debt_ratio").fill("0.4")
     page.get_by_role("button", name="Sample again").click()
-    page.wait_for_function("document.querySelector('.gbce-said').textContent.startsWith('Asked anew')")
+    page.wait_for_function("document.querySelector('.gbce-said').textContent.startsWith('Sampled again')")
     assert page.locator(".gbce-sentence").text_content() == str(live.explanation.answer)
     inside = page.frame_locator(".gbce-live iframe")
     assert str(live.explanation.answer) in inside.locator("#sentence").text_content()

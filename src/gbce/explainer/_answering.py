@@ -40,7 +40,7 @@ from gbce.trees import (
     say_answer,
 )
 
-__all__ = ["REPLACED", "Prover", "apply_policy", "hand_over", "judge_answer", "proof_of", "safe_box_of"]
+__all__ = ["REPLACED", "Prover", "apply_policy", "choose_answer", "find_safe_box", "judge_answer", "state_proof"]
 
 # The reason for an answer that replaces the policy's point, which the model did not confirm row by row.
 REPLACED = "the best point that the model confirms of the row alone, where it rejects"
@@ -85,7 +85,7 @@ def _keep_first(choice: Choice) -> Choice:
     return Choice(choice.x[[answer]], known, choice.note, proof=choice.proof)
 
 
-def hand_over(
+def choose_answer(
     query: Query,
     posterior: GibbsPosterior,
     known: Points,
@@ -168,18 +168,18 @@ def judge_answer(
         query=query,
         decision=replace(decision, label="answer"),
         policy=policy.label,
-        reason=reason or f"what {policy.label} chooses",
+        reason=reason or f"chosen by {policy.label}",
         cost=float(costs(query.space, decision.x[None, :], query.x0, "l1")[0]),
         promised=promised,
         reliability=reliability,
         survival=survival,
-        safe=safe_box_of(query, posterior, decision.x, trees=trees) if decision.reached[0] else None,
+        safe=find_safe_box(query, posterior, decision.x, trees=trees) if decision.reached[0] else None,
         expected=expected,
         doubt=doubt,
     )
 
 
-def safe_box_of(
+def find_safe_box(
     query: Query, posterior: GibbsPosterior, x: Array, which: Array | None = None, trees: CellTrees | None = None
 ) -> SafeBox | None:
     """Return guaranteed ranges around a point ``(d,)`` that reaches the target, None if the first model has none.
@@ -201,7 +201,7 @@ def safe_box_of(
     return SafeBox(space, tuple(space.names[j] for j in found.features), found.low, found.high)
 
 
-def proof_of(answer: Answer, decisions: Sequence[Decision], unattainable: Proof | None) -> str:
+def state_proof(answer: Answer, decisions: Sequence[Decision], unattainable: Proof | None) -> str:
     """Return the sentence of a proof about the answer, empty without one.
 
     The proof of a ``Nearest`` rule applies directly if the answer is its point, and otherwise as a lower bound on the
@@ -236,7 +236,7 @@ def _judge_under_noise(
     noise_model: NoiseDistribution | None,
     trees: CellTrees | None,
 ) -> tuple[Share | None, Mean | None]:
-    """Return the success probability and expected output of a decision under noise, exact if possible, else simulated."""
+    """Return the success probability and expected output under noise, exact if possible, otherwise simulated."""
     first = replace(posterior, predictors=posterior.predictors[:1])
     share, mean = None, None
     if noise_model is not None and trees is not None:

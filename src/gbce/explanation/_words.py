@@ -23,7 +23,7 @@ _YEARS = (1000, 2200)  # integer columns within this range are taken for years a
 
 
 def changed_columns(space: Space, x0: Array, x: Array) -> Array:
-    """Return the positions of the features that differ between ``x0`` and ``x``, both ``(d,)``, computed ones excluded."""
+    """Return the positions of the features to change from ``x0`` to ``x``, both ``(d,)``, computed ones excluded."""
     return np.flatnonzero(space.changed(x[None, :], x0)[0] & ~space.is_computed)
 
 
