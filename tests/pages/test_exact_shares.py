@@ -23,6 +23,6 @@ def test_pages_say_which_shares_are_exact(browser, tmp_path):
         assert not page.complaints
     with opened(browser, table.to_html(tmp_path / "all.html")) as page:
         page.locator("#lines button.open").first.click()
-        fact = page.locator("dt", has_text="holds under small errors of execution").locator("+ dd")
+        fact = page.locator("dt", has_text="works under small errors of execution").locator("+ dd")
         assert fact.first.text_content().endswith(" (exact)")
         assert not page.complaints

@@ -8,7 +8,7 @@ import pytest
 from comm.base_comm import BaseComm
 
 import gbce
-from gbce.pages._widget import _widget_class
+from gbce.pages._widget import _make_widget_class
 from support.credit_book import credit_book, worth
 
 DATA = credit_book()
@@ -109,11 +109,11 @@ def test_what_cannot_be_answered_is_said(live, explained, message, error):
 
 
 def test_without_anywidget_the_extra_is_named(explained, monkeypatch):
-    _widget_class.cache_clear()
+    _make_widget_class.cache_clear()
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(ImportError, match=r"pip install 'gbce\[widget\]'"):
         explained[0].widget(explained[1])
-    _widget_class.cache_clear()
+    _make_widget_class.cache_clear()
 
 
 def test_only_explanations_have_a_widget(explained):

@@ -214,7 +214,7 @@ def test_decisions_stand_at_their_cost_and_robustness(mixed):
 
 
 def test_decisions_without_noise_say_what_stands_in_its_place(mixed):
-    assert "noise was not looked at" in mixed.at(0.9).plot.decisions().get_ylabel()
+    assert "reliability was not estimated" in mixed.at(0.9).plot.decisions().get_ylabel()
 
 
 # --- figures -------------------------------------------------------------------------------------------------------

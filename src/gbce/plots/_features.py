@@ -30,7 +30,7 @@ __all__ = [
 
 # --- columns along an axis -------------------------------------------------------------------------------------------
 
-# Looks, chosen by hand.
+# Layout, chosen by hand.
 _MOST_LEVELS = 12  # that are named along an axis; the rest of a category is one place, of an ordinal are not named
 _MOST_WHOLE = 30  # whole numbers, up to which draws are scattered around each of them
 _JITTER = 0.3  # of a step between levels or whole numbers, up and down
@@ -250,7 +250,7 @@ def _moments(codec: Any, values: Array) -> Array:
 
 # --- levels of a category as boxes side by side ----------------------------------------------------------------------
 
-# Looks, chosen by hand.
+# Layout, chosen by hand.
 _GAP = 0.008  # between boxes, of the whole width
 _PALEST, _DARKEST = 0.10, 0.75  # how much colour a level has that nobody draws, and one that all do
 _CHARACTER = 0.072  # inches that a letter of eight points takes

@@ -42,7 +42,7 @@ __all__ = ["draw_surface", "plot_pairs", "plot_posterior"]
 
 # --- what the model says over two features while the others stay -----------------------------------------------------
 
-# Looks, chosen by hand.
+# Layout, chosen by hand.
 _COARSEST = 8  # points along an axis, below which contours say nothing
 _LINES = 6  # contours, about
 _PALE = 0.45  # of the colour of the region that is accepted
@@ -179,7 +179,7 @@ def plot_posterior(
     Parameters
     ----------
     explanation : Explanation
-        What to draw.
+        The explanation.
     features : pair of str, optional
         Horizontal and vertical axis; by default the two whose movement differs most from the prior's own.
     explainer : Explainer, optional
@@ -189,7 +189,7 @@ def plot_posterior(
     max_model_rows : int, optional
         Most rows that may be asked about; the grid is made coarser until it fits.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Axes to draw on; by default those of a new figure.
     n_draws : int
         Largest number of draws shown.
 
@@ -284,7 +284,7 @@ def _choose_features(explanation: Explanation, features: Sequence[str] | None) -
 
 # --- pairs of features -----------------------------------------------------------------------------------------------
 
-# Looks, chosen by hand.
+# Layout, chosen by hand.
 _SIDE = 2.3  # inches of a panel
 _NAME_WIDTH = 22  # letters that fit beside a panel
 _BINS = 24  # of the distribution of a number
@@ -304,7 +304,7 @@ def plot_pairs(
     Parameters
     ----------
     explanation : Explanation
-        What to draw.
+        The explanation.
     features : sequence of str, optional
         Which; those whose movement differs most from the prior's own when left out.
     max_features : int

@@ -234,7 +234,7 @@ _MARKS: dict[str, tuple[str, str]] = {
 _OTHER_RULES = ("#555555", "#2a6f97", "#6a994e", "#bc4749", "#9c6644")  # colours of a user's own
 _VARIANTS = ("<", ">", "p", "d", "8")
 
-# Looks, chosen by hand.
+# Layout, chosen by hand.
 _POINTS_PER_INCH = 72.0  # by definition
 _LAYOUT_ROOM = 1.35  # how much smaller the axes may become once titles and a legend have taken their place
 _APART = 1.35  # diameters between the middles of two marks: a star is larger than the others

@@ -45,11 +45,11 @@ def plot_importance(explanation: Explanation, *, max_features: int = 15, ax: "Ax
     Parameters
     ----------
     explanation : Explanation
-        What to draw.
+        The explanation.
     max_features : int
         Most features; those whose movement differs most from the prior's own.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def plot_shares(
     Parameters
     ----------
     explanation : Explanation
-        What to draw.
+        The explanation.
     feature : str, optional
         Name of a category, a boolean or an ordinal; when left out, the one whose movement differs most from the prior's
         own.
@@ -114,7 +114,7 @@ def plot_shares(
         Most levels with a bar of their own: the row's, those of decisions, then the most probable. The others are one
         bar.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -221,7 +221,7 @@ def plot_path(
     Parameters
     ----------
     explanation : Explanation
-        What to draw.
+        The explanation.
     etas : sequence of float, optional
         Where to look; from the prior to the explanation's own eta when left out.
     figures : str or sequence of str, optional
@@ -275,7 +275,7 @@ def plot_path(
 
 # --- where models disagree about the draws ---------------------------------------------------------------------------
 
-# Looks, chosen by hand.
+# Layout, chosen by hand.
 _MOST_MODELS = 12  # whose names are written at the matrix
 _MOST_WRITTEN = 8  # models, up to which numbers are written into the matrix
 _DARK = 0.85  # of the largest share, from which on a number in the matrix is white
@@ -293,7 +293,7 @@ def plot_disagreement(
     max_features : int
         Most features in the second panel: those along which draws that divide the models differ most from the others.
     ax : pair of matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------

@@ -25,7 +25,7 @@ __all__ = ["Plots", "TablePlots", "plot_table_changes", "plot_table_costs"]
 
 # --- pictures of many rows -------------------------------------------------------------------------------------------
 
-# Looks, chosen by hand.
+# Layout, chosen by hand.
 _SWARM_BINS = 60  # places along a line at which dots are stacked
 _SWARM_HEIGHT = 0.38  # of a line, up and down, that the tallest stack takes
 _MOST_BOXES = 5  # levels of a category that are named
@@ -45,13 +45,13 @@ def plot_table_changes(
     Parameters
     ----------
     table : ExplanationTable
-        What to draw.
+        The explained rows.
     rule : str, optional
         Label of the decision rule whose changes are drawn; the first one when left out.
     max_features : int
         Most columns; those that change in most rows.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def plot_table_costs(
     Parameters
     ----------
     table : ExplanationTable
-        What to draw.
+        The explained rows.
     groups : sequence, Series or mapping, optional
         The group of each row: in order, or by the row's label. All rows are one group when left out.
     rule, mass, seed
@@ -132,7 +132,7 @@ def plot_table_costs(
     max_groups : int
         Most groups that are drawn: the largest.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------

@@ -211,7 +211,7 @@ function answerSection() {
   }
   node.append(make("dl", { class: "facts" }, facts.map(([name, fact]) => [make("dt", {}, name), make("dd", {}, fact)])));
   node.append(glossary(["target", "change", "unit", "cost", "distance", "draw", "effective draws",
-    "small errors of execution", "holds", "eta", "without the target", "loss", "rule"], { target: `Here: ${payload.target}.`,
+    "small errors of execution", "works", "eta", "without the target", "loss", "rule"], { target: `Here: ${payload.target}.`,
     "small errors of execution": `To simulate them, every number that may change was shifted at random, ${
       noiseText(payload.receipt.noise)}, and tested on the model.` }));
   if (answer) {
@@ -510,7 +510,7 @@ function comparison(points_, names, caption) {
   lines.push(["cost, in units", "", ...points_.map((i) => shortNumber(points.cost[i]))]);
   lines.push(["reaches the target", payload.row.reached ? "yes" : "no", ...points_.map((i) => (points.reached[i] ? "yes"
     : "no"))]);
-  lines.push(["holds under small errors of execution", "", ...points_.map((i) => {
+  lines.push(["works under small errors of execution", "", ...points_.map((i) => {
     const known = reliabilityOf(i);
     return known ? holdsText(known[0]) : "not measured";
   })]);
@@ -581,7 +581,7 @@ function rulesSection() {
   return section("rules", "Rules that choose one point",
     "Other ways to choose one recommendation.",
     scrollBox("rules compared",
-      makeTable("rules compared", ["rule", "reaches the target", "holds under small errors of execution",
+      makeTable("rules compared", ["rule", "reaches the target", "works under small errors of execution",
         "cost, in units", "columns changed", "compare"], lines, { class: "rules" })),
     make("p", { class: "soft small as-asked" }, AS_ASKED));
 }

@@ -101,7 +101,7 @@ const COLUMNS = [
   number("n_changes", "changes", ofDecision(nChanges), plainText),
   number("cost", "cost", ofDecision((k) => decisions.cost[k]), plainText),
   number("output", "output", ofDecision((k) => decisions.output[k]), plainText),
-  number("reliability", "holds", (row) => figures.reliability[row], shareText),
+  number("reliability", "works", (row) => figures.reliability[row], shareText),
   ...(figures.survival.some((one) => !Number.isNaN(one))
     ? [number("survival", "refits", (row) => figures.survival[row], shareText)] : []),
   level("sampling", "sampling", "sampling"),
@@ -207,7 +207,7 @@ function makeSummary() {
     make("h2", { id: "summary-title" }, `${plural(N, "row")}${P.target ? `, wanted: ${P.target}` : ""}`),
     make("p", {}, `${capitalise(joinWords(said))}.`),
     bar, chips, make("dl", { id: "tiles", class: "tiles" }),
-    glossary(["target", "unit", "cost", "distance", "holds", "small errors of execution", "refits", "output", "loss", "rule"],
+    glossary(["target", "unit", "cost", "distance", "works", "small errors of execution", "refits", "output", "loss", "rule"],
       { target: P.target ? `Here: ${P.target}.` : "", "small errors of execution": "To simulate them, every number that "
         + "may change was shifted at random, by default by a tenth of a unit, and tested on the model." }),
   );
@@ -229,7 +229,7 @@ function updateSummary(rows) {
     ["columns to change, median", plainText(median(chosen.map(nChanges)))],
     ["reach the target", chosen.length
       ? percentText(chosen.filter((k) => decisions.reached[k] === 1).length / chosen.length) : "–"],
-    ["holds, median", shareText(median(rows.map((row) => figures.reliability[row])))],
+    ["works, median", shareText(median(rows.map((row) => figures.reliability[row])))],
   ];
   byId("tiles").replaceChildren(...tiles.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
 }
@@ -724,10 +724,10 @@ function keyFigures(row) {
   const facts = [];
   const { reliability, survival } = figures;
   if (!Number.isNaN(reliability[row])) {
-    facts.push(["holds under small errors of execution",
+    facts.push(["works under small errors of execution",
       `${shortNumber(reliability[row])} (${intervalText(row, threeDigits)})`]);
   }
-  if (!Number.isNaN(survival[row])) facts.push(["holds under refitted models", shortNumber(survival[row])]);
+  if (!Number.isNaN(survival[row])) facts.push(["works under refitted models", shortNumber(survival[row])]);
   for (const [name, title] of Object.entries(P.titles)) {
     if (Number.isNaN(figures[name][row])) continue;
     facts.push([title, figureText(name, figures[name][row], 2 * figures[`${name}_se`][row])]);

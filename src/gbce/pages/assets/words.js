@@ -15,7 +15,7 @@ const MEANINGS = {
     + "weight than others; together they show which changes would work.",
   "effective draws": "The number of equally weighted draws that carry the same information.",
   "small errors of execution": "Also called execution noise: changes are rarely made exactly.",
-  holds: "Still reaches the target under small errors of execution, as a share of trials.",
+  works: "Still reaches the target under small errors of execution, as a share of trials.",
   eta: "How much reaching the target counts against staying near the row.",
   "without the target": "Where the draws would lie if only nearness to the row counted.",
   loss: "A penalty for missing the target: zero is best.",
