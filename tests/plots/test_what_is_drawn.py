@@ -314,7 +314,7 @@ def test_the_surface_keeps_to_its_rows_and_to_its_own_explanation(mixed, mixed_e
     assert 64 <= max(asked) <= 150
     with pytest.raises(ValueError, match="max_model_rows = 20 is too few for contours"):
         explanation.plot.posterior(explainer=explainer, max_model_rows=20)
-    with pytest.raises(ValueError, match="resolution must be a whole number of at least 8"):
+    with pytest.raises(ValueError, match="resolution must be an integer of at least 8"):
         explanation.plot.posterior(explainer=explainer, resolution=3)
     with pytest.raises(ValueError, match="another space"):
         mixed.plot.posterior(explainer=explainer)
