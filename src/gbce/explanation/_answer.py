@@ -254,9 +254,8 @@ class Answer:
         found = [] if self.safe is None else [self.safe.sentence]
         if self.reliability is not None:
             count, exact = _count_in_hundred(self.reliability, self.promised), self.reliability.exact
-            slip = "new values are missed by" if self.n_changes else "values shift"
             found.append(
-                f"If the {slip} a little, it still works {count} times out of 100"
+                f"If the values turn out slightly different, it still works {count} times out of 100"
                 f"{' (computed, not simulated)' * exact}{self._state_promise(self.reliability)}."
             )
         if self.survival is not None:

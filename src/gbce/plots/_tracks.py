@@ -455,7 +455,7 @@ def _write_captions(ax: "Axes", explanation: Explanation, decision: Decision, n_
         caption.append(f"{n_left} more column{'s' * (n_left > 1)} change, by less.")
     if answer is not None and answer.reached and answer.reliability is not None:
         count = floor(100 * answer.reliability.share + _ROUNDING)
-        caption.append(f"If the new values are missed by a little, it still works {count} times out of 100.")
+        caption.append(f"If the values turn out slightly different, it still works {count} times out of 100.")
     finish_axes(ax, title, hidden=("top", "right", "left", "bottom"))
     if caption:
         ax.set_xlabel(" ".join(caption), fontsize=9, color=QUIET, loc="left", wrap=True, labelpad=24)

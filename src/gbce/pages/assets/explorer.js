@@ -79,12 +79,12 @@ function reliabilityOf(i) {
   const { answer } = payload;
   if (answer && i === answer.point && answer.reliability) {
     const { share, n, exact } = answer.reliability;
-    return [share, `If the new values are missed by a little, it still works ${ofHundred(share)} times (${
+    return [share, `If the values turn out slightly different, it still works ${ofHundred(share)} times (${
       exact ? "computed, not simulated" : `${numberText(n)} trials`}).`];
   }
   const decision = payload.decisions.find((one) => one.point === i && one.robustness !== null);
   if (decision) {
-    return [decision.robustness, `If the new values are missed by a little, it still works ${
+    return [decision.robustness, `If the values turn out slightly different, it still works ${
       ofHundred(decision.robustness)} times.`];
   }
   const step = steps.find((one) => one.point === i);
@@ -180,9 +180,9 @@ function answerSection() {
     if (answer.reliability) {
       const { share, low, high, n, exact } = answer.reliability;
       facts.push(["how sure", exact
-        ? `If the new values are missed by a little, it still works ${ofHundred(share)} times (computed, not simulated: ${
+        ? `If the values turn out slightly different, it still works ${ofHundred(share)} times (computed, not simulated: ${
           shortNumber(share)}, a sum over the cells of the model).`
-        : `In ${numberText(n)} trials in which the new values were missed by a little, it worked ${
+        : `In ${numberText(n)} trials with slightly different values, it worked ${
           ofHundred(share)} times (95% interval ${ofHundred(low)} to ${ofHundred(high)}).`]);
     }
     if (answer.expected && answer.expected.exact) {
@@ -260,7 +260,7 @@ function sliderBlock() {
       return `${words} (eta ${generalText(etas[step], 3)})`;
     },
     (step) => { asked.step = step; });
-  const how = { noise: "how often it works if the new values are missed by a little",
+  const how = { noise: "how often it works if the values turn out slightly different",
     models: "the share of the models that agree", measured: "as measured" }[payload.frontier.of];
   const texts = reliabilityTexts(positions);
   sliders.wanted = slider("wanted", "How reliable it has to be",
@@ -463,7 +463,7 @@ function termsSection() {
     const weaker = point >= 0 && from !== "answer" && held !== null && (!reliability || reliability[0] < held - 0.01);
     about.classList.toggle("missed", weaker);
     setText(about, point >= 0 ? `${source} ${reliability ? reliability[1]
-      : "How often it works if the new values are missed by a little was not measured."}${
+      : "How often it works if the values turn out slightly different was not measured."}${
       weaker && reliability ? " That is less often than the answer." : ""}` : "");
     if (shown !== point) {
       table.replaceChildren(...(point >= 0 ? [changeTable(point, "what the suggestion changes")] : []));
