@@ -325,7 +325,7 @@ class Explainer:
         >>> table.counterfactuals.shape
         (4, 2)
         """
-        from gbce.batch import explain_many  # an outer room: it uses this one
+        from gbce.batch import explain_many  # a higher package: it imports this one
 
         _require_order(rows, target, "explain_many(rows, target)")
         return explain_many(
@@ -630,9 +630,9 @@ class Explainer:
         policy = self.policy if decides else None
         again = None if self.refits is None else replace_models(posterior, refits, self.refits.weights)
         decided, draws = decide(query, draws, posterior, again, policy, self._neighbours)
-        choices, rule_notes, handed, decisions, depends, apart = decided
+        choices, rule_notes, by_policy, decisions, depends, apart = decided
         answer = None
-        for rule, choice in handed if decisions else []:  # evaluated with the others, reported separately
+        for rule, choice in by_policy if decisions else []:  # evaluated with the others, reported separately
             *others, last = decisions
             decisions = tuple(others)
             best = choose_answer(query, posterior, draws.known, last, decisions, depends)

@@ -66,7 +66,7 @@ class Decided(NamedTuple):
 
     choices: list[tuple[Rule, Choice]]
     notes: list[str]
-    handed: list[tuple[Rule, Choice]]
+    by_policy: list[tuple[Rule, Choice]]
     decisions: tuple[Decision, ...]
     depends: bool
     apart: bool
@@ -88,9 +88,9 @@ def decide(
 
     def choose(known: Draws) -> Decided:
         choices, notes = apply_rules(query, known, posterior, further=0 if policy is None else 1)
-        handed = [] if policy is None else [(policy, apply_policy(policy, query, known, posterior, refits, choices))]
-        judged = evaluate_choices(query, posterior, [*choices, *handed], neighbours)
-        return Decided(choices, [*notes, *judged.notes], handed, judged.decisions, judged.depends, judged.apart)
+        by_policy = [] if policy is None else [(policy, apply_policy(policy, query, known, posterior, refits, choices))]
+        judged = evaluate_choices(query, posterior, [*choices, *by_policy], neighbours)
+        return Decided(choices, [*notes, *judged.notes], by_policy, judged.decisions, judged.depends, judged.apart)
 
     first = choose(draws)
     more = add_reaching(posterior, draws, first.decisions)

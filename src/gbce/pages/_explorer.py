@@ -92,9 +92,9 @@ def describe_columns(explanation: Explanation, x: Array) -> list[dict[str, Any]]
                 "computed": bool(space.is_computed[j]),
                 "missing": feature.missing is not None,
                 "now": None if np.isnan(now) else float(now),
-                "levels": None if not feature.leveled else _say_levels(space, j),
+                "levels": None if not feature.leveled else _list_levels(space, j),
                 "written": None if not feature.leveled else [plain_value(level) for level in feature.levels or ()],
-                "moments": _say_moments(space, j, x[:, j]) if feature.kind == "datetime" else None,
+                "moments": _list_dates(space, j, x[:, j]) if feature.kind == "datetime" else None,
                 "values": pack_array(x[:, j], precision=_PRECISION * feature.scale, apart_from=float(now)),
                 "change": plain_value(moved["change"]),
                 "change_se": plain_value(moved["se"]),
@@ -109,11 +109,11 @@ def describe_columns(explanation: Explanation, x: Array) -> list[dict[str, Any]]
     return found
 
 
-def _say_levels(space: Space, j: int) -> list[str]:
+def _list_levels(space: Space, j: int) -> list[str]:
     return [say_value(space, j, float(code)) for code in range(len(space.features[j].levels or ()))]
 
 
-def _say_moments(space: Space, j: int, values: Array) -> dict[str, Any]:
+def _list_dates(space: Space, j: int, values: Array) -> dict[str, Any]:
     """Return all distinct dates in order, as numbers and as strings."""
     every = np.unique(values[~np.isnan(values)])
     return {"values": pack_array(every), "texts": [say_value(space, j, float(one)) for one in every]}
@@ -169,7 +169,7 @@ def explorer_payload(explanation: Explanation, frontier: pd.DataFrame | None = N
         "points": _pack_points(explanation, known),
         # points that people may act on, in full precision
         "exact": {str(i): plain_value(known.x[i]) for i in points},
-        "said": {str(i): _say(explanation, known.output[i], bool(known.verdicts[i, 0])) for i in points},
+        "said": {str(i): _describe_output(explanation, known.output[i], bool(known.verdicts[i, 0])) for i in points},
         "path": _pack_path(explanation),
         "disagreement": _pack_disagreement(explanation),
         "quality": _pack_quality(explanation),
@@ -197,13 +197,16 @@ def _pack_row(explanation: Explanation) -> dict[str, Any]:
         "output": float(row.outputs[0, 0]),
         "reached": bool(row.reached[0, 0]),
         "said": [
-            {"model": printable(name), "said": _say(explanation, row.outputs[0, k], bool(row.reached[0, k]))}
+            {
+                "model": printable(name),
+                "said": _describe_output(explanation, row.outputs[0, k], bool(row.reached[0, k])),
+            }
             for k, name in enumerate(explanation.models)
         ],
     }
 
 
-def _say(explanation: Explanation, output: float, reached: bool) -> str:
+def _describe_output(explanation: Explanation, output: float, reached: bool) -> str:
     """Return the first model's output as the predicate of a sentence."""
     if np.isnan(output):
         return "reaches the target" if reached else "misses the target"

@@ -122,9 +122,9 @@ def plot_changes(
         f"What changes, target: {target_text(explanation.target.describe())} ({mass:.0%} intervals){shown}",
         hidden=("top", "right", "left"),
     )
-    handles, texts = entries_in_order(ax)
+    handles, labels_shown = entries_in_order(ax)
     if handles:
-        put_legend_outside(ax, handles, texts)
+        put_legend_outside(ax, handles, labels_shown)
     ax.tick_params(axis="y", length=0)
     return ax
 
