@@ -89,7 +89,7 @@ def test_refits_lead_to_a_point_that_they_accept():
     assert among.kind == "reliable"
     assert among.survival.n == 12  # the half that had no part in the choice
     assert among.survival.share >= 0.9
-    assert "Of 12 refitted models that had no part in the choice, under such errors, " in among.sentence
+    assert "12 refitted models held out from the choice" in among.sentence
     assert among.cost > alone.cost
 
 
@@ -138,7 +138,7 @@ def test_refits_that_disagree_with_each_other_confirm_nothing():
     answer = explain(refits=refits).answer
     assert answer.kind == "reaches"
     assert answer.survival.share < 0.9
-    assert "% agree (wanted: 90). Too few of them, which had no part in the choice, accept it" in answer.sentence
+    assert "% agree under such errors (wanted: 90). Too few of these held-out models accept it" in answer.sentence
 
 
 def test_numbers_are_ones_that_a_person_would_say():
@@ -291,7 +291,7 @@ def test_where_no_point_keeps_the_promise_the_most_reliable_one_at_twice_the_cos
     assert answer.reliability.share > best - 0.05
     assert "this is the most reliable point at up to 2 times the cost of the nearest" in answer.reason
     assert "(wanted 0.9, found about 0.7" in answer.reason
-    assert "of 100 cases (wanted: 90)." in answer.sentence
+    assert "times out of 100 (wanted: 90)." in answer.sentence
 
 
 def test_a_more_reliable_point_at_more_than_twice_the_cost_is_not_handed_over():

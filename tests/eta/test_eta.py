@@ -230,7 +230,7 @@ def test_at_takes_rules_too():
     assert again.distribution["success_probability"] == pytest.approx(0.6, abs=0.05)
     with pytest.raises(TypeError, match="ModelError needs the model"):
         explanation.at(gbce.ModelError(mse=1.0))
-    with pytest.raises(ValueError, match="the draws cannot carry ExpectedLoss"):
+    with pytest.raises(ValueError, match="the draws cannot be reweighted to ExpectedLoss"):
         explanation.at(gbce.ExpectedLoss(-1.0))
 
 

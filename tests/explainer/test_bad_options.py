@@ -18,7 +18,7 @@ BAD_OPTIONS = {
     "three weights": ({"weights": [1, 1, 1]}, r"weights must have one number per model: 2 models"),
     "text weights": ({"weights": ["a", "b"]}, r"weights must be numbers, one per model"),
     "combine": ({"combine": "or"}, r"combine must be one of .*'any', 'all', 'average'.*not 'or'"),
-    **{f"batch_rows {n!r}": ({"batch_rows": n}, rf"batch_rows must be a whole number of at least 1, not {n!r}")
+    **{f"batch_rows {n!r}": ({"batch_rows": n}, rf"batch_rows must be an integer of at least 1, not {n!r}")
        for n in (0, -5, 1.5, 10.0, "all", True)},
 }  # fmt: skip
 

@@ -343,8 +343,8 @@ def test_another_eta_by_reweighting_agrees_with_a_fresh_run():
         close = 4 * np.hypot(moved.draws.log_evidence_se, fresh.draws.log_evidence_se)
         assert abs(moved.draws.log_evidence - fresh.draws.log_evidence) <= close + 1e-12
         assert list(moved.counterfactuals.index) == ["MAP"]
-        assert "Mean must ask the model" in moved.notes[0]
-    with pytest.raises(ValueError, match="cannot carry eta = 100000"):
+        assert "Mean can only be applied with the model" in moved.notes[0]
+    with pytest.raises(ValueError, match="cannot be reweighted to eta = 100000"):
         base.at(100_000)
 
 
@@ -356,7 +356,7 @@ def test_reweighted_draws_are_draws_and_must_be_a_hundred():
     np.testing.assert_array_equal(moved.draws.weights, np.full(500, 1 / 500))
     few = next(eta for eta in 2.0 ** np.arange(30) if _effective(base, eta) < 100)
     assert _effective(base, few) > 2
-    with pytest.raises(ValueError, match="cannot carry"):
+    with pytest.raises(ValueError, match="cannot be reweighted"):
         base.at(few)
     mode = explainer.decide(base.at(0.25), gbce.DirectOpt()).to_numpy()[0]
     np.testing.assert_allclose(mode, np.full(2, 2 * 0.25 * 1.5 / (1 + 4 * 0.25)), atol=1e-3)

@@ -34,7 +34,9 @@ def explained(*models, target=TARGET, **options):
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_explanation_of_another_model_is_refused(call, tmp_path):
     explanation = explained(OTHER)
-    with pytest.raises(ValueError, match=r"made with another model: LinearRegression says .* where it has .*Explain"):
+    with pytest.raises(
+        ValueError, match=r"made with another model: LinearRegression returns .* where it has .*Explain"
+    ):
         call(explainer(), explanation)
     with pytest.raises(ValueError, match="another model"):  # and not only while it is fresh
         call(explainer(), gbce.load(explanation.save(tmp_path / "one.gbce")))
@@ -45,12 +47,12 @@ def test_explanation_of_another_model_is_refused(call, tmp_path):
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("what", [None, "row0.gbce", []], ids=str)
 def test_what_is_no_explanation_is_told(call, what):
-    with pytest.raises(TypeError, match=r"explanation must be what explainer.explain\(...\) or gbce.load"):
+    with pytest.raises(TypeError, match=r"explanation must come from explainer.explain\(...\) or gbce.load"):
         call(explainer(), what)
 
 
 def test_no_explanation_for_the_plain_function_either():
-    with pytest.raises(TypeError, match="explanation must be what"):
+    with pytest.raises(TypeError, match="explanation must come from"):
         gbce.metrics.survival(None, FIT)
 
 

@@ -198,7 +198,8 @@ def explained():
 def test_the_answer_says_where_it_holds(explained, tmp_path):
     explainer, explanation = explained
     answer = explanation.answer
-    assert answer.safe.sentence.startswith("This holds anywhere with ")
+    assert answer.safe.sentence.startswith("Any ")
+    assert answer.safe.sentence.endswith(" is guaranteed to work, all else unchanged.")
     assert answer.safe.sentence in answer.sentence
     assert answer.safe.contains(answer.decision.x[None, :])[0]
     assert list(answer.safe.table.columns) == ["low", "high"]

@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestRegressor
 import gbce
 from gbce.budget import Budget, BudgetSpentError
 from gbce.draws import Points
-from gbce.explainer._notes import ROWS_TIMES, sampling_budget
+from gbce.explainer._notes import ROWS_TIMES, limit_sampling
 from gbce.posterior import Mixture
 from gbce.samplers._tempering import STALLED, Bridge, Population, StallDetector
 
@@ -98,10 +98,10 @@ def test_a_climb_is_not_given_up_once_a_point_reaches_or_before_the_posterior_be
 
 
 def test_the_default_limit_is_ten_times_what_the_sampler_usually_asks():
-    assert sampling_budget(Budget(), gbce.SMC(), 1, False).rows_left == ROWS_TIMES * USUAL == 400_000
-    assert sampling_budget(Budget(), gbce.SMC(), 3, False).rows_left == 3 * ROWS_TIMES * USUAL
+    assert limit_sampling(Budget(), gbce.SMC(), 1, False).rows_left == ROWS_TIMES * USUAL == 400_000
+    assert limit_sampling(Budget(), gbce.SMC(), 3, False).rows_left == 3 * ROWS_TIMES * USUAL
     larger = gbce.SMC(n_candidates=30_000, n_draws=20_000)
-    assert sampling_budget(Budget(), larger, 1, False).rows_left == 100 * ROWS_TIMES * USUAL
+    assert limit_sampling(Budget(), larger, 1, False).rows_left == 100 * ROWS_TIMES * USUAL
     assert gbce.SMC(precision=0.002).usual_rows == 100 * USUAL
     assert gbce.SMC(precision="quick", n_draws=200, max_looks=0).usual_rows == USUAL
     chains = gbce.Chains(1_000, 1_000)
@@ -119,7 +119,7 @@ def test_the_default_limit_is_ten_times_what_the_sampler_usually_asks():
     ],
 )
 def test_who_says_how_much_is_not_limited_by_default(budget, sampler, jointly):
-    assert sampling_budget(budget, sampler, 1, jointly) is budget
+    assert limit_sampling(budget, sampler, 1, jointly) is budget
 
 
 def test_importance_gets_all_the_candidates_it_asks_for():
@@ -165,8 +165,8 @@ def test_the_default_limit_ends_what_nothing_else_does(monkeypatch):
     data = np.random.default_rng(0).normal(size=(300, 6))
     explanation = gbce.Explainer(rugged, data).explain(data[0], gbce.AtLeast(200, scale=5), rules=[], seed=0)
     assert explanation.status == "not attained"
-    assert any("where sampling ends unless told otherwise" in note for note in explanation.notes)
-    assert any("max_model_rows allows more" in note for note in explanation.notes)
+    assert any("model rows, the default limit: this is the posterior" in note for note in explanation.notes)
+    assert any("Set max_model_rows to allow more" in note for note in explanation.notes)
     assert not explanation.diagnostics["complete"]
     assert np.isfinite(explanation.draws.weights).all()
 
@@ -189,6 +189,6 @@ def test_what_is_reached_but_not_sampled_ends_too(monkeypatch):
     data = np.random.default_rng(0).normal(size=(300, 6))
     explanation = gbce.Explainer(rugged, data).explain(data[0], gbce.AtLeast(25, scale=0.5), rules=[], seed=0)
     assert explanation.status == "attainable"
-    assert any(note.startswith("Sampling ended after") and "max_model_rows allows more" in note
+    assert any(note.startswith("Sampling ended after") and "Set max_model_rows to allow more" in note
                for note in explanation.notes)  # fmt: skip
     assert explanation.diagnostics["sampling"] != "trustworthy"

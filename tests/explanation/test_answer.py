@@ -64,7 +64,7 @@ def test_the_sentence_says_what_changes_what_the_model_says_and_how_often_it_hol
     p = Bank().predict_proba(answer.row)[0, 1]
     assert f": the model then says 'good' (probability {p:.2f}). " in answer.sentence
     share = answer.reliability.share
-    assert answer.sentence.endswith(f"this holds in {int(100 * share + 1e-9)} of 100 cases.")
+    assert answer.sentence.endswith(f"it still works {int(100 * share + 1e-9)} times out of 100.")
     assert str(answer) == answer.sentence
     assert answer.sentence in repr(answer)
 

@@ -158,7 +158,7 @@ def test_a_real_column_that_is_kept_under_a_sparse_prior(sampler):
     agrees(anew, exact, reached)
     assert set(anew.counterfactuals["x1"]) == {0.2}
     assert (anew.seed, anew.eta, anew.rules) == (explanation.seed, explanation.eta, explanation.rules)
-    assert "Asked anew given that x1 stays at 0.2" in " ".join(anew.notes)
+    assert "Sampled again given that x1 stays at 0.2" in " ".join(anew.notes)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_rules_that_need_no_model_are_applied_again_and_the_others_named(answere
     _, explanation = answered
     given = explanation.given(at_most={"x2": 0.0})
     assert given.counterfactuals.index[0] == "MAP"
-    assert "Mean, CVaR(max_candidates=60) must ask the model" in given.notes[-1]
+    assert "Mean, CVaR(max_candidates=60) can only be applied with the model" in given.notes[-1]
     assert given.pointwise["robustness"].isna().all()
     assert (given.draws.seen is None) or (given.draws.seen.x[:, 1] <= 0).all()
     known = explanation.draws.known
@@ -453,7 +453,7 @@ def typed(error):
 def test_draws_that_cannot_carry_it_name_the_line_to_type_and_it_works(asked, line):
     explainer = make(gbce.Importance(5_000, 1_000))
     explanation = explainer.explain(X0, TARGET, rules=[gbce.Medoid()], seed=0)
-    with pytest.raises(ValueError, match=r"no draw in which|effective draws would be left of 5000") as error:
+    with pytest.raises(ValueError, match=r"no draw in which|effective draws of 5000 would be left") as error:
         explanation.given(**asked)
     assert typed(error) == line
     found = eval(line, {"explainer": explainer, "explanation": explanation})
@@ -463,7 +463,7 @@ def test_draws_that_cannot_carry_it_name_the_line_to_type_and_it_works(asked, li
 def test_a_date_in_the_line_to_type_can_be_typed(of_levels):
     explainer, explanation = of_levels
     asked = {"at_least": {"since": pd.Timestamp("2024-01-07")}, "exactly": {"rooms": 6, "job": "none"}}
-    with pytest.raises(ValueError, match=r"would be left of|no draw") as error:
+    with pytest.raises(ValueError, match=r"would be left|no draw") as error:
         explanation.given(keep=["school"], **asked)
     found = eval(typed(error), {"explainer": explainer, "explanation": explanation})
     assert (found.draws.x[:, 1] == 6).all()

@@ -92,7 +92,7 @@ def test_an_own_rule_that_asks_is_sent_to_the_explainer(explainer, rule, tmp_pat
         with pytest.raises(ModelNeededError, match=r"Halfway.* asks the model.*explainer\.decide"):
             one.decide(again.rules[0])
         pd.testing.assert_frame_equal(explainer.decide(one, again.rules[0]), explanation.counterfactuals)
-        assert f"{rule.label} must ask the model" in one.at(0.8).notes[-1]
+        assert f"{rule.label} can only be applied with the model" in one.at(0.8).notes[-1]
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
@@ -296,7 +296,7 @@ def test_a_summary_does_not_guess_what_somebodys_scale_means(scale):
         scale: object = "log"
 
     text = explainer_of().explain(ROW, Scaled(1.0, scale=scale), rules=[], seed=0).summary()
-    assert "costs one unit of loss" not in text
+    assert "counts as a loss of 1" not in text
 
 
 def test_a_target_says_itself_what_costs_one_unit_of_loss():
@@ -304,7 +304,7 @@ def test_a_target_says_itself_what_costs_one_unit_of_loss():
         loss_unit = 2.5
 
     text = explainer_of().explain(ROW, Scaled(1.0), rules=[], seed=0).summary()
-    assert "an error of 2.5 costs one unit of loss" in text
+    assert "(missing it by 2.5 counts as a loss of 1)" in text
 
 
 def test_an_option_of_somebodys_rule_may_be_called_noise(explainer):

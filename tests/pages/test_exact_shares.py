@@ -18,11 +18,11 @@ def test_pages_say_which_shares_are_exact(browser, tmp_path):
     with opened(browser, found.to_html(tmp_path / "one.html")) as page:
         text = page.locator("#answer").inner_text()
         assert "a sum over the cells of the model" in text
-        assert "With such errors the output is" in text
+        assert "In such cases the mean output is" in text
         assert "95% interval" not in text
         assert not page.complaints
     with opened(browser, table.to_html(tmp_path / "all.html")) as page:
         page.locator("#lines button.open").first.click()
-        fact = page.locator("dt", has_text="holds under small errors of execution").locator("+ dd")
+        fact = page.locator("dt", has_text="works under small errors of execution").locator("+ dd")
         assert fact.first.text_content().endswith(" (exact)")
         assert not page.complaints

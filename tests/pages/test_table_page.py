@@ -135,7 +135,7 @@ def test_every_column_sorts(table, open_page, down):
         "income": table.rows["income"],
         "since": table.rows["since"],
         "cost": facts["cost"],
-        "holds": facts["reliability"],
+        "works": facts["reliability"],
     }
     for label, values in by.items():
         shown.page.select_option("#sort", label=label)

@@ -8,7 +8,7 @@ import pytest
 from comm.base_comm import BaseComm
 
 import gbce
-from gbce.pages._widget import _widget_class
+from gbce.pages._widget import _make_widget_class
 from support.credit_book import credit_book, worth
 
 DATA = credit_book()
@@ -97,7 +97,7 @@ def test_an_edited_row_is_explained_as_a_row_of_its_own(live, explained):
         ({"ask": "value", "values": {"nope": 1}}, "there is no column 'nope'"),
         ({"ask": "value", "values": {"income": "much"}}, "'income' takes a number"),
         ({"ask": "value", "values": {"job": 99}}, "none at position 99"),
-        ({"ask": "given"}, "nothing is held"),
+        ({"ask": "given"}, "no column is held"),
         ({"ask": "given", "between": {"income": [9e9, None]}}, "income"),
     ],
 )
@@ -109,15 +109,15 @@ def test_what_cannot_be_answered_is_said(live, explained, message, error):
 
 
 def test_without_anywidget_the_extra_is_named(explained, monkeypatch):
-    _widget_class.cache_clear()
+    _make_widget_class.cache_clear()
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(ImportError, match=r"pip install 'gbce\[widget\]'"):
         explained[0].widget(explained[1])
-    _widget_class.cache_clear()
+    _make_widget_class.cache_clear()
 
 
 def test_only_explanations_have_a_widget(explained):
-    with pytest.raises(TypeError, match="explanation must be what"):
+    with pytest.raises(TypeError, match="explanation must come from"):
         explained[0].widget("nonsense")
 
 
@@ -168,8 +168,8 @@ def test_the_form_asks_and_shows_what_comes_back(live, browser, explained):
     page.get_by_label("hold income").select_option("keep")
     page.get_by_label("hold debt_ratio").select_option("between")
     page.get_by_label("to debt_ratio").fill("0.4")
-    page.get_by_role("button", name="Sample anew").click()
-    page.wait_for_function("document.querySelector('.gbce-said').textContent.startsWith('Asked anew')")
+    page.get_by_role("button", name="Sample again").click()
+    page.wait_for_function("document.querySelector('.gbce-said').textContent.startsWith('Sampled again')")
     assert page.locator(".gbce-sentence").text_content() == str(live.explanation.answer)
     inside = page.frame_locator(".gbce-live iframe")
     assert str(live.explanation.answer) in inside.locator("#sentence").text_content()

@@ -54,7 +54,7 @@ def test_before_and_after_has_a_line_for_each_change_of_the_answer(told):
     assert {"2021-10-11", "0.3", "2.16"} <= set(texts)
     stars = [c for c in ax.collections if np.allclose(c.get_facecolor()[0, :3], to_rgb(ANSWER))]
     assert len(stars) == len(changed) + 1
-    assert f"{int(100 * told.answer.reliability.share + 1e-9)} of 100" in ax.get_xlabel()
+    assert f"{int(100 * told.answer.reliability.share + 1e-9)} times out of 100" in ax.get_xlabel()
 
 
 def test_before_and_after_of_a_rule_and_of_one_that_is_not_there(mixed):
@@ -214,7 +214,7 @@ def test_decisions_stand_at_their_cost_and_robustness(mixed):
 
 
 def test_decisions_without_noise_say_what_stands_in_its_place(mixed):
-    assert "noise was not looked at" in mixed.at(0.9).plot.decisions().get_ylabel()
+    assert "reliability was not estimated" in mixed.at(0.9).plot.decisions().get_ylabel()
 
 
 # --- figures -------------------------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def test_the_surface_keeps_to_its_rows_and_to_its_own_explanation(mixed, mixed_e
     assert 64 <= max(asked) <= 150
     with pytest.raises(ValueError, match="max_model_rows = 20 is too few for contours"):
         explanation.plot.posterior(explainer=explainer, max_model_rows=20)
-    with pytest.raises(ValueError, match="resolution must be a whole number of at least 8"):
+    with pytest.raises(ValueError, match="resolution must be an integer of at least 8"):
         explanation.plot.posterior(explainer=explainer, resolution=3)
     with pytest.raises(ValueError, match="another space"):
         mixed.plot.posterior(explainer=explainer)

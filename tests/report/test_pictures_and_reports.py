@@ -51,7 +51,7 @@ def test_summary_gives_the_error_of_each_number_and_what_was_assumed(explanation
     assert "90% of draws stay below it" in text
     for model, output in zip(explanation.models, explanation.row.outputs[0], strict=True):
         assert f"{format_number(output)} ({model})" in text
-    assert f"an error of {explanation.target.scale:.4g} costs one unit of loss" in text
+    assert f"(missing it by {explanation.target.scale:.4g} counts as a loss of 1)" in text
 
 
 def test_summary_shows_all_that_a_sparse_decision_changes():

@@ -1,4 +1,4 @@
-"""The one call: from a fitted model and a row to an explanation. Assembly only; the mathematics lives elsewhere."""
+"""The Explainer: from a fitted model and a row to an explanation."""
 
 from gbce.explainer._explainer import Explainer
 from gbce.explainer._session import Progress, is_shown

@@ -1,4 +1,4 @@
-"""The one call: from a fitted model and a row to an explanation. Assembly only; the mathematics lives elsewhere."""
+"""The Explainer: explain rows of a table under fitted models. It assembles the steps; the mathematics is elsewhere."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
@@ -30,21 +30,21 @@ from gbce.decisions import (
 from gbce.draws import Draws, Points
 from gbce.ensembles import ModelPosterior, as_models
 from gbce.eta import Calibration, EtaRule, ModelError, as_eta
-from gbce.explainer._answering import DENIED, Prover, hand_over, judge_answer, proof_of, safe_box_of
+from gbce.explainer._answering import REPLACED, Prover, choose_answer, find_safe_box, judge_answer, state_proof
 from gbce.explainer._notes import (
     AssumedPrior,
     assume_prior,
-    budget_note,
-    calibration_note,
     flag_missed_mass,
-    hanging_note,
     judge_status,
-    mode_note,
+    limit_sampling,
+    note_budget,
+    note_calibration,
+    note_hanging,
+    note_mode,
+    note_shortfall,
+    note_unreached,
     order_by_model,
-    sampling_budget,
     seek_reach,
-    shortfall_note,
-    unreached_note,
 )
 from gbce.explainer._session import ADVICE, Progress, decide, explain_given, require_own, say_settings, watched
 from gbce.explanation import Event, Explanation, SafeBox, Status, choice_table, exclude_row, require_explanation
@@ -64,10 +64,10 @@ if TYPE_CHECKING:
 __all__ = ["Explainer"]
 
 _DEFAULT_RULES: tuple[Rule, ...] = (Nearest(), ChanceConstrained(), CVaR(), MAP())
-_RULES_WITHOUT_POSTERIOR: tuple[Rule, ...] = (Nearest(),)  # the others choose among draws
+_RULES_WITHOUT_POSTERIOR: tuple[Rule, ...] = (Nearest(),)  # the other defaults need draws
 _DEFAULT_POLICY = Reliable()
-_DEFAULT = "left out, which is"  # of a setting: what stands for it, and more where more is known of the models
-_SAMPLING_SHARE = 0.5  # of a budget, if there are rules; chosen by hand, and the rest is for them and their figures
+_DEFAULT = "left out, which is"  # prefix of a default in the recorded settings
+_SAMPLING_SHARE = 0.5  # of the budget if there are rules, chosen by hand; the rest is for them and their figures
 
 
 class Explainer:
@@ -77,39 +77,39 @@ class Explainer:
     ----------
     model : estimator, callable, list of them, or ModelPosterior
         A fitted estimator or pipeline (scikit-learn, LightGBM, XGBoost, CatBoost, torch, ONNX), a
-        :class:`gbce.Remote`, or a function of rows. With several, put the best one first: figures are reported for
-        it, with the others' beside them.
+        :class:`gbce.Remote`, or a function of rows. With several models, put the best one first: figures are reported
+        for it, followed by those of the others.
     data : DataFrame or array of shape (n, d)
-        Rows the model was fitted on, without the outcome: for units, for plausibility, for the spread of outputs. In
-        which order they have their columns does not matter where the model knows its own: features are in its order.
+        Rows the model was fitted on, without the outcome; used for units, plausibility and the spread of outputs. The
+        order of columns does not matter if the model knows its own.
     space : Space, optional
-        What may change, how far and in which unit; read off the data when left out, see :meth:`gbce.Space.infer`.
+        What may change, how far and in which unit; inferred from the data by default, see :meth:`gbce.Space.infer`.
     prior : Gaussian, Laplace, Sparse, NearData or DistancePrior, optional
-        Law of candidates around the row. When left out: on a frame ``Sparse(moves=3)``, under which about three columns
-        change; on an array, and in a :meth:`gbce.Space.real`, the paper's ``Gaussian()``. A note says so.
+        Distribution of candidates around the row. By default ``Sparse(moves=3)`` for a frame, under which about three
+        columns change, and the paper's ``Gaussian()`` for an array or a :meth:`gbce.Space.real`; a note says so.
     eta : float, SuccessProbability, ExpectedLoss or ModelError
         Weight of the loss against the prior: a number, or a rule that finds one for each row.
     sampler : SMC, ExactTrees, Importance, Chains or Nested, optional
-        How to draw. When left out: :class:`gbce.ExactTrees` for tree ensembles with few cells where columns move by
-        themselves, and ``SMC()`` otherwise. A prior or sampler of your own will do, see :mod:`gbce.base`.
+        How to draw. By default :class:`gbce.ExactTrees` for tree ensembles with few cells whose columns move
+        independently, and ``SMC()`` otherwise. For a prior or sampler of your own see :mod:`gbce.base`.
     weights : sequence of K numbers, optional
-        Of the models; equal when left out. :func:`gbce.weights_from_risk` computes them from cross-validated losses.
+        Weights of the models, equal by default. :func:`gbce.weights_from_risk` computes them from cross-validated
+        losses.
     combine : {"any", "all", "average"} or Entropic
-        What several models must agree on: at least one (the paper's mixture), all (the worst case), their mean, or
-        anything between (:class:`gbce.Entropic`).
+        How several models are combined: at least one must agree (the paper's mixture), all must (the worst case), their
+        average loss counts, or anything in between (:class:`gbce.Entropic`).
     evaluation : Evaluation, optional
         Settings of the figures: execution noise, neighbours, tail.
     batch_rows : int, optional
         Largest number of rows in one model call.
     refits : list of models or ModelPosterior, optional
-        The same model fitted again, to other samples or with other seeds, 20 or more: ``explanation.answer`` is then
-        sought among points that half of these accept as well, and says how many of the others do.
+        At least 20 refits of the same model, to other samples or with other seeds. ``explanation.answer`` is then
+        chosen among points that half of them accept, and reports how many of the other half agree.
     policy : Rule or name of one, optional
-        What chooses ``explanation.answer``: :class:`gbce.Reliable` unless told otherwise, any rule, or ``None`` if no
-        answer is to be sought.
+        Rule that chooses ``explanation.answer``, :class:`gbce.Reliable` by default; ``None`` for no answer.
     joint : bool, optional
-        Whether points carry the index of a model and only that one is asked about them, which makes a mixture of many
-        models (``combine="any"``, a number as eta) cost about as much as one. From twenty models on when left out.
+        Whether each point carries the index of one model and is evaluated by that one only, so that a mixture of many
+        models (``combine="any"``, eta a number) costs about as much as one. By default from twenty models on.
 
     Examples
     --------
@@ -156,7 +156,7 @@ class Explainer:
         self.data = self.space.encode(data, what="data")
         self._assumed = assume_prior(self.space, data) if prior is None else AssumedPrior(prior)
         self.prior: Prior = self._assumed.prior
-        if hasattr(self.prior, "learned"):  # what it reads off the data: correlations, densities, ranges
+        if hasattr(self.prior, "learned"):  # from the data: correlations, densities, ranges
             self.prior = self.prior.learned(self.space, self.data)
         self.sampler: Sampler = SMC() if sampler is None else sampler
         self.sums_if_few = sampler is None  # whether cells are summed instead, where they are few
@@ -167,7 +167,7 @@ class Explainer:
         _require_attribute(self.sampler, "sample", "sampler", "gbce.SMC()")
         _require_attribute(self.evaluation, "noise", "evaluation", "gbce.Evaluation()")
         if batch_rows is not None and not is_count(batch_rows):
-            raise ValueError(f"batch_rows must be a whole number of at least 1, not {batch_rows!r}")
+            raise ValueError(f"batch_rows must be an integer of at least 1, not {batch_rows!r}")
         require_noise(self.evaluation.noise, self.space)
         self._models = models
         self._readers = tuple(CellReader(one, self.space, self.data) for one in models)
@@ -179,7 +179,7 @@ class Explainer:
         self.other_models = KnownModels(self.space, self.data)
         self.refits = None if refits is None else OtherModels.of(refits, self.space, self.data, "refits")
         self.policy = None if policy is None else require_rules(policy, self.space)[0]
-        self._model_error: dict[str, Any] = {}  # added to, and shared with what explains without a posterior
+        self._model_error: dict[str, Any] = {}  # shared with the copy that explains without a posterior
         can = combine == "any" and self.eta_rule is None and len(models) > 1 and not isinstance(sampler, ExactTrees)
         if joint and not can:
             raise ValueError('joint=True needs several models, combine="any", a number as eta, and a sampler of points')
@@ -202,41 +202,40 @@ class Explainer:
         Parameters
         ----------
         row : Series, mapping, one-row DataFrame or array of shape (d,)
-            The row, x_b; a frame may be of any library, whatever the data are.
+            The row, x_b; a frame may come from any library.
         target : Value, Range, AtLeast, AtMost, Change, Class, Multi or Loss; or a class label of the model
-            What is wanted of the model's output, y*; ``"good"`` is short for ``Class("good")``.
+            Desired output of the model, y*; ``"good"`` is short for ``Class("good")``.
         rules : Rule or name of one, or a sequence of them, optional
-            Which decisions to take; Nearest, ChanceConstrained, CVaR and MAP when left out, without a posterior
+            Decision rules to apply; by default Nearest, ChanceConstrained, CVaR and MAP, and without a posterior
             Nearest alone.
         seed : int, Generator or SeedSequence, optional
-            The same row and seed give the same bits, here and in :meth:`explain_many`.
+            The same row and seed give identical results, here and in :meth:`explain_many`.
         max_model_rows : int, optional
-            Most rows that may be shown to models, over all of them. When they are used up, the posterior at the eta
-            that was reached comes back, and says so. When left out, sampling ends at thirty times the rows of a usual
-            explanation (1,200,000 for each model with the default sampler), at ten times while no point reaches the
-            target, with a note.
+            Largest number of model rows, over all models. When they are used up, the result is the posterior at the
+            eta reached so far, with a note. By default sampling ends, with a note, at thirty times the rows of a usual
+            explanation (1,200,000 for each model with the default sampler), or at ten times while no point reaches
+            the target.
         time_budget : float, optional
-            Seconds after which no model is asked any more, but for the few rows of the decisions. How long a row takes
-            is measured, and models are asked in batches, so that the time is overrun by one batch at most: 0.05
-            seconds, or a single row where models take longer. The bits then depend on the machine. Models are called in
-            another thread; one that hangs is left behind a second later, with a note, or an error if nothing is known.
+            Seconds after which models are no longer called, except for the few rows of the decisions. Batches are sized
+            by the measured time per row, so that the limit is exceeded by one batch at most: 0.05 seconds, or a single
+            row for slower models. Results then depend on the machine. Models are called in another thread; one that
+            hangs is abandoned a second later, with a note, or with an error if there is no result yet.
         progress : bool or "auto"
-            Whether to show what is done now and how many model rows it took so far. ``"auto"`` does so on a terminal
-            and in a notebook, if it takes longer than a second; nothing is left behind.
+            Whether to show the current stage and the number of model rows so far. ``"auto"`` does so on a terminal and
+            in a notebook after one second; the bar disappears in the end.
         posterior : bool
-            Whether to draw the posterior. Without it there is one search, and the answer with its reliability, for a
-            part of the model rows: :class:`gbce.SearchOnly` stands for the sampler, and its few draws are not to be
-            trusted.
+            Whether to draw the posterior. Without it, one search finds the answer and its reliability for a fraction of
+            the model rows: :class:`gbce.SearchOnly` replaces the sampler, and its few draws are not to be trusted.
 
         Returns
         -------
         Explanation
-            Plain data; it can be saved, plotted and sent without the model.
+            Plain data, which can be saved, plotted and sent without the model.
 
         Raises
         ------
         BudgetSpentError
-            If the budget does not even allow a first look, or a model hangs before there is one.
+            If the budget does not allow the first predictions, or a model hangs before there are any.
         """
         _require_order(row, target, "explain(row, target)")
         if not self._wants(posterior):
@@ -249,7 +248,7 @@ class Explainer:
         x0 = self.space.encode_row(row)
         with watched(budget, progress):
             predictors, target = self.prepare(target, budget)
-            self.prior.at(self.space, x0)  # a prior that cannot be placed is refused before models are asked
+            self.prior.at(self.space, x0)  # a prior that does not fit raises before any model is called
             self.ask_about_data(predictors, budget)
             refits = self.prepare_refits(target, budget)
             return self.explain_encoded(x0, predictors, target, listed, seed_number(seed), budget, refits)
@@ -272,7 +271,7 @@ class Explainer:
         keep_pool: bool = False,
         posterior: bool = True,
     ) -> "ExplanationTable":
-        """Explain many rows; rows share model calls, and a run that is killed can be resumed.
+        """Explain many rows, with shared model calls; an interrupted run can be resumed.
 
         Parameters
         ----------
@@ -281,37 +280,36 @@ class Explainer:
         target, rules
             As in :meth:`explain`.
         seed : int, Generator or SeedSequence, or a list of one for each row, optional
-            A row gets what :meth:`explain` gives it with the same seed, to the last bit, whatever ``n_jobs`` is, where
-            it stands and what stands beside it. Rows with named columns have random numbers of their own, made of the
-            seed and their values, so that errors average out over a table; rows of an array share those of the seed,
-            unless each has one of its own.
+            Each row gets exactly the result of :meth:`explain` with the same seed, whatever ``n_jobs``, its position
+            and the other rows. Rows with named columns have their own random numbers, derived from the seed and their
+            values, so that errors average out over a table; rows of an array share those of the seed, unless a list
+            gives each its own.
         n_jobs : int, optional
-            Processes to use, as in joblib; one when left out. A model that uses all cores by itself gains little.
+            Number of processes, as in joblib; one by default. A model that uses all cores gains little.
         progress : bool or "auto"
             Whether to show a progress bar; ``"auto"`` does on a terminal and in a notebook.
         store : path, optional
-            A folder that keeps each finished row as a file that :func:`gbce.load` reads. A second run of the same
-            question with the same folder explains only what is missing; what a kill loses is the group of rows
-            (sixteen at most) that was under way. Another question is refused: models and functions are known by what
-            they return for a few dozen rows of the data, a :class:`gbce.Remote` by its address and version.
+            Folder for finished rows, each a file that :func:`gbce.load` reads. A second run of the same question with
+            the same folder explains only the missing rows; an interruption loses at most the current group of sixteen
+            rows. A different question raises an error: models and functions are recognised by their outputs for a few
+            dozen rows of the data, a :class:`gbce.Remote` by its address and version.
         max_model_rows, time_budget : optional
-            Most rows that may be shown to models, and seconds, for each row that is explained, as in :meth:`explain`.
-            Rows that are explained together put their seconds together; what setting up takes comes out of them.
+            Limits for each explained row, as in :meth:`explain`. Rows that are explained together pool their seconds,
+            which include setting up.
         total_model_rows, total_time : optional
-            The same for all rows in all, setting up included. Every row gets the same share of the model rows; of the
-            time, what earlier groups of rows left is shared out to the later ones.
+            The same limits for all rows together, setting up included. Model rows are shared equally; time that earlier
+            groups of rows did not use goes to the later ones.
         on_error : {"record", "raise"}
-            What becomes of a row that cannot be explained, because the model or a function fails for it: a line in
-            ``diagnostics`` with the status "failed" and its error, and a warning in the end, while the others go on;
-            or the end of the run, with an error that names the row. Such a row is not kept in a ``store``, so that it
-            is tried again. Rows that do not fit the table are refused before anything is asked.
+            What to do with a row for which the model or a function fails: record the status "failed" and the error in
+            ``diagnostics``, go on and warn in the end; or stop with an error that names the row. A failed row is not
+            stored, so that it is tried again. Rows that do not fit the table raise an error before any model is called.
         keep_pool : bool
-            Whether the files of a store keep every evaluated point, see :meth:`gbce.Explanation.save`. Without them,
-            they are four to six times smaller, and tables, pictures, decisions and draws are the same. Rows that
-            are in a store already stay as they are.
+            Whether stored files keep every evaluated point, see :meth:`gbce.Explanation.save`. Without them files are
+            four to six times smaller; tables, plots, decisions and draws are the same. Rows already stored stay as they
+            are.
         posterior : bool
-            Whether to draw the posterior of each row, as in :meth:`explain`: without it a table of answers takes a part
-            of the model rows.
+            Whether to draw the posterior of each row, as in :meth:`explain`; without it a table of answers takes a
+            fraction of the model rows.
 
         Returns
         -------
@@ -327,7 +325,7 @@ class Explainer:
         >>> table.counterfactuals.shape
         (4, 2)
         """
-        from gbce.batch import explain_many  # an outer room: it uses this one
+        from gbce.batch import explain_many  # a higher package: it imports this one
 
         _require_order(rows, target, "explain_many(rows, target)")
         return explain_many(
@@ -359,27 +357,27 @@ class Explainer:
         max_model_rows: int | None = None,
         time_budget: float | None = None,
     ) -> pd.DataFrame:
-        """Apply a rule that may ask the model to an explanation of this explainer.
+        """Apply one more rule to an explanation of this explainer; the rule may call the model.
 
         Parameters
         ----------
         explanation : Explanation
-            Of this explainer.
+            Made by this explainer.
         rule : Rule or str
             Such as ``gbce.CVaR(0.95)`` or ``"CVaR"``.
         max_model_rows, time_budget : optional
-            What may be spent, as in :meth:`explain`.
+            Limits, as in :meth:`explain`.
 
         Returns
         -------
         DataFrame
-            The chosen points in the user's columns, one line each; what the rule says about its choice, such as that
-            the budget ended, is in ``.attrs["note"]``.
+            The chosen points in the user's columns, one line each; a note on the choice, such as that the budget ran
+            out, is in ``.attrs["note"]``.
 
         Raises
         ------
         BudgetSpentError
-            If the budget does not allow what the rule asks the model, and the rule cannot do with what is known.
+            If the budget is too small for the rule and it cannot choose among known points.
         """
         rule = require_rule(rule)
         posterior = self.own_posterior(explanation, budget_of(max_model_rows, time_budget))
@@ -396,16 +394,16 @@ class Explainer:
         max_model_rows: int | None = None,
         time_budget: float | None = None,
     ) -> pd.DataFrame:
-        """Judge any rows as if a rule had chosen them, to answer "what if one does this instead".
+        """Evaluate any rows as if a rule had chosen them, to answer "what if we do this instead?".
 
         Parameters
         ----------
         explanation : Explanation
-            Of this explainer.
+            Made by this explainer.
         rows : DataFrame or array of shape (k, d)
             Alternatives; the index of a frame names them in the result.
         max_model_rows, time_budget : optional
-            What may be spent, as in :meth:`explain`. Robustness is NaN where it is not enough for that.
+            Limits, as in :meth:`explain`. Robustness is NaN if they do not allow it.
 
         Returns
         -------
@@ -415,7 +413,7 @@ class Explainer:
         Raises
         ------
         BudgetSpentError
-            If the budget does not even allow the rows themselves.
+            If the budget does not allow the rows themselves.
         """
         posterior = self.own_posterior(explanation, budget_of(max_model_rows, time_budget))
         x = self.space.encode(rows)
@@ -427,23 +425,23 @@ class Explainer:
     def safe_box(
         self, explanation: Explanation, label: str = "answer", *, features: Sequence[str] | None = None
     ) -> SafeBox | None:
-        """Return ranges around a decision within which the first model certainly reaches the target.
+        """Return ranges around a decision within which the first model is guaranteed to reach the target.
 
         Parameters
         ----------
         explanation : Explanation
             Made by this explainer.
         label : str
-            Which decision, as its tables name it; ``"answer"`` for the answer.
+            Label of the decision, or ``"answer"`` for the answer.
         features : sequence of str, optional
-            Columns that may vary; those that the decision changes when left out.
+            Columns that may vary; by default those that the decision changes.
 
         Returns
         -------
         SafeBox or None
-            Proved from all leaves. None where the model is no tree ensemble that can be read, where the decision does
-            not reach the target, or where no range is more than a point: around the cheapest points they are thin,
-            around an answer with slack they are wide.
+            Proved from all leaves. None if the model is not a tree ensemble that can be read, if the decision does not
+            reach the target, or if no range is more than a point: ranges are narrow around the cheapest points and wide
+            around an answer with slack.
 
         Examples
         --------
@@ -470,7 +468,7 @@ class Explainer:
         if unknown:
             raise ValueError(f"safe_box: there are no columns {unknown}; the features are {list(self.space.names)}")
         which = None if features is None else np.array([self.space.position[name] for name in features], dtype=int)
-        return safe_box_of(explanation.query, posterior, found[0].x, which) if found[0].reached[0] else None
+        return find_safe_box(explanation.query, posterior, found[0].x, which) if found[0].reached[0] else None
 
     def given(
         self,
@@ -489,32 +487,31 @@ class Explainer:
     ) -> Explanation:
         """Explain the row of an explanation again, given that columns stay, lie in a range or are harder to change.
 
-        It is the posterior of :meth:`gbce.Explanation.given`, which answers from the draws where they carry it; here
-        the models are asked anew. Row, target and rules are those of the explanation, and so is eta unless another one
-        is given.
+        The posterior is that of :meth:`gbce.Explanation.given`, which reweights the draws if enough are left; here the
+        models are called again. Row, target, rules and, by default, eta are those of the explanation.
 
         Parameters
         ----------
         explanation : Explanation
-            Of this explainer.
+            Made by this explainer.
         keep, at_least, at_most, between, exactly, effort : optional
-            What is to hold, as in :meth:`gbce.Explanation.given`.
+            Conditions, as in :meth:`gbce.Explanation.given`.
         eta : float, optional
             Another weight of the loss against the prior, with or without conditions.
         seed : int, Generator or SeedSequence, optional
-            The explanation's own when left out.
+            By default that of the explanation.
         max_model_rows, time_budget : optional
-            What may be spent, as in :meth:`explain`.
+            Limits, as in :meth:`explain`.
 
         Returns
         -------
         Explanation
-            A new run. A rule whose point does not meet the conditions, because the row itself does not, is left out.
+            A new run. A rule is left out if its point violates the conditions because the row itself does.
 
         Raises
         ------
         ValueError
-            For conditions that nothing meets, and an explanation of other models.
+            For conditions that no point meets, and for an explanation of other models.
 
         Examples
         --------
@@ -529,16 +526,16 @@ class Explainer:
         return explain_given(self, explanation, event, eta, seed, budget_of(max_model_rows, time_budget))
 
     def widget(self, explanation: Explanation) -> Any:
-        """Return a live page for a notebook: set values, ask the model, hold columns and sample anew.
+        """Return a live page for a notebook: set values, call the model, hold columns and sample again.
 
-        Needs the extra ``widget`` (anywidget). What is asked runs in the kernel; ``widget.explanation`` is what the
-        page shows now. An edited row is explained with the explanation's target, its numbers as they were filled in. In
-        a notebook without a kernel a widget is blank; the explanation itself shows its page there.
+        Needs the extra ``widget`` (anywidget). Questions run in the kernel; ``widget.explanation`` is the explanation
+        shown. An edited row is explained with the target of the explanation, including its inferred numbers. Without a
+        kernel the widget is blank; the explanation itself still shows its page.
 
         Parameters
         ----------
         explanation : Explanation
-            Of this explainer.
+            Made by this explainer.
 
         Examples
         --------
@@ -552,23 +549,20 @@ class Explainer:
 
         return make_widget(self, explanation)
 
-    # --- the steps for one row, for the rooms that build on them -------------------------------------------
+    # --- steps for one row, shared with batches and stress tests --------------------------------------------
 
     def listed_rules(self, rules: Any) -> tuple[Rule, ...]:
-        """Return rules as a tuple, the default ones for ``None``, or say what is wrong with them."""
+        """Return rules as a validated tuple, the defaults for ``None``."""
         usual = _RULES_WITHOUT_POSTERIOR if isinstance(self.sampler, SearchOnly) else _DEFAULT_RULES
         return require_rules(usual if rules is None else rules, self.space)
 
     def listed_target(self, target: Any) -> Target:
-        """Return a target as it is, and a class label as the wish for it; or say what is wrong with it."""
+        """Return a validated target; a class label becomes a ``Class`` target."""
         first = self.predictors[0]
         return as_target(target, first.classes, first.name)
 
     def prepare(self, target: Target | Any, budget: Budget) -> tuple[tuple[Predictor, ...], Target]:
-        """Return predictors that count from zero and the target with its open numbers filled in.
-
-        What this asks the models is asked once per explainer.
-        """
+        """Return predictors with fresh call counters, and the target with its open numbers resolved on the data."""
         target = self.listed_target(target)
         predictors = tuple(predictor.with_fresh_meter() for predictor in self.predictors)
         if target.reads_classes:
@@ -577,22 +571,22 @@ class Explainer:
         return predictors, target.resolve(spread)
 
     def prepare_refits(self, target: Target, budget: Budget) -> tuple[Predictor, ...]:
-        """Return the predictors of refitted models, if there are any, that count from zero."""
+        """Return the predictors of refitted models, if any, with fresh call counters."""
         return () if self.refits is None else self.refits.prepare(target, budget)
 
     def ask_about_data(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
-        """Ask models about some rows of the data, once per explainer: those that meet a target show where to search."""
+        """Evaluate some rows of the data, once per explainer, as starting points of searches."""
         if self._searches:
             self._reference.ask_known(predictors, budget)
 
     def read_models(self, predictors: tuple[Predictor, ...], budget: Budget) -> None:
-        """Read models as tree ensembles, where they are and it will be wanted, before other processes go on."""
+        """Read tree ensembles in advance if they will be needed, before other processes start."""
         if not budget.limited and (self.policy is not None or self.sums_if_few):
             for reader, predictor in zip(self._readers, predictors, strict=True):
                 reader.read(predictor)
 
     def rows_to_prepare(self, target: Target) -> int:
-        """Return how many model rows :meth:`prepare` and :meth:`ask_about_data` take, if nothing was asked before."""
+        """Return how many model rows :meth:`prepare` and :meth:`ask_about_data` take the first time."""
         rows = self._reference.rows_to_compare(self.predictors) if target.reads_classes else 0
         if self._searches:
             rows += self._reference.rows_to_know(self.predictors, target.reads_classes)
@@ -608,13 +602,13 @@ class Explainer:
         budget: Budget,
         refits: tuple[Predictor, ...] = (),
     ) -> Explanation:
-        """Explain a row ``(d,)`` as it is encoded; predictors, refits and target are those of :meth:`prepare`."""
+        """Explain an encoded row ``(d,)``; predictors, refits and target come from :meth:`prepare`."""
         posterior, query = self._evaluate_row(self._posterior(x0, predictors, target, budget), x0, rules, seed)
         for rule in rules:
             rule.check_target(query.target)
-        decides = bool(rules) or isinstance(self.sampler, SearchOnly)  # which is there for an answer
+        decides = bool(rules) or isinstance(self.sampler, SearchOnly)  # SearchOnly exists to find an answer
         rng, share = stream(seed, SAMPLING, query.key), _SAMPLING_SHARE if decides else 1.0
-        spending = sampling_budget(budget.share(share), self.sampler, len(predictors), self.jointly)
+        spending = limit_sampling(budget.share(share), self.sampler, len(predictors), self.jointly)
         allowed = replace(posterior, budget=spending)
         budget.begin("sampling")
         exact = sum_if_few(allowed, rng) if self.sums_if_few and not self.jointly else None
@@ -625,7 +619,7 @@ class Explainer:
         if not isinstance(draws, Draws):
             raise TypeError(f"the sampler {type(self.sampler).__name__} must return Draws, not {draws!r:.80}")
         draws = replace(draws, space=self.space)
-        # eta is the one that was reached, or found
+        # the eta that the sampler reached, or found
         posterior = replace(posterior, mixture=replace(posterior.mixture, eta=draws.rungs[-1]), goal=None)
         query = replace(query, mixture=posterior.mixture)
         proof = self._prover.prove(query, posterior, draws.known)
@@ -636,15 +630,15 @@ class Explainer:
         policy = self.policy if decides else None
         again = None if self.refits is None else replace_models(posterior, refits, self.refits.weights)
         decided, draws = decide(query, draws, posterior, again, policy, self._neighbours)
-        choices, rule_notes, handed, decisions, depends, apart = decided
+        choices, rule_notes, by_policy, decisions, depends, apart = decided
         answer = None
-        for rule, choice in handed if decisions else []:  # judged together with the others, shown apart from them
+        for rule, choice in by_policy if decisions else []:  # evaluated with the others, reported separately
             *others, last = decisions
             decisions = tuple(others)
-            best = hand_over(query, posterior, draws.known, last, decisions, depends)
-            why = choice.note if best is last or not depends else f"{DENIED} what {rule.label} chose"
+            best = choose_answer(query, posterior, draws.known, last, decisions, depends)
+            why = choice.note if best is last or not depends else f"{REPLACED} what {rule.label} chose"
             answer = judge_answer(query, posterior, again, draws, rule, why, best)
-        # what a sampler knows of its own coverage is code, and has been heard: a result is plain data
+        # the coverage check is code and no longer needed: a result is plain data
         draws = replace(flag_missed_mass(query, posterior, draws, decisions, apart), coverage=None)
         judged = decisions
         if answer is not None and not any(decision.reached[0] for decision in decisions):
@@ -653,16 +647,16 @@ class Explainer:
         calibration = self._calibration(draws)
         notes = [
             note,
-            unreached_note(draws, spending, None if self.eta_rule is not None else self.mixture.eta)
-            or budget_note(draws, None if self.eta_rule is not None else self.mixture.eta),
-            hanging_note(posterior),
-            "" if decisions or not choices else "The budget left no row to judge decisions with.",
-            calibration_note(calibration, posterior.mixture.eta),
+            note_unreached(draws, spending, None if self.eta_rule is not None else self.mixture.eta)
+            or note_budget(draws, None if self.eta_rule is not None else self.mixture.eta),
+            note_hanging(posterior),
+            "" if decisions or not choices else "The budget left no model rows to evaluate decisions.",
+            note_calibration(calibration, posterior.mixture.eta),
             *rule_notes,
             *self.space.notes,
             self._assumed.note(self.space),
-            shortfall_note(query, status, decisions),
-            mode_note(query, decisions),
+            note_shortfall(query, status, decisions),
+            note_mode(query, decisions),
             *(reader.note for reader in self._readers),
         ]
         return Explanation(
@@ -675,19 +669,19 @@ class Explainer:
             n_model_calls=posterior.n_calls + (0 if again is None else again.n_calls),
             n_model_rows=posterior.n_rows + (0 if again is None else again.n_rows),
             calibration=calibration,
-            answer=answer if answer is None else replace(answer, proof=proof_of(answer, decisions, proof)),
+            answer=answer if answer is None else replace(answer, proof=state_proof(answer, decisions, proof)),
             proof=proof if status == Status.NOT_ATTAINED else None,
         )
 
     def own_posterior(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
-        """Return the posterior that an explanation was drawn from; refuse an explanation of other models."""
+        """Return the posterior that an explanation was drawn from; raise if it was made with other models."""
         posterior = self.posterior_of(require_explanation(explanation), budget)
         require_own(explanation, posterior)
         known = self._reference.known(posterior.predictors)
-        return posterior if known is None else _with_landmarks(posterior, *known)
+        return posterior if known is None else _add_landmarks(posterior, *known)
 
     def posterior_of(self, explanation: Explanation, budget: Budget) -> GibbsPosterior:
-        """Return the posterior of an explanation under this explainer's models, which need not be its own."""
+        """Return the posterior of an explanation under this explainer's models, whatever models it was made with."""
         query = explanation.query
         same = len(explanation.models) == len(self.predictors) and query.space.names == self.space.names
         space = restate(self.space, query.conditions, query.x0, spikes=query.sparse) if same else self.space
@@ -700,33 +694,33 @@ class Explainer:
 
     @property
     def _searches(self) -> bool:
-        """Whether the sampler begins at rows of the data; somebody's own need not say."""
+        """Whether the sampler starts from rows of the data; a user-defined one may not tell."""
         return bool(getattr(self.sampler, "searches", False))
 
-    # --- pieces ---------------------------------------------------------------------------------------------
+    # --- helpers --------------------------------------------------------------------------------------------
 
     def _wants(self, posterior: Any) -> bool:
-        """Whether draws of the posterior are wanted; anything but yes and no is refused."""
+        """Validate the option ``posterior`` and return whether this explainer should draw."""
         if not isinstance(posterior, (bool, np.bool_)):
             raise TypeError(f"posterior must be True or False, not {posterior!r:.80}")
-        if isinstance(self.sampler, SearchOnly):  # it is without one already
+        if isinstance(self.sampler, SearchOnly):  # it already searches only
             return True
         if not posterior and self.eta_rule is not None and not isinstance(self.eta_rule, ModelError):
-            raise ValueError(f"posterior=False needs a number as eta: {self.eta_rule.label} finds one by draws")
+            raise ValueError(f"posterior=False needs a number as eta: {self.eta_rule.label} needs draws")
         return bool(posterior)
 
     def _without_posterior(self) -> "Explainer":
-        """Return the same explainer, as it is now, with a search in place of the sampler."""
+        """Return a copy with a search in place of the sampler."""
         again = copy(self)
-        again.__dict__ |= {"_data_hash": self._data_hash}  # made once, for all copies
-        again.__dict__.pop("settings", None)  # which name the sampler
+        again.__dict__ |= {"_data_hash": self._data_hash}  # computed once for all copies
+        again.__dict__.pop("settings", None)  # they name the sampler
         again.sampler, again.sums_if_few = SearchOnly(), False
         return again
 
     def _posterior(
         self, x0: Array, predictors: tuple[Predictor, ...], target: Target, budget: Budget
     ) -> GibbsPosterior:
-        """Return the posterior of a row, at the eta that was given or with the goal that it is to meet."""
+        """Return the posterior of a row, at a given eta or with the goal that eta has to meet."""
         mixture, rule = self.mixture, self.eta_rule
         if isinstance(rule, ModelError):
             self._model_error |= rule.measure(self._models[0], self.space.decode(self.data), target, self._model_error)
@@ -737,16 +731,16 @@ class Explainer:
     def _evaluate_row(
         self, posterior: GibbsPosterior, x0: Array, rules: tuple[Rule, ...], seed: int
     ) -> tuple[GibbsPosterior, Query]:
-        """Evaluate the row; return the posterior with its target bound to what was said, and the whole question."""
+        """Evaluate the row; return the posterior with its target bound to the row's outputs, and the query."""
         x = x0[None, :]
         others = replace(posterior, predictors=posterior.predictors[1:])
-        said = posterior.ask_alone(x) + (others.ask(x, use_predict=True) if others.predictors else [])
-        posterior = replace(posterior, target=posterior.target.bind(said[0]))
+        outputs = posterior.ask_alone(x) + (others.ask(x, use_predict=True) if others.predictors else [])
+        posterior = replace(posterior, target=posterior.target.bind(outputs[0]))
         known = self._reference.known(posterior.predictors) if self._searches else None
         if known is not None:
-            posterior = _with_landmarks(posterior, *known)
+            posterior = _add_landmarks(posterior, *known)
         zero = np.zeros((1, posterior.prior.dimension))
-        row = Points(zero, x, *posterior.read(said), cost=posterior.prior.cost(x), log_correction=np.zeros(1))
+        row = Points(zero, x, *posterior.read(outputs), cost=posterior.prior.cost(x), log_correction=np.zeros(1))
         row = exclude_row(row, self.space)
         return posterior, Query(
             space=self.space,
@@ -765,7 +759,7 @@ class Explainer:
 
     @cached_property
     def settings(self) -> tuple[tuple[str, str], ...]:
-        """What the explainer was made with, as texts by name, for receipts."""
+        """Settings of the explainer as strings by name, for receipts."""
         return say_settings(
             [*self._models, *(() if self.refits is None else self.refits.models)],
             prior=self.prior,
@@ -782,7 +776,7 @@ class Explainer:
         return sha256(np.ascontiguousarray(self.data).data).hexdigest()
 
     def _calibration(self, draws: Draws) -> Calibration | None:
-        """Return how eta was found; nothing if it was given."""
+        """Return how eta was found, None if it was given."""
         if self.eta_rule is None:
             return None
         if isinstance(self.eta_rule, ModelError):
@@ -790,10 +784,10 @@ class Explainer:
         return Calibration(self.eta_rule.label, met=bool(draws.info.goal_met))
 
 
-def _with_landmarks(posterior: GibbsPosterior, rows: Array, outputs: Sequence[Outputs]) -> GibbsPosterior:
-    """Return a posterior that knows rows of the data ``(n, d)`` and what models said there."""
-    said = posterior.read(outputs)
-    return replace(posterior, landmarks=rows, landmark_loss=said.loss, landmark_said=said)
+def _add_landmarks(posterior: GibbsPosterior, rows: Array, outputs: Sequence[Outputs]) -> GibbsPosterior:
+    """Add evaluated rows of the data ``(n, d)`` to a posterior."""
+    reading = posterior.read(outputs)
+    return replace(posterior, landmarks=rows, landmark_loss=reading.loss, landmark_said=reading)
 
 
 def _require_attribute(value: Any, attribute: str, what: str, example: str) -> None:
@@ -802,7 +796,7 @@ def _require_attribute(value: Any, attribute: str, what: str, example: str) -> N
 
 
 def _require_order(row: Any, target: Any, order: str) -> None:
-    """Refuse a target in the place of a row, or a row in that of a target."""
+    """Raise if row and target are swapped."""
     is_table = has_labels(target) or isinstance(target, (pd.Series, Mapping))
     is_table |= isinstance(target, np.ndarray) and target.ndim > 0
     if isinstance(row, Target) or (is_table and isinstance(row, (str, bool, int, float, np.generic))):

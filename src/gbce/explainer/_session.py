@@ -1,4 +1,7 @@
-"""What rules and the policy choose, evaluated; once more where one rule came upon what the others had looked for."""
+"""Steps around one explanation: apply the rules, answer follow-up questions with the models, record settings.
+
+Also the check that an explanation belongs to an explainer, and the progress bar.
+"""
 
 import hashlib
 import re
@@ -44,18 +47,26 @@ __all__ = [
     "watched",
 ]
 
-# --- what rules and the policy choose, evaluated ---------------------------------------------------------------------
+_LONGEST = 300  # characters of a recorded setting; longer ones, such as a covariance, are cut and hashed; by hand
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # memory addresses in a repr, which differ between runs
+_PLAIN = ("builtins", "__main__", "numpy", "functools")  # modules that are not a model's library
+_CHECK_SHARE = 10  # the check of an explanation may take one part in ten of a budget, chosen by hand
+ADVICE = "Explain the row with this explainer, or use the one that the explanation was made with."
+Progress = bool | Literal["auto"]
+_DELAY = 1.0  # seconds before progress="auto" shows a bar, a convention
+
+# --- rules and policy ------------------------------------------------------------------------------------------------
 
 
 class Decided(NamedTuple):
-    """Choices of rules with notes, the policy's own if there is one, and all decisions, the policy's the last.
+    """Choices of the rules with their notes, the policy's choice if any, and all decisions, the policy's last.
 
-    The last fields are whether verdicts of the model, and its outputs by more than rounding, depend on the batch.
+    ``depends`` and ``apart``: whether verdicts, and outputs by more than rounding, depend on the batch.
     """
 
     choices: list[tuple[Rule, Choice]]
     notes: list[str]
-    handed: list[tuple[Rule, Choice]]
+    by_policy: list[tuple[Rule, Choice]]
     decisions: tuple[Decision, ...]
     depends: bool
     apart: bool
@@ -69,17 +80,17 @@ def decide(
     policy: Rule | None,
     neighbours: Neighbours,
 ) -> tuple[Decided, Draws]:
-    """Apply rules and policy and evaluate what they choose; return that, and the draws with what they saw.
+    """Apply rules and policy, evaluate their choices, and return them with the draws, extended by what was evaluated.
 
-    Rules look side by side. Where nothing had reached the target and one of them comes upon a point that does, all of
-    them are applied once more, knowing it, unless the budget ends on the way.
+    If no point had reached the target and a rule finds one that does, all rules are applied again from there, unless
+    the budget ends first.
     """
 
     def choose(known: Draws) -> Decided:
         choices, notes = apply_rules(query, known, posterior, further=0 if policy is None else 1)
-        handed = [] if policy is None else [(policy, apply_policy(policy, query, known, posterior, refits, choices))]
-        judged = evaluate_choices(query, posterior, [*choices, *handed], neighbours)
-        return Decided(choices, [*notes, *judged.notes], handed, judged.decisions, judged.depends, judged.apart)
+        by_policy = [] if policy is None else [(policy, apply_policy(policy, query, known, posterior, refits, choices))]
+        judged = evaluate_choices(query, posterior, [*choices, *by_policy], neighbours)
+        return Decided(choices, [*notes, *judged.notes], by_policy, judged.decisions, judged.depends, judged.apart)
 
     first = choose(draws)
     more = add_reaching(posterior, draws, first.decisions)
@@ -89,7 +100,7 @@ def decide(
     return second if len(second.decisions) >= len(first.decisions) else first, more
 
 
-# --- follow-up questions that are put to the models ------------------------------------------------------------------
+# --- follow-up questions ---------------------------------------------------------------------------------------------
 
 
 def explain_given(
@@ -100,13 +111,13 @@ def explain_given(
     seed: int | None,
     budget: Budget,
 ) -> Explanation:
-    """Explain the row of an explanation again under conditions; see :meth:`gbce.Explainer.given`."""
+    """Explain the row of an explanation again under conditions, see :meth:`gbce.Explainer.given`."""
     posterior = explainer.own_posterior(require_explanation(explanation), budget)
     before = explanation.query
-    asked = () if eta is not None and event.empty else event.read(before)
+    conditions = () if eta is not None and event.empty else event.read(before)
     effort = event.read_effort(before)
-    _require_possible(asked, before.space, sparse=before.sparse)
-    query, _ = with_conditions(before, asked)
+    _require_possible(conditions, before.space, sparse=before.sparse)
+    query, _ = with_conditions(before, conditions)
     if eta is not None:
         query = replace(query, mixture=replace(query.mixture, eta=eta))
     again = copy(explainer)  # the same models, data and settings; another space, and eta as it was
@@ -114,23 +125,23 @@ def explain_given(
     again.prior = WithEffort(explainer.prior, effort) if effort else explainer.prior
     again.jointly = again.jointly and query.mixture.combine == "any"
     used = explanation.seed if seed is None else seed_number(seed)
-    again.prior.at(query.space, query.x0)  # a prior that cannot be placed is refused before models are asked
+    again.prior.at(query.space, query.x0)  # a prior that does not fit raises before any model is called
     again.ask_about_data(posterior.predictors, budget)
     refits = again.prepare_refits(posterior.target, budget)
     found = again.explain_encoded(query.x0, posterior.predictors, posterior.target, before.rules, used, budget, refits)
     found = replace(
         found, query=replace(found.query, conditions=query.conditions, effort=effort, settings=explainer.settings)
     )
-    said = f" given that {' and '.join(found.conditions)}," if found.conditions else ""
-    note = f"Asked anew{said} at eta = {query.mixture.eta:g}{' as before' * (eta is None)}."
+    given = f" given that {' and '.join(found.conditions)}," if found.conditions else ""
+    note = f"Sampled again{given} at eta = {query.mixture.eta:g}{' as before' * (eta is None)}."
     found = _drop_outside(found, query.conditions)
     first = 1 if found.status_note else 0
     return replace(found, notes=(*found.notes[:first], note, *found.notes[first:]))
 
 
-def _require_possible(asked: Sequence[Condition], space: Space, *, sparse: bool) -> None:
-    """Refuse one value of a real column where it has probability zero and nothing can be drawn."""
-    for one in asked:
+def _require_possible(conditions: Sequence[Condition], space: Space, *, sparse: bool) -> None:
+    """Raise if a condition fixes a continuous column at a value of probability zero."""
+    for one in conditions:
         j = space.position[one.name]
         if one.low is None or one.low != one.high or space.features[j].discrete:
             continue
@@ -138,16 +149,15 @@ def _require_possible(asked: Sequence[Condition], space: Space, *, sparse: bool)
             raise ValueError(f"{one.text}: {one.name!r} is computed from other columns; keep those instead")
         if not one.kept:
             raise ValueError(
-                f"{one.text}: one value of a real column has probability zero unless it is the row's. Give a range, "
-                f"between={{{one.name!r}: (low, high)}}, or explain the row with that value in it."
+                f"{one.text}: a single value of a real column has probability zero unless it is the row's. Give a "
+                f"range, between={{{one.name!r}: (low, high)}}, or explain the row with that value in it."
             )
 
 
 def _drop_outside(found: Explanation, conditions: Sequence[Condition]) -> Explanation:
-    """Return the explanation without decisions and seen points that break a condition.
+    """Drop decisions and evaluated points that violate a condition; their rules choose among known points if they can.
 
-    Draws never do, but rules that move from the row may come back to it where the row itself breaks one. Such a rule
-    chooses among the points that are known, if it can.
+    Draws never violate one, but a rule that starts from the row may return to it when the row itself does.
     """
     draws, query = found.draws, found.query
     if draws.seen is not None:
@@ -163,7 +173,7 @@ def _drop_outside(found: Explanation, conditions: Sequence[Condition]) -> Explan
     notes = [sentence, *(note for note in found.notes if note != found.status_note)]
     gone = [label for label in lost if label not in [one.label for one in again]]
     if gone:
-        notes.append(f"{', '.join(gone)} found no point that meets the conditions, and is left out.")
+        notes.append(f"{', '.join(gone)} found no point that meets the conditions and is left out.")
     return replace(
         found,
         draws=draws,
@@ -175,15 +185,11 @@ def _drop_outside(found: Explanation, conditions: Sequence[Condition]) -> Explan
     )
 
 
-# --- what an explainer was made with, as texts -----------------------------------------------------------------------
-
-_LONGEST = 300  # letters of a setting; of a longer one, such as a covariance, the beginning and a hash; by hand
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # where an object lies in memory says nothing to the next run
-_PLAIN = ("builtins", "__main__", "numpy", "functools")  # homes of settings and functions that are no model's library
+# --- recorded settings -----------------------------------------------------------------------------------------------
 
 
 def say_settings(models: Iterable[Any], **settings: Any) -> tuple[tuple[str, str], ...]:
-    """Return settings that are not ``None`` as texts by name, and the libraries that models come from.
+    """Return settings that are not ``None`` as strings by name, and the libraries of the models.
 
     Examples
     --------
@@ -192,14 +198,14 @@ def say_settings(models: Iterable[Any], **settings: Any) -> tuple[tuple[str, str
     >>> list(settings), settings["libraries"].split()[0]
     (['sampler', 'libraries'], 'sklearn')
     """
-    said = {name: _say(value) for name, value in settings.items() if value is not None}
-    roots = sorted({root for model in models for root in _roots(model)})
-    known = [f"{root} {version}" for root in roots for version in [_version(root)] if version]
-    return (*said.items(), *([("libraries", ", ".join(known))] if known else []))
+    recorded = {name: _format_setting(value) for name, value in settings.items() if value is not None}
+    packages = sorted({package for model in models for package in _find_packages(model)})
+    known = [f"{package} {version}" for package in packages for version in [_find_version(package)] if version]
+    return (*recorded.items(), *([("libraries", ", ".join(known))] if known else []))
 
 
-def _say(value: Any) -> str:
-    """Return a setting as a text that is the same in every run, and short."""
+def _format_setting(value: Any) -> str:
+    """Return a setting as a short string that is the same in every run."""
     text = _ADDRESS.sub("", printable(value if isinstance(value, str) else repr(value)))
     text = re.sub(r"\s+", " ", text)
     if len(text) <= _LONGEST:
@@ -207,8 +213,8 @@ def _say(value: Any) -> str:
     return f"{text[: _LONGEST // 2]}... (SHA-256 of all of it {hashlib.sha256(text.encode()).hexdigest()})"
 
 
-def _roots(model: Any) -> set[str]:
-    """Return the packages that a model and its parts come from."""
+def _find_packages(model: Any) -> set[str]:
+    """Return the top-level packages of a model and its parts."""
     parts = [model]
     try:
         parts += list(model.get_params(deep=True).values())
@@ -218,34 +224,31 @@ def _roots(model: Any) -> set[str]:
     return homes - set(_PLAIN) - {""}
 
 
-def _version(root: str) -> str:
-    """Return the version of a package, empty where it says none."""
-    version = getattr(sys.modules.get(root), "__version__", None)
+def _find_version(package: str) -> str:
+    """Return the version of a package, empty if unknown."""
+    version = getattr(sys.modules.get(package), "__version__", None)
     if isinstance(version, str):
         return printable(version)
     try:
-        return metadata.version(root)
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
         return ""
 
 
-# --- whether an explanation was made with these models ---------------------------------------------------------------
-
-_CHECK_SHARE = 10  # one part in so many of a budget may go into this check; chosen by hand
-ADVICE = "Explain the row with this explainer, or use the one that the explanation was made with."
+# --- check of an explanation's models --------------------------------------------------------------------------------
 
 
 def require_own(explanation: Explanation, posterior: GibbsPosterior) -> None:
-    """Refuse an explanation of other models, or of another prior, than the posterior has.
+    """Raise if an explanation was made with other models or another prior than the posterior's.
 
-    A model is asked about a few dozen points of the explanation; one with an identity of its own, such as a remote
-    one, is not asked, but compared by that.
+    Models are compared by their identity if they have one (remote models), otherwise by their outputs at a few dozen
+    points of the explanation.
     """
-    points = _known_points(explanation)
+    points = _pick_points(explanation)
     for k, predictor in enumerate(posterior.predictors):
         identity = explanation.query.identities[k] if k < len(explanation.query.identities) else None
         if identity is None and predictor.identity:
-            continue  # a file of an earlier version does not tell
+            continue  # not recorded by an earlier version
         if (identity or "") != predictor.identity:
             raise ValueError(
                 f"the explanation was made with another model: {identity or explanation.models[k]}, where this "
@@ -253,26 +256,26 @@ def require_own(explanation: Explanation, posterior: GibbsPosterior) -> None:
             )
         if not predictor.identity:
             panel = Panel((predictor,), posterior.budget)
-            if panel.affords(1) == 0:  # a single row, without which nothing that is known can be handed over
+            if panel.affords(1) == 0:  # at least one row is needed for any result
                 panel = Panel((predictor,), posterior.budget.without_deadline())
             most = max(panel.affords(_CHECK_SHARE * len(points.x)) // _CHECK_SHARE, 1)
-            now = _output(panel.ask_some(points.x[:most])[0], posterior.target)
+            now = _read_output(panel.ask_some(points.x[:most])[0], posterior.target)
             _require_same(points.outputs[: most if now is None else len(now), k], now, predictor.name)
     if not same_answers(points.cost, posterior.prior.cost(points.x)):
         raise ValueError(f"the explanation was made with another prior than this explainer has. {ADVICE}")
 
 
-def _known_points(explanation: Explanation) -> Points:
-    """Return the row and some points that every model was asked about."""
+def _pick_points(explanation: Explanation) -> Points:
+    """Return the row and some points that all models evaluated."""
     pool, row = explanation.draws.pool, explanation.row
-    row = row.take(np.isfinite(row.log_correction))  # not one that breaks the conditions of a follow-up question
-    asked = np.flatnonzero(np.isfinite(pool.log_correction))
-    return Points.join([row, pool.take(asked[pick_rows(len(asked))])])
+    row = row.take(np.isfinite(row.log_correction))  # the row may violate the conditions of a follow-up question
+    evaluated = np.flatnonzero(np.isfinite(pool.log_correction))
+    return Points.join([row, pool.take(evaluated[pick_rows(len(evaluated))])])
 
 
-def _output(outputs: Outputs, target: Target) -> Array | None:
-    """Return what a model says now about points, ``(n,)``, as an explanation keeps it; none where that is lost."""
-    if not target.readable:  # from a file, which keeps no code; of a Loss it is known what it took for the output
+def _read_output(outputs: Outputs, target: Target) -> Array | None:
+    """Return outputs ``(n,)`` as the target reads them; None if the target's code was lost in a file."""
+    if not target.readable:  # a Loss without its function still reads plain outputs
         return outputs.values if isinstance(target, Loss) and outputs.values.ndim == 1 else None
     return target.read(outputs).output
 
@@ -281,23 +284,19 @@ def _require_same(before: Array, now: Array | None, name: str) -> None:
     if now is None or same_answers(before, now):
         return
     with np.errstate(invalid="ignore"):
-        i = int(np.argmax(np.nan_to_num(np.abs(before - now))))  # infinite then and now is no difference
+        i = int(np.argmax(np.nan_to_num(np.abs(before - now))))  # infinite both times is no difference
     raise ValueError(
-        f"the explanation was made with another model: {name} says {now[i]:.4g} where it has {before[i]:.4g}, in one "
-        f"of {len(before)} points that were asked about again. {ADVICE} (A model that answers differently each time "
-        "cannot be asked again.)"
+        f"the explanation was made with another model: {name} returns {now[i]:.4g} where it has {before[i]:.4g}, at "
+        f"one of {len(before)} points that were evaluated again. {ADVICE} (A model with random outputs cannot be used "
+        "again.)"
     )
 
 
-# --- a bar for one explanation that takes its time -------------------------------------------------------------------
-
-Progress = bool | Literal["auto"]
-
-_DELAY = 1.0  # seconds before anything is shown, where nobody insisted; a convention: shorter is not waiting
+# --- progress bar ----------------------------------------------------------------------------------------------------
 
 
 def is_shown(progress: Any) -> bool:
-    """Whether to show a bar; ``"auto"`` shows one on a terminal and in a notebook, not in pipes, scripts and tests.
+    """Whether to show a bar; ``"auto"`` shows one on a terminal and in a notebook only.
 
     Examples
     --------
@@ -315,15 +314,15 @@ def is_shown(progress: Any) -> bool:
 
 
 class _Bar:
-    """Shows the stage and the model rows so far."""
+    """A progress bar with the current stage and the model rows so far."""
 
-    def __init__(self, insist: bool) -> None:
+    def __init__(self, at_once: bool) -> None:
         self._bar = tqdm(
             desc="explaining",
             unit=" model rows",
             unit_scale=True,
             leave=False,
-            delay=0.0 if insist else _DELAY,
+            delay=0.0 if at_once else _DELAY,
             bar_format="{desc}: {n_fmt}{unit} in {elapsed}",
         )
 
@@ -339,11 +338,11 @@ class _Bar:
 
 @contextmanager
 def watched(budget: Budget, progress: Any) -> Iterator[None]:
-    """Show what is spent of a budget while the block runs, if that is wanted; nothing is left behind."""
+    """Show a progress bar for a budget while the block runs, if ``progress`` asks for one."""
     if not is_shown(progress):
         yield
         return
-    bar = _Bar(insist=progress is True)
+    bar = _Bar(at_once=progress is True)
     budget.watch = bar
     try:
         yield

@@ -1,4 +1,4 @@
-"""The result: plain data about one row, with its tables. No model inside, nothing executable."""
+"""Explanations of one row as plain data: draws, decisions, the answer, and tables of them. They contain no model."""
 
 from gbce.decisions import Decision
 from gbce.explanation._alternatives import Alternatives

@@ -1,9 +1,8 @@
-"""Distinct strategies: the modes of a posterior with their probability, each with the point that stands for it.
+"""Distinct strategies: modes of the posterior with their probability, each with a representative point.
 
-Moves that come in kinds (a column that moves at all where most stay, the level of a category, a value that becomes
-known) are told apart first, by a tree: a move parts two strategies where the posterior makes it clearly more often than
-the prior does among the draws that agree so far. A column that moves as often as the prior lets it is no part of a
-strategy. Numbers that always move are then parted by the modes of their distribution.
+Discrete moves (a column that moves at all if most stay, a level of a category, a missing value that becomes known) are
+separated first, by a tree: a move splits a node if the posterior makes it clearly more often than the prior among the
+draws of that node. Numbers that always move are then separated by the modes of their density.
 """
 
 from collections.abc import Iterator
@@ -28,30 +27,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Alternatives", "alternatives"]
 
-LEAST_MASS = 0.05  # posterior probability of a strategy that is listed; by hand: one draw in twenty
-LEAST_ESS = 20.0  # effective draws of a strategy that is listed: its mass is then known to about a fifth of itself
-_LIFT = 1.25  # how much more often than under the prior a move is made that parts strategies; by hand
-_CERTAIN = 3.0  # standard errors by which it must be: of hundreds of moves one in 700 passes by chance
-_CLEAR = 0.9  # probability with which a point that stands for a strategy belongs to it, not in between; by hand
-_MOST_LEAVES = 64  # strategies that are told apart, listed or not; by hand
-_MOST_NUMBERS = 30  # columns whose modes are sought: those that move least as the prior lets them; by hand
+LEAST_MASS = 0.05  # smallest posterior probability of a listed strategy, one draw in twenty; by hand
+LEAST_ESS = 20.0  # fewest effective draws of a listed strategy: the relative error of its mass is then about a fifth
+_LIFT = 1.25  # least ratio of posterior to prior frequency of a move that separates strategies; by hand
+_CERTAIN = 3.0  # standard errors by which the frequencies must differ: one move in 700 passes by chance
+_CLEAR = 0.9  # least membership probability of the point that represents a strategy; by hand
+_MOST_LEAVES = 64  # strategies that are distinguished, listed or not; by hand
+_MOST_NUMBERS = 30  # columns whose modes are sought: those whose movement differs most from the prior's; by hand
 
 
 @dataclass(frozen=True, eq=False)
 class Alternatives:
-    """Distinct strategies, the ones that reach the target first, the most probable first.
+    """Distinct strategies, those that reach the target first, then by probability.
 
     Parameters
     ----------
     table : DataFrame
         One line per strategy: ``mass``, its posterior probability, with its Monte Carlo error ``mass_se``; ``ess``, its
-        effective draws; ``success``, the share of them that reaches the target; then of the point that stands for it
+        effective draws; ``success``, the share of them that reach the target; then, for its representative point,
         ``reached``, ``output``, ``cost`` (the sum of its changes in units of each column's scale) and ``sentence``;
         and that point in the user's columns. The point is the cheapest known one that reaches the target, or the most
-        central where none does.
+        central if none does.
     other, other_se : float
-        Probability of everything else: strategies beyond the number that was asked for, and those with a mass below
-        0.05 or fewer than 20 effective draws. And its error.
+        Probability of everything else, and its error: strategies beyond the requested number, and those with a mass
+        below 0.05 or fewer than 20 effective draws.
 
     Examples
     --------
@@ -70,40 +69,40 @@ class Alternatives:
 
     @property
     def sentences(self) -> list[str]:
-        """What each strategy is, in one sentence."""
+        """One sentence per strategy."""
         return list(self.table["sentence"])
 
     def __str__(self) -> str:
         lines = [
-            f"{number}. {_share(line.mass, line.mass_se)}: {line.sentence}"
+            f"{number}. {_format_share(line.mass, line.mass_se)}: {line.sentence}"
             for number, line in enumerate(self.table.itertuples(), start=1)
         ]
-        return "\n".join([*lines, f"other: {_share(self.other, self.other_se)}"])
+        return "\n".join([*lines, f"other: {_format_share(self.other, self.other_se)}"])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         shown = self.table.drop(columns="sentence")
-        return f"<pre>{_escape(str(self))}</pre>{shown.to_html(escape=True)}"
+        return f"<pre>{_escape_html(str(self))}</pre>{shown.to_html(escape=True)}"
 
 
 def alternatives(explanation: "Explanation", k: int) -> Alternatives:
-    """Return at most ``k`` distinct strategies; see :meth:`gbce.Explanation.alternatives`."""
+    """Return at most ``k`` distinct strategies, see :meth:`gbce.Explanation.alternatives`."""
     if not is_count(k):
-        raise ValueError(f"alternatives: k must be a whole number of at least 1, not {k!r}")
+        raise ValueError(f"alternatives: k must be an integer of at least 1, not {k!r}")
     draws = explanation.draws
     draws.require_pool("alternatives(k)")
     if not draws.info.draws_posterior:
         raise ValueError(
-            f"alternatives are parts of a posterior, and only an answer was asked for: {draws.info.advice}"
+            f"alternatives are parts of a posterior, and the row was explained without one: {draws.info.advice}"
         )
     if draws.ess < ENOUGH_ESS:
         raise ValueError(
-            f"the draws cannot carry alternatives: there are {draws.ess:.0f} effective ones, and {ENOUGH_ESS:.0f} are "
-            "needed to tell how probable each is. Explain the row with more candidates or a larger budget."
+            f"there are too few effective draws for alternatives: {draws.ess:.0f}, and {ENOUGH_ESS:.0f} are needed to "
+            "estimate their probabilities. Explain the row with more candidates or a larger budget."
         )
     known = _Known.of(explanation)
-    share = _memberships(explanation, known.x)  # of the pool, then of all else that is known
+    share = _find_memberships(explanation, known.x)  # of the pool first
     pool = share[: len(draws.pool)]
     mass = draws.pool_weights @ pool
     error = replace(draws, resampled=False).standard_error(pool - mass)
@@ -113,10 +112,12 @@ def alternatives(explanation: "Explanation", k: int) -> Alternatives:
     rest = 1.0 - pool[:, shown].sum(axis=1)
     other = float(np.clip(draws.pool_weights @ rest, 0.0, 1.0))
     other_se = float(replace(draws, resampled=False).standard_error(rest - other))
-    return Alternatives(_table(explanation, known, [found[c] for c in shown]), other, other_se)
+    return Alternatives(_build_table(explanation, known, [found[c] for c in shown]), other, other_se)
 
 
 class _Strategy(NamedTuple):
+    """Figures of a strategy, and the position of its representative point."""
+
     mass: float
     mass_se: float
     ess: float
@@ -129,7 +130,7 @@ class _Strategy(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """Every evaluated point: the pool, what was seen beside it, decisions; ``x`` ``(n, d)``, ``reached`` ``(n,)``."""
+    """All evaluated points: the pool, those of searches, decisions; ``x (n, d)``, the rest ``(n,)``."""
 
     x: Array
     reached: Array
@@ -151,11 +152,11 @@ def _describe(explanation: "Explanation", known: _Known, share: Array, mass: flo
     weight = draws.pool_weights * share[: len(draws.pool)]
     total = max(float(weight.sum()), TINY)
     own = np.flatnonzero((share > _CLEAR) & known.reached)
-    point = int(own[first_of_least(known.cost[own])]) if len(own) else _central(explanation, weight / total)
+    point = int(own[first_of_least(known.cost[own])]) if len(own) else _find_central(explanation, weight / total)
     return _Strategy(
         mass=float(mass),
         mass_se=mass_se,
-        # of the weights within it, and no more than its part of what the runs are worth together
+        # of the weights within the strategy, but at most its share of the ess over all runs
         ess=min(effective_sample_size(weight / total), float(mass) * draws.ess) if mass > 0 else 0.0,
         success=float(weight @ draws.pool.reached[:, 0]) / total,
         reached=bool(known.reached[point]),
@@ -165,17 +166,17 @@ def _describe(explanation: "Explanation", known: _Known, share: Array, mass: flo
     )
 
 
-def _central(explanation: "Explanation", weight: Array) -> int:
-    """Return the point of the pool nearest to the centre of weights ``(N,)``, among those that have some."""
+def _find_central(explanation: "Explanation", weight: Array) -> int:
+    """Return the position of the pool point of positive weight nearest to the mean under weights ``(N,)``."""
     places = explanation.space.embed(explanation.draws.pool.x, explanation.free)
     inside = np.flatnonzero(weight > 0)
     return int(inside[np.argmin(places.take(inside).squares_from(places.centre(weight)))]) if len(inside) else 0
 
 
-def _table(explanation: "Explanation", known: _Known, shown: list[_Strategy]) -> pd.DataFrame:
+def _build_table(explanation: "Explanation", known: _Known, shown: list[_Strategy]) -> pd.DataFrame:
     points = [one.point for one in shown]
     figures = {name: [getattr(one, name) for one in shown] for name in _Strategy._fields if name != "point"}
-    figures["sentence"] = [_sentence(explanation, known, one) for one in shown]
+    figures["sentence"] = [_write_sentence(explanation, known, one) for one in shown]
     index = pd.RangeIndex(1, len(shown) + 1, name="strategy")
     own = explanation.space.frame(known.x[points]).set_axis(index)
     table = pd.DataFrame(figures, index=index)
@@ -183,28 +184,30 @@ def _table(explanation: "Explanation", known: _Known, shown: list[_Strategy]) ->
     return pd.concat([table, own.rename(columns=twice)], axis=1)
 
 
-def _sentence(explanation: "Explanation", known: _Known, one: _Strategy) -> str:
-    said = say_changes(explanation.space, explanation.x0, known.x[one.point]) or "leave the row as it is"
+def _write_sentence(explanation: "Explanation", known: _Known, one: _Strategy) -> str:
+    changes = say_changes(explanation.space, explanation.x0, known.x[one.point]) or "leave the row as it is"
     model = "the model" if len(explanation.models) == 1 else printable(explanation.models[0])
-    return f"{said[0].upper()}{said[1:]}: {model} then {printable(explanation.target.say(one.output, one.reached))}."
+    return (
+        f"{changes[0].upper()}{changes[1:]}: {model} then {printable(explanation.target.say(one.output, one.reached))}."
+    )
 
 
-def _share(mass: float, error: float) -> str:
+def _format_share(mass: float, error: float) -> str:
     return f"{mass:.0%} (± {PRINTED_Z_95 * error:.0%})"
 
 
-def _escape(text: str) -> str:
+def _escape_html(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-# --- which strategy a point belongs to ---------------------------------------------------------------------------
+# --- membership in strategies ----------------------------------------------------------------------------------------
 
 
-def _memberships(explanation: "Explanation", x: Array) -> Array:
-    """Return the probability ``(n, c)`` that each of the known points ``(n, d)``, the pool first, is of a strategy."""
+def _find_memberships(explanation: "Explanation", x: Array) -> Array:
+    """Return the probability ``(n, c)`` that each known point ``(n, d)``, the pool first, belongs to each strategy."""
     space, draws = explanation.space, explanation.draws
     moves = _Moves.of(explanation, x)
-    leaves = _grow(moves, draws)
+    leaves = _grow_tree(moves, draws)
     if explanation.query.sparse:
         return np.column_stack(leaves).astype(float)
     numbers = [int(j) for j in explanation.free if not space.features[j].unordered]
@@ -212,7 +215,7 @@ def _memberships(explanation: "Explanation", x: Array) -> Array:
         moved = set(most_moved(explanation.importance.iloc[numbers], _MOST_NUMBERS))
         numbers = [j for j in numbers if space.names[j] in moved]
     rng = stream(explanation.seed, DECIDING, explanation.query.key)
-    at = _spread_out(space, x, explanation.x0, numbers, rng)
+    at = _jitter_numbers(space, x, explanation.x0, numbers, rng)
     where, weight = draws.distinct
     found: list[Array] = []
     for leaf in leaves:
@@ -226,8 +229,8 @@ def _memberships(explanation: "Explanation", x: Array) -> Array:
     return np.column_stack(found)
 
 
-def _spread_out(space: Space, x: Array, x0: Array, which: list[int], rng: np.random.Generator) -> Array:
-    """Return numbers ``(n, k)`` in units of their scales; whole steps are spread evenly over their width."""
+def _jitter_numbers(space: Space, x: Array, x0: Array, which: list[int], rng: np.random.Generator) -> Array:
+    """Return numeric columns ``(n, k)`` relative to the row in units of scale, integers jittered over their width."""
     start = [space.features[j].centre or 0.0 if np.isnan(x0[j]) else x0[j] for j in which]
     offset = np.where(np.isnan(x[:, which]), start, x[:, which]) - start
     step = space.discrete[which]
@@ -238,14 +241,14 @@ def _spread_out(space: Space, x: Array, x0: Array, which: list[int], rng: np.ran
 
 @dataclass(frozen=True, eq=False)
 class _Moves:
-    """Kinds of moves: which of the known points ``(n,)`` make each of them, ``(n, moves)``."""
+    """Discrete moves: which known points make which move, ``(n, moves)``."""
 
     made: Array
     n_pool: int
 
     @classmethod
     def of(cls, explanation: "Explanation", x: Array) -> "_Moves":
-        """List moves that are no matter of degree: of all columns if most stay, else of levels and missing values."""
+        """List the discrete moves: of all columns under a sparse prior, else of levels and missing values."""
         space, x0 = explanation.space, explanation.x0
         changed = space.changed(x, x0)
         columns: list[Array] = []
@@ -265,17 +268,17 @@ class _Moves:
 
     @cached_property
     def in_pool(self) -> Array:
-        """The same for the pool, as numbers."""
+        """Moves of the pool as floats."""
         return self.made[: self.n_pool].astype(float)
 
 
-def _grow(moves: _Moves, draws: Draws) -> list[Array]:
-    """Return the leaves of the tree: masks ``(n,)`` of known points that part them."""
+def _grow_tree(moves: _Moves, draws: Draws) -> list[Array]:
+    """Return the leaves of the tree as disjoint masks ``(n,)`` of known points."""
     waiting = [np.ones(len(moves.made), dtype=bool)]
     leaves: list[Array] = []
     while waiting:
         leaf = waiting.pop()
-        move = _parting_move(moves, draws, leaf) if len(waiting) + len(leaves) + 1 < _MOST_LEAVES else None
+        move = _find_split(moves, draws, leaf) if len(waiting) + len(leaves) + 1 < _MOST_LEAVES else None
         if move is None:
             leaves.append(leaf)
         else:
@@ -283,8 +286,8 @@ def _grow(moves: _Moves, draws: Draws) -> list[Array]:
     return leaves
 
 
-def _parting_move(moves: _Moves, draws: Draws, leaf: Array) -> int | None:
-    """Return the move that the posterior favours most over the prior among a leaf's draws; none if it favours none."""
+def _find_split(moves: _Moves, draws: Draws, leaf: Array) -> int | None:
+    """Return the move that the posterior favours most over the prior among a leaf's draws, None without one."""
     own = leaf[: moves.n_pool]
     after, before = (weights * own for weights in (draws.pool_weights, draws.prior_weights))
     n_draws = float(after.sum()) * draws.ess

@@ -1,4 +1,8 @@
-"""The one decision that is handed over: what to change, why this, and how sure that is."""
+"""The answer for one row: the recommended point, the reason for choosing it, and how reliable it is.
+
+``Share`` and ``Mean`` are estimates with a 95% interval, from trials or computed exactly; ``Answer`` puts them into a
+sentence.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,14 +25,14 @@ from gbce.space import effort_cost, plain_value
 __all__ = ["Answer", "AnswerKind", "Mean", "Share", "cheapest_known"]
 
 _LABEL = "answer"
-_ROUNDING = 1e-9  # a share of 0.93 is 93 of 100, whatever its last bit
-_OFTEN = 0.5  # below it, if nothing else was promised, "only" belongs before a number of cases
-_LEAST_DIGIT = 0.001  # of a share that is written with three of them
-_MOST_SAID = 8  # changes that a sentence lists; more are counted
+_ROUNDING = 1e-9  # a share of 0.93 is 93 in 100, whatever its last bit
+_OFTEN = 0.5  # shares below this are preceded by "only" unless the policy promised another one
+_LEAST_DIGIT = 0.001  # the last of the three decimals of a share
+_MOST_LISTED = 8  # changes that a sentence lists; more are only counted
 
 
 class AnswerKind(StrEnum):
-    """What an answer is, from the best to the least."""
+    """Kind of an answer, best first."""
 
     NOTHING = "nothing to change"
     RELIABLE = "reliable"
@@ -40,19 +44,18 @@ class AnswerKind(StrEnum):
 
 
 class Share(NamedTuple):
-    """How often something held.
+    """A proportion with its 95% interval.
 
     Parameters
     ----------
     share : float
-        Of the trials; or the probability itself, where it is exact.
+        Proportion of the trials, or the probability itself if it is exact.
     low, high : float
-        Its 95% interval (Wilson, 1927). Of an exact one the numbers between which it certainly lies, less than 2e-6
-        apart.
+        95% interval (Wilson, 1927). For an exact share, guaranteed bounds less than 2e-6 apart.
     n : int
-        How many trials there were; 0 where it is exact.
+        Number of trials; 0 if it is exact.
     exact : bool
-        Whether it was computed, without trials.
+        Whether it was computed rather than simulated.
     """
 
     share: float
@@ -63,7 +66,7 @@ class Share(NamedTuple):
 
     @classmethod
     def of(cls, share: float, n: int) -> "Share":
-        """Return a share of ``n`` trials with its interval.
+        """Return the share of ``n`` trials with its interval.
 
         Examples
         --------
@@ -76,7 +79,7 @@ class Share(NamedTuple):
 
     @property
     def digits(self) -> str:
-        """The share with three digits; what is nearly all or nearly nothing is not said to be it.
+        """The share with three decimals, never rounded to 0 or 1.
 
         Examples
         --------
@@ -89,18 +92,18 @@ class Share(NamedTuple):
 
 
 class Mean(NamedTuple):
-    """What an output is on average.
+    """An expected output with its 95% interval.
 
     Parameters
     ----------
     mean : float
-        Over the trials; or the expected output itself, where it is exact.
+        Mean over the trials, or the expectation itself if it is exact.
     low, high : float
-        Its 95% interval. Of an exact one the numbers between which it certainly lies, apart by rounding only.
+        95% interval. For an exact mean, guaranteed bounds that differ by rounding only.
     n : int
-        How many trials there were; 0 where it is exact.
+        Number of trials; 0 if it is exact.
     exact : bool
-        Whether it was computed, without trials.
+        Whether it was computed rather than simulated.
     """
 
     mean: float
@@ -111,14 +114,14 @@ class Mean(NamedTuple):
 
     @classmethod
     def of(cls, outputs: Array) -> "Mean":
-        """Return the mean of outputs ``(n,)`` of trials with its interval.
+        """Return the mean of simulated outputs ``(n,)`` with its interval.
 
         Examples
         --------
         >>> [round(number, 3) for number in Mean.of(np.array([1.0, 2.0, 3.0, 2.0]))[:3]]
         [2.0, 1.2, 2.8]
         """
-        unit, n = max(float(np.abs(outputs).max()), 1.0), len(outputs)  # sums of huge numbers are none
+        unit, n = max(float(np.abs(outputs).max()), 1.0), len(outputs)  # sums of huge numbers overflow
         mean = unit * float((outputs / unit).mean())
         half = NORMAL_975 * unit * float((outputs / unit).std(ddof=1)) / sqrt(n)
         return cls(mean, mean - half, mean + half, n)
@@ -126,42 +129,44 @@ class Mean(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What gbce would hand over for a row: one point, why it and not another, and what it rests on.
+    """The recommendation for a row: one point, why it was chosen, and how reliable it is.
 
-    Made by :meth:`gbce.Explainer.explain` with the explainer's policy; ``print(explanation.answer)`` says it.
+    Made by :meth:`gbce.Explainer.explain` with the explainer's policy; ``print(explanation.answer)`` prints it as a
+    sentence.
 
     Parameters
     ----------
     query : Query
-        What was asked.
+        The question.
     decision : Decision
-        The point, as the models judge it: ``.x (d,)``, ``.outputs (K,)``, ``.reached (K,)`` and the usual figures.
+        The point, evaluated by the models: ``.x (d,)``, ``.outputs (K,)``, ``.reached (K,)`` and the usual figures.
     policy : str
         Label of the rule that chose it.
     reason : str
         Why it was chosen, as part of a sentence.
     cost : float
-        The sum of its changes in units of each feature's scale.
+        Sum of its changes in units of each feature's scale.
     promised : float, optional
-        The probability of holding that the policy was to keep, if it has one.
+        Probability of success that the policy guarantees, if it has one.
     reliability : Share, optional
-        How often the first model still decides so under execution noise that had no part in the choice; ``None`` where
-        the budget did not allow to ask. It is exact where the model is a tree ensemble that can be read, noise is
-        Gaussian and gets to few of its cells, and no rule binds what it moves; else simulated. ``.exact`` says which.
+        Probability that the first model still reaches the target under execution noise independent of the noise used
+        for the choice; ``None`` if the budget did not allow it. It is exact if the model is a tree ensemble that can be
+        read, the noise is Gaussian and touches few of its cells, and no constraint binds the columns it moves;
+        otherwise simulated. ``.exact`` tells which.
     survival : Share, optional
-        The same over refitted models, if the explainer was given some: those that had no part in the choice, unless
+        The same over refitted models, if the explainer was given some: over those held out from the choice, unless
         they are too few.
     proof : str
-        The sentence of a proof, where there is one: that the target cannot be reached, or, where one of the rules is
-        ``Nearest(prove=True)``, what any point that reaches it costs at least.
+        Sentence of a proof, if there is one: that the target cannot be reached, or, with ``Nearest(prove=True)`` among
+        the rules, a lower bound on the cost of any point that reaches it.
     safe : SafeBox, optional
-        Ranges of the changed columns within which the first model certainly reaches the target, where it is a tree
-        ensemble that can be read and there is more than a point.
+        Ranges of the changed columns within which the first model is guaranteed to reach the target, if it is a tree
+        ensemble that can be read and the ranges are more than a point.
     expected : Mean, optional
-        The first model's output on average under the same noise, exact or simulated.
+        Expected output of the first model under the same noise, exact or simulated.
     doubt : str
-        A sentence on why the answer is not called reliable whatever its shares, such as that refitted models are too
-        few to confirm it. Empty if there is no doubt.
+        Why the answer is not called reliable whatever its shares, such as too few refitted models to confirm it. Empty
+        if there is no such reason.
 
     Examples
     --------
@@ -188,12 +193,12 @@ class Answer:
 
     @property
     def reached(self) -> bool:
-        """Whether the first model itself decides as wanted."""
+        """Whether the first model reaches the target at this point."""
         return bool(self.decision.reached[0])
 
     @property
     def kind(self) -> AnswerKind:
-        """What the answer is, in a word or two."""
+        """Kind of the answer, in a word or two."""
         if not self.reached:
             return AnswerKind.BEST_SEEN
         if self.n_changes == 0:
@@ -206,7 +211,7 @@ class Answer:
 
     @property
     def n_changes(self) -> int:
-        """How many columns have to be changed; computed ones follow by themselves."""
+        """Number of columns to change, not counting computed ones."""
         return len(changed_columns(self.query.space, self.query.x0, self.decision.x))
 
     @property
@@ -216,7 +221,7 @@ class Answer:
 
     @property
     def changes(self) -> pd.DataFrame:
-        """Only what changes: by feature its value ``now`` and ``then``, as the table has them."""
+        """The changed features only: their values ``now`` and ``then``, as in the table."""
         space, x0, x = self.query.space, self.query.x0, self.decision.x
         where = np.flatnonzero(space.changed(x[None, :], x0)[0])
         shown = space.readable(np.vstack([x0, x])).iloc[:, where].T
@@ -225,52 +230,52 @@ class Answer:
 
     @property
     def changes_in_words(self) -> str:
-        """What has to be done, such as ``"lower debt from 60 to 40"``; empty if nothing has."""
+        """The changes in words, such as ``"lower debt from 60 to 40"``; empty if there are none."""
         return say_changes(self.query.space, self.query.x0, self.decision.x)
 
     @property
     def sentence(self) -> str:
-        """The answer in words: what to change, what the model then says, and how often that holds."""
-        said = f"{self._model} then {self._said}"
-        if self.n_changes == 0:
-            said = f"{self._model} already {self._said}" if self.reached else f"{self._model} {self._said}"
+        """The answer in words: what to change, the model's decision then, and how reliable that is."""
+        model = "the model" if len(self.query.models) == 1 else printable(self.query.models[0])
+        verdict = printable(self.query.target.say(float(self.decision.outputs[0]), self.reached))
+        adverb = " then" if self.n_changes else " already" if self.reached else ""
         first = _capitalise(self.changes_in_words or ("nothing has to change" if self.reached else "change nothing"))
-        if self.n_changes > _MOST_SAID:
+        if self.n_changes > _MOST_LISTED:
             first = f"Change {self.n_changes} columns (answer.changes lists them)"
         if not self.reached:
-            wish = printable(self.query.target.describe())
-            none = self.proof or f"No point was found that reaches the target ({wish})."
-            return f"{none} Best seen: {_lower(first)}: {said}."
-        return " ".join([f"{first}: {said}.", *self._held(), *([self.proof] if self.proof else [])])
+            target = printable(self.query.target.describe())
+            none = self.proof or f"No point was found that reaches the target ({target})."
+            return f"{none} Best seen: {first[:1].lower()}{first[1:]}: {model}{adverb} {verdict}."
+        parts = [f"{first}: {model}{adverb} {verdict}.", *self._describe_reliability(), self.proof]
+        return " ".join(filter(None, parts))
 
-    def _held(self) -> list[str]:
-        """Sentences on how often it holds."""
-        held = [] if self.safe is None else [self.safe.sentence]
+    def _describe_reliability(self) -> list[str]:
+        """Return sentences on the safe ranges, the reliability under noise and the agreement of refitted models."""
+        found = [] if self.safe is None else [self.safe.sentence]
         if self.reliability is not None:
-            count = _of_hundred(self.reliability, self.promised)
-            exactly = f" (exact: {self.reliability.digits})" if self.reliability.exact else ""
-            wanted = self._say_wanted(self.reliability)
-            held.append(f"Under small errors of execution this holds in {count} of 100 cases{exactly}{wanted}.")
+            count, exact = _count_in_hundred(self.reliability, self.promised), self.reliability.exact
+            found.append(
+                f"If the values turn out slightly different, it still works {count} times out of 100"
+                f"{' (computed, not simulated)' * exact}{self._state_promise(self.reliability)}."
+            )
         if self.survival is not None:
-            models = f"{self.survival.n} refitted model{'s' * (self.survival.n > 1)}"
-            models += "" if self.doubt or self.promised is None else " that had no part in the choice"
-            count, wanted = _of_hundred(self.survival, self.promised), self._say_wanted(self.survival)
-            held.append(f"Of {models}, under such errors, {count}% agree{wanted}.")
-        return [*held, self.doubt] if self.doubt else held
+            found.append(self._describe_survival(self.survival))
+        return [*found, self.doubt] if self.doubt else found
 
-    def _say_wanted(self, held: Share) -> str:
-        """Return what was promised, in brackets, where that is not what was found."""
-        if self.promised is None or held.share >= self.promised:
+    def _describe_survival(self, survival: Share) -> str:
+        """Return a sentence on the share of refitted models that agree."""
+        models = f"refitted model{'s' * (survival.n > 1)}"
+        models += "" if self.doubt or self.promised is None else " held out from the choice"
+        if survival.share + _ROUNDING >= 1:
+            return f"All {survival.n} {models} agree." if survival.n > 1 else f"The {models} agrees."
+        count = _count_in_hundred(survival, self.promised)
+        return f"Of {survival.n} {models}, {count}% agree under such errors{self._state_promise(survival)}."
+
+    def _state_promise(self, share: Share) -> str:
+        """Return the promised share in brackets if it was missed, else nothing."""
+        if self.promised is None or share.share >= self.promised:
             return ""
         return f" (wanted: {100 * self.promised:g})"
-
-    @property
-    def _model(self) -> str:
-        return "the model" if len(self.query.models) == 1 else printable(self.query.models[0])
-
-    @property
-    def _said(self) -> str:
-        return printable(self.query.target.say(float(self.decision.outputs[0]), self.reached))
 
     @property
     def because(self) -> str:
@@ -281,9 +286,9 @@ class Answer:
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain data, ready for JSON.
 
-        Keys: ``sentence``, ``kind``, ``reached``, ``changes`` (by feature its values ``now`` and ``then``), ``row``
-        (the whole row after the change, by column), ``n_changes``, ``cost``, ``output``, ``policy``, ``reason``,
-        ``promised``, ``doubt``, ``proof``, ``safe`` (by column its ends ``low`` and ``high``), ``reliability`` and
+        Keys: ``sentence``, ``kind``, ``reached``, ``changes`` (``now`` and ``then`` by feature), ``row`` (the whole row
+        after the change, by column), ``n_changes``, ``cost``, ``output``, ``policy``, ``reason``, ``promised``,
+        ``doubt``, ``proof``, ``safe`` (``low`` and ``high`` by column), ``reliability`` and
         ``survival`` with ``share``, ``low``, ``high``, ``n`` and ``exact``, and ``expected`` with ``mean`` and so on.
         """
         return {
@@ -317,7 +322,7 @@ class Answer:
 
 
 def cheapest_known(query: Query, draws: Draws) -> tuple[Points, str]:
-    """Return the cheapest evaluated point that reaches the target, or the best seen, as one point, and which it is."""
+    """Return the cheapest evaluated point that reaches the target, else the one of least loss, and its description."""
     known = draws.known.take(np.isfinite(draws.known.log_correction))
     misses = (~known.reached[:, 0]).astype(float)
     cost = costs(query.space, known.x, query.x0, "l1") + effort_cost(query.space, query.effort, known.x, query.x0)
@@ -325,15 +330,17 @@ def cheapest_known(query: Query, draws: Draws) -> tuple[Points, str]:
     return known.take(best), "the best seen" if misses.all() else "the cheapest evaluated point that reaches the target"
 
 
-def _of_hundred(held: Share, promised: float | None) -> str:
-    """Return a share in whole hundredths, rounded down: 99.7 of 100 are not all of them; "only" if it is too few."""
-    few = held.share < (_OFTEN if promised is None else promised)
-    return f"{'only ' if few else ''}{floor(100 * held.share + _ROUNDING)}"
+def _count_in_hundred(share: Share, promised: float | None) -> str:
+    """Return a share as a count in 100, rounded down so that 99.7 is not "100"; exact shares with one decimal."""
+    only = "only " if share.share < (_OFTEN if promised is None else promised) else ""
+    if not share.exact:
+        return f"{only}{floor(100 * share.share + _ROUNDING)}"
+    if 0 < share.share < _LEAST_DIGIT:
+        return f"fewer than {100 * _LEAST_DIGIT:g}"
+    if 1 - _LEAST_DIGIT < share.share < 1:
+        return f"more than {100 * (1 - _LEAST_DIGIT):g}"
+    return f"{only}{floor(1000 * share.share + _ROUNDING) / 10:g}"
 
 
 def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]

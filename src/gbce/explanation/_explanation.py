@@ -1,4 +1,4 @@
-"""The result: plain data about one row, with its tables. No model inside, nothing executable."""
+"""The Explanation of one row: plain data with tables, follow-up questions and exports. It contains no model."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,36 +55,36 @@ __all__ = ["Explanation", "require_explanation"]
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What would have to change for the models to reach the target, as a distribution and as decisions.
+    """Changes to a row that make the models reach the target, as a posterior distribution and as decisions.
 
     Made by :meth:`gbce.Explainer.explain`; read through its tables.
 
     Parameters
     ----------
     query : Query
-        What was asked: the features, the target with its numbers filled in, the models' names, eta with weights and
-        combination, the settings of the figures, the rules, the number that reproduces the draws, and the row itself,
-        evaluated. Each is also an attribute of the explanation.
+        The question: the features, the target with its numbers resolved, the models' names, eta with weights and
+        combination, the settings of the figures, the rules, the seed, and the evaluated row. Each is also an attribute
+        of the explanation.
     draws : Draws
         The posterior: ``.z (n, m)``, ``.x (n, d)``, ``.weights (n,)``, ``.outputs (n, K)``, ``.loss (n, K)``.
     decisions : tuple of Decision
-        What the rules chose.
+        Choices of the rules.
     status : Status
-        ``"attainable"``, ``"already reached"`` or ``"not attained"``:
-        whether there was anything to do, and whether any evaluated point does it.
+        ``"attainable"``, ``"already reached"`` or ``"not attained"``: whether the row needs a change, and whether any
+        evaluated point reaches the target.
     status_note : str
-        The status as a sentence, where there is more to say; the first of the notes.
+        The status as a sentence, unless the target is attainable; the first of the notes.
     notes : tuple of str
         Sentences the user should read.
     n_model_calls, n_model_rows : int
-        What it cost.
+        Number of model calls, and of rows in them.
     calibration : Calibration, optional
-        How eta was found, where a rule found it.
+        How eta was found, if a rule found it.
     answer : Answer, optional
-        The one decision to hand over, by the explainer's policy; ``None`` where no decision was asked for.
+        The recommended decision, by the explainer's policy; ``None`` without decisions.
     proof : Proof, optional
-        That the target cannot be reached within the bounds, where the model allows one: then ``status`` is
-        ``"not attained"``. Without it, that status only says what a search has seen.
+        Proof that the target cannot be reached within the bounds, if there is one; ``status`` is then
+        ``"not attained"``. Without a proof that status only reports a search.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class Explanation:
     answer: Answer | None = None
     proof: Proof | None = None
 
-    # --- what was asked -------------------------------------------------------------------------------------
+    # --- the query ------------------------------------------------------------------------------------------
 
     @property
     def space(self) -> Space:
@@ -119,7 +119,7 @@ class Explanation:
 
     @property
     def target(self) -> Target:
-        """What was wanted of the output, its numbers filled in."""
+        """The target, with its numbers resolved."""
         return self.query.target
 
     @property
@@ -129,7 +129,7 @@ class Explanation:
 
     @property
     def mixture(self) -> Mixture:
-        """Eta, with the weights of the models and their combination."""
+        """Eta, the weights of the models and their combination."""
         return self.query.mixture
 
     @property
@@ -139,12 +139,12 @@ class Explanation:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """Which decisions were asked for."""
+        """The decision rules."""
         return self.query.rules
 
     @property
     def seed(self) -> int:
-        """The number that reproduces the draws."""
+        """The seed that reproduces the draws."""
         return self.query.seed
 
     @property
@@ -169,7 +169,7 @@ class Explanation:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What a follow-up question held on to, as texts such as ``"income stays at 3000"``; empty without one."""
+        """Conditions of a follow-up question as strings such as ``"income stays at 3000"``; empty without one."""
         return (*(condition.text for condition in self.query.conditions), *say_effort(self.query.effort))
 
     # --- tables ---------------------------------------------------------------------------------------------
@@ -181,22 +181,22 @@ class Explanation:
         return point_table(self.space, stack_points(decided, len(self.space)), [one.label for one in decided])
 
     def changes(self) -> pd.DataFrame:
-        """Only what changes, tidy: one line per rule and changed feature, with ``from``, ``to`` and ``change``.
+        """Return the changes as a tidy table: one line per rule and changed feature, ``from``, ``to`` and ``change``.
 
-        Values are as the table has them; ``change`` is a difference of numbers, or of positions of an ordinal's levels,
-        and NaN where there is none.
+        Values are as in the table; ``change`` is the difference of two numbers, or of the positions of an ordinal's
+        levels, and NaN for a category.
         """
         return changes(self.space, self.x0, answers_among(self.decisions))
 
     @cached_property
     def sparsity_path(self) -> pd.DataFrame:
-        """The best answer for each number of changed features: Nearest's if it is among the rules, else MAP's.
+        """The best point for each number of changed features, by Nearest if it is among the rules, else by MAP.
 
         One line per number of changes, ``changes``: ``rule``, ``cost`` (the sum of changes in units of each feature's
         scale; for ``Nearest(distance="l2")`` their Euclidean distance), ``distance`` (always Euclidean), ``loss``,
         ``output`` and ``reached`` of the first model, then the row in the user's columns. Nearest has a line only
-        where one more change makes it cheaper; MAP has one for each number under a :class:`gbce.Sparse` prior, and
-        one in all under any other.
+        if one more change makes it cheaper; MAP has one for each number under a :class:`gbce.Sparse` prior, and a
+        single one under any other.
         """
         return path_table(self.space, self.x0, self.free, self.decisions)
 
@@ -204,11 +204,10 @@ class Explanation:
     def pointwise(self) -> pd.DataFrame:
         """Figures of each decision: rule by loss, distance, robustness, plausibility, reached, and more.
 
-        ``loss`` (L_pt), ``reached`` and ``output`` are those of the first model; with several models
-        ``combined_loss`` is the one their combination stands for, and each model's own follow with its name in
-        brackets. ``distance`` (D_pt) is Euclidean in units of each feature's scale; ``robustness`` (Rb) and
-        ``plausibility`` (Plu) as in the paper; ``objective`` is what MAP minimises; ``changed`` counts the columns that
-        differ from the row's.
+        ``loss`` (L_pt), ``reached`` and ``output`` are those of the first model; with several models ``combined_loss``
+        is the loss of their combination, and those of each model follow with its name in brackets. ``distance`` (D_pt)
+        is Euclidean in units of each feature's scale; ``robustness`` (Rb) and ``plausibility`` (Plu) are as in the
+        paper; ``objective`` is the function that MAP minimises; ``changed`` counts the changed columns.
         """
         decided = answers_among(self.decisions)
         loss = np.array([decision.loss for decision in decided]).reshape(-1, len(self.models))
@@ -237,8 +236,8 @@ class Explanation:
 
         ``success_probability`` (SP), ``tail`` (Tail), ``stability`` (Stability, in units of each feature's scale),
         ``expected_loss`` and ``expected_distance``. ``tail_low`` and ``tail_high`` are the 95% interval of the tail,
-        from order statistics; ``tail_se`` is that of its longer side. With several models these are the first one's;
-        each model's own, and success under all and under at least half of them, follow in brackets.
+        from order statistics; ``tail_se`` is that of its longer side. With several models these belong to the first;
+        those of each model, and success under all and under at least half of them, follow in brackets.
         """
         table: dict[str, float] = {}
         for name, figure in self.figures.items():
@@ -247,21 +246,21 @@ class Explanation:
 
     @cached_property
     def figures(self) -> dict[FigureName, Figure]:
-        """The same with each figure's value, error and interval together."""
+        """The figures of ``distribution``, each with its value, error and interval."""
         return figures(self.draws, self.space, self.x0, self.evaluation.alpha, self.models)
 
     @cached_property
     def importance(self) -> pd.DataFrame:
-        """By feature: ``change`` = E|x_j - row_j| (VarImp), its error ``se``, the ``prior``'s own value, and ``ratio``.
+        """By feature: ``change`` = E|x_j - row_j| (VarImp), its error ``se``, the ``prior``'s value, and the ``ratio``.
 
-        A feature that does not matter to the model moves as far as the prior lets it: a ratio near one.
+        A feature that does not matter to the model moves as it does under the prior: its ratio is near one.
         """
         return importance(self.draws, self.space, self.x0)
 
     def intervals(self, mass: float = 0.9) -> pd.DataFrame:
-        """Central interval of each feature's value under the posterior, in its own units, beside the row's value.
+        """Return the row's value and a central posterior interval of each feature, in its own units.
 
-        A category has no interval: ``median`` is its most probable level; :meth:`shares` has them all.
+        A category has no interval: ``median`` is its most probable level, and :meth:`shares` lists them all.
 
         Parameters
         ----------
@@ -273,32 +272,31 @@ class Explanation:
         return intervals(self.draws, self.space, self.x0, mass)
 
     def quantiles(self, q: float) -> Array:
-        """Quantile of each feature as encoded, ``(d,)``; of a category, its most probable level."""
+        """Return a quantile of each encoded feature, ``(d,)``; for a category, its most probable level."""
         return quantiles(self.draws, self.space, q)
 
     def shares(self, feature: str) -> pd.DataFrame:
-        """How probable each level of a category or an ordinal is, under the posterior and under the prior.
+        """Return the probability of each level of a category or an ordinal under the posterior and the prior.
 
         Parameters
         ----------
         feature : str
-            Its name.
+            Name of the feature.
 
         Returns
         -------
         DataFrame
-            One line per level: ``posterior`` and ``prior``. A feature that may be missing has a line for that.
+            One line per level, and one for missing values if the feature allows them: ``posterior`` and ``prior``.
         """
         return shares(self.draws, self.space, feature)
 
     @cached_property
     def diagnostics(self) -> dict[str, Any]:
-        """How it was sampled: ess, pareto_k or r_hat, log_evidence and its error, rungs, cost, notes, and more.
+        """Sampling diagnostics: ess, pareto_k or r_hat, log_evidence and its error, rungs, cost, notes, and more.
 
-        ``sampling`` says how far the draws can be trusted in one word of :class:`gbce.metrics.Verdict`,
-        ``sampling_note`` in a sentence. ``verdict`` is the older name of that sentence; the next version drops it.
-
-        Where a rule chose eta, ``calibration`` has what it went by.
+        ``sampling`` rates the draws in one word of :class:`gbce.metrics.Verdict`, ``sampling_note`` in a sentence.
+        ``verdict`` is the older name of that sentence; the next version drops it. ``calibration`` has the figures by
+        which a rule found eta.
         """
         diagnosis = Diagnosis.of(self.draws, self.mixture, tuple(self.space.names[j] for j in self.free))
         sampling, sentence = diagnosis.judge()
@@ -308,63 +306,62 @@ class Explanation:
             "n_model_rows": self.n_model_rows,
             "sampling": sampling,
             "sampling_note": sentence,
-            "verdict": sentence,  # the older name, for a version
+            "verdict": sentence,  # deprecated name
             "notes": list(self.notes),
         }
 
     def _calibration(self) -> dict[str, Any]:
-        """Return how eta was found, with the figures it was found by."""
+        """Return how eta was found, with the figures by which it was."""
         if self.calibration is None:
             return {}
         names = ("success_probability", "expected_loss")
         found = {key: float(self.distribution[key]) for name in names for key in (name, f"{name}_se")}
         return {**self.calibration.entries(), "eta": self.eta, **found}
 
-    # --- other questions to the same draws ------------------------------------------------------------------
+    # --- follow-up questions --------------------------------------------------------------------------------
 
     def path(self, etas: Sequence[float] | None = None) -> pd.DataFrame:
-        """Return figures of the posterior as functions of eta, with no further model call.
+        """Return figures of the posterior as functions of eta, without model calls.
 
         Every rung of a tempered run is the posterior at a smaller eta; between rungs the points are reweighted.
 
         Parameters
         ----------
         etas : sequence of float, optional
-            Where to look; from zero, the prior, to the explanation's own eta when left out. Not far beyond that too few
-            effective draws are left.
+            By default from zero, the prior, to the explanation's own eta. Not far beyond it too few effective draws are
+            left.
 
         Returns
         -------
         DataFrame
             One line per eta: ``success_probability``, ``tail``, ``stability``, ``expected_loss``,
             ``expected_distance`` and ``log_evidence``, each again as ``*_se``, ``tail_low`` and ``tail_high``, and
-            ``ess``. Below 100 effective draws the figures are left open.
+            ``ess``. Below 100 effective draws the figures are NaN.
         """
         self.draws.require_pool("path()")
         wanted = None if etas is None else as_etas(etas)
         return eta_path(self.draws, self.mixture, self.space, self.x0, self.evaluation.alpha, wanted)
 
     def disagreement(self) -> Disagreement:
-        """Return how much the models disagree about the draws, and where: tables and a sentence."""
+        """Return how often and where the models disagree about the draws: tables and a sentence."""
         return disagreement(self.draws, self.space, self.free, self.models, self.mixture.weights)
 
     def frontier(
         self, *, distance: str = "l2", levels: Sequence[float] | None = None, among: str = "draws"
     ) -> pd.DataFrame:
-        """Return the cheapest draw (or decision) for every reliability, with no model call.
+        """Return the cheapest draw or decision for every reliability, without model calls.
 
-        It differs from :meth:`gbce.Explainer.frontier` in that it only reads what was evaluated, so that reliability is
-        the share of the explanation's own models; that one asks models, and knows noise, other models and points beyond
-        the draws.
+        Only evaluated points are considered, so that reliability is the share of the explanation's own models;
+        :meth:`gbce.Explainer.frontier` calls models, and handles noise, other models and points beyond the draws.
 
         Parameters
         ----------
         distance : {"l2", "l1"}
-            What is cheap, in units of each feature's scale: Euclidean distance from the row, or the sum of changes.
+            Cost in units of each feature's scale: Euclidean distance from the row, or the sum of changes.
         levels : sequence of float, optional
-            Reliabilities to answer for; every step of the frontier when left out. One that none attains has no line.
+            Reliabilities to report, by default every step of the frontier. One that no point attains has no line.
         among : {"draws", "pool"}
-            Where to look: among the draws, or all evaluated points, those the posterior gives no weight included.
+            The draws, or all evaluated points, including those of posterior weight zero.
 
         Returns
         -------
@@ -382,14 +379,14 @@ class Explanation:
         weights: Sequence[float] | None = None,
         combine: Combine | None = None,
     ) -> "Explanation":
-        """Return the same draws at another eta, other model weights or another combination, by reweighting.
+        """Reweight the draws to another eta, other model weights or another combination.
 
-        Rules that choose among evaluated points are applied again; figures that need the model are left NaN.
+        Rules that choose among evaluated points are applied again; figures that need the model are NaN.
 
         Parameters
         ----------
         eta : float, SuccessProbability or ExpectedLoss, optional
-            The new eta, or what it is to achieve.
+            The new eta, or the goal that it has to meet.
         weights : sequence of K numbers, optional
             New weights of the models.
         combine : {"any", "all", "average"} or Entropic, optional
@@ -398,7 +395,7 @@ class Explanation:
         Raises
         ------
         ValueError
-            Where fewer than 100 effective draws would be left, which are too few for an answer.
+            If fewer than 100 effective draws would be left, too few for an answer.
         """
         self.draws.require_pool("at(...)")
         mixture = Mixture(
@@ -406,15 +403,15 @@ class Explanation:
             self.mixture.weights if weights is None else as_weights(weights, len(self.models)),
             self.mixture.combine if combine is None else combine,
         )
-        calibration = self.calibration if eta is None else None  # that of another eta says nothing about this one
+        calibration = self.calibration if eta is None else None  # it belongs to the old eta
         if isinstance(eta, EtaRule):
             mixture, calibration = replace(mixture, eta=self._solve_eta(eta, mixture)), Calibration(eta.label)
         weighted = self.draws.reweigh(mixture)
         if weighted.ess < min(ENOUGH_ESS, self.draws.ess):
             raise ValueError(
-                f"the draws cannot carry eta = {mixture.eta:g}, combine = {mixture.combine!r}: {weighted.ess:.0f} "
-                f"effective draws would be left of {len(weighted.pool)}. Explain the row with these settings and more "
-                "candidates."
+                f"the draws cannot be reweighted to eta = {mixture.eta:g}, combine = {mixture.combine!r}: only "
+                f"{weighted.ess:.0f} effective draws of {len(weighted.pool)} would be left. Explain the row with these "
+                "settings and more candidates."
             )
         picked = weighted.resample(stream(self.seed, REWEIGHTING, self.query.key), len(self.draws))
         draws = replace(picked, reweighted=True)
@@ -423,7 +420,9 @@ class Explanation:
         *others, last = unknown_figures()
         note = f"Reweighted from eta = {self.eta:g}: {', '.join(others)} and {last} were not computed again."
         if undecided:
-            note += f" {', '.join(undecided)} must ask the model: use explainer.decide(explanation, rule)."
+            note += (
+                f" {', '.join(undecided)} can only be applied with the model: use explainer.decide(explanation, rule)."
+            )
         kept = (self.status_note,) if self.status != Status.ATTAINABLE else ()
         return replace(
             self, query=query, draws=draws, decisions=tuple(decisions), notes=(*kept, note), calibration=calibration
@@ -441,39 +440,37 @@ class Explanation:
     ) -> "Explanation":
         """Return the posterior given that columns stay, lie in a range or are harder to change, from the draws.
 
-        It answers "what if I cannot change that?". Draws that do not meet the conditions are left out and the others
-        weighed anew; no model is asked. Rules that choose among evaluated points are applied again; figures that need
-        the model are left NaN. ``diagnostics["log_evidence"]`` is then that of the conditioned question, against the
-        prior given the same.
+        It answers "what if I cannot change that?". Draws that violate the conditions are dropped and the others
+        reweighted; no model is called. Rules that choose among evaluated points are applied again; figures that need
+        the model are NaN. ``diagnostics["log_evidence"]`` is then relative to the prior under the same conditions.
 
         Parameters
         ----------
         keep : iterable of str
-            Columns that stay exactly as the row has them.
+            Columns that stay exactly as in the row.
         at_least, at_most : mapping of str to value, optional
-            Ends of a column's range, in its own units: numbers, levels of an ordinal, moments. The row itself need not
-            lie in it.
+            Ends of a column's range, in its own units: numbers, levels of an ordinal, dates. The row itself need not
+            lie within it.
         between : mapping of str to (low, high), optional
             Both ends at once.
         exactly : mapping of str to value, optional
-            The one value a column is to have: a level, a whole number, a moment, ``None`` for missing.
+            The value of a column: a level, an integer, a date, ``None`` for missing.
         effort : mapping of str to float, optional
-            How many times as much a change of a column counts: 2 is twice as hard, 0.5 half. The prior is multiplied by
+            Factor on the cost of changing a column: 2 is twice as hard, 0.5 half. The prior is multiplied by
             ``exp(-(factor - 1) * change)`` with the change in units of the column's scale, and the answer is the
-            cheapest known point that reaches the target by the costs so changed; rules that go by distance measure it
-            as before.
+            cheapest known point that reaches the target at these costs; rules that use a distance are not affected.
 
         Returns
         -------
         Explanation
-            Its notes say how probable the conditions are, and how many effective draws are left.
+            Its notes state how probable the conditions are, and how many effective draws are left.
 
         Raises
         ------
         ValueError
-            Where fewer than 100 effective draws would be left: the error has the line to type that asks the models
-            again, with :meth:`gbce.Explainer.given`. So it always is for a real column that is kept, unless the
-            prior is one under which columns stay (:class:`gbce.Sparse`).
+            If fewer than 100 effective draws would be left; the message shows the call of
+            :meth:`gbce.Explainer.given` that uses the models instead. This always happens when a continuous column is
+            kept, unless columns can stay under the prior (:class:`gbce.Sparse`).
 
         Examples
         --------
@@ -489,25 +486,25 @@ class Explanation:
     def alternatives(self, k: int = 3) -> Alternatives:
         """Return distinct strategies: modes of the posterior with their probability, not ``k`` points of one cluster.
 
-        Under a prior that lets most columns stay (:class:`gbce.Sparse`), and for categories, strategies differ in what
-        is changed and which way; numbers that always move are parted where their distribution has a valley. No model
-        is asked: each strategy is shown by the cheapest known point of it that reaches the target.
+        Under a prior that lets most columns stay (:class:`gbce.Sparse`), and for categories, strategies differ in the
+        changed columns and the direction of change; numbers that always move are separated where their density has a
+        valley. No model is called: each strategy is represented by its cheapest known point that reaches the target.
 
         Parameters
         ----------
         k : int
-            Most strategies to list; fewer if the posterior has fewer. A strategy is listed if it has a probability of
+            Largest number of strategies; the posterior may have fewer. A strategy is listed if it has a probability of
             at least 0.05 and 20 effective draws; the probability of all others is ``other``.
 
         Returns
         -------
         Alternatives
-            Its ``table`` has a line for each; printed, it is a list of sentences.
+            Its ``table`` has one line per strategy; printed, it is a list of sentences.
 
         Raises
         ------
         ValueError
-            Where there are fewer than 100 effective draws.
+            If there are fewer than 100 effective draws.
 
         Examples
         --------
@@ -523,30 +520,30 @@ class Explanation:
 
     def _solve_eta(self, rule: EtaRule, mixture: Mixture) -> float:
         if isinstance(rule, ModelError):
-            raise TypeError("ModelError needs the model: give it to gbce.Explainer(..., eta=gbce.ModelError(y))")
+            raise TypeError("ModelError needs the model: pass it to gbce.Explainer(..., eta=gbce.ModelError(y))")
         eta, met = solve_eta(self.draws, mixture, rule)
         if not met:
             raise ValueError(
-                f"the draws cannot carry {rule.label}: of all etas that they carry, {eta:g} comes closest. Run "
-                "gbce.Explainer(..., eta=...) with it."
+                f"the draws cannot be reweighted to {rule.label}: of all etas with enough effective draws, {eta:g} "
+                "comes closest. Run gbce.Explainer(..., eta=...) with it."
             )
         return eta
 
     def decide(self, rule: Rule | str) -> pd.DataFrame:
         """Apply one more rule to the draws and return its choice in the user's columns, one line per point.
 
-        The name of a built-in rule will do: ``"Medoid"``. A rule that must ask the model (CVaR, ChanceConstrained,
-        DirectOpt) needs ``explainer.decide`` instead.
+        Built-in rules can be given by name: ``"Medoid"``. A rule that needs the model (CVaR, ChanceConstrained,
+        DirectOpt) takes ``explainer.decide`` instead.
         """
         rule = require_rule(rule)
         choice = apply_rule(rule, self.query, self.draws)
         return choice_table(self.space, choice, rule)
 
-    # --- for people -----------------------------------------------------------------------------------------
-    # The outer rooms (plots, report, files) are imported when asked for, so that this room does not depend on them.
+    # --- reports, plots and files ---------------------------------------------------------------------------
+    # Higher packages (plots, report, files) are imported on use, so that this one does not depend on them.
 
     def summary(self) -> str:
-        """Return a readable text: how far to trust the sampling, posterior, what changes, decisions, notes."""
+        """Return a text summary: the answer, the quality of the sampling, notes, decisions and the posterior."""
         from gbce.report import as_text
 
         return as_text(self)
@@ -564,13 +561,13 @@ class Explanation:
 
     @property
     def plot(self) -> "Plots":
-        """Pictures: ``explanation.plot.before_after()``, ``explanation.plot.posterior()``, and more."""
+        """Plots: ``explanation.plot.before_after()``, ``explanation.plot.posterior()``, and more."""
         from gbce.plots import Plots
 
         return Plots(self)
 
     def to_arviz(self) -> Any:
-        """Return the draws as ArviZ reads them: an ``xarray.DataTree`` with one chain per independent run.
+        """Return the draws for ArviZ: an ``xarray.DataTree`` with one chain per independent run.
 
         Variables are the features that can move, ``loss`` and ``distance``. Needs the extra ``arviz``.
         """
@@ -579,45 +576,45 @@ class Explanation:
         return to_arviz(self)
 
     def to_dict(self, *, draws: bool = False) -> dict[str, Any]:
-        """Return it as plain data, for readers that know neither Python nor gbce: docs/reference.md has the keys.
+        """Return the explanation as plain data for other programs; docs/reference.md lists the keys.
 
         Parameters
         ----------
         draws : bool
-            Whether to include the draws, each with its weight and what the first model says about it.
+            Whether to include the draws, each with its weight and the first model's output.
 
         Returns
         -------
         dict
-            Texts, finite numbers, booleans, ``None`` (missing, or not finite), lists and mappings of them.
+            Strings, finite numbers, booleans, ``None`` (missing, or not finite), lists and mappings of them.
         """
         from gbce.explanation._tables import as_dict
 
         return as_dict(self, draws=draws)
 
     def to_json(self, path: str | Path | None = None, *, draws: bool = False) -> str | Path:
-        """Return :meth:`to_dict` as strict JSON, or write that to ``path``, whole or not at all, and return the path.
+        """Return :meth:`to_dict` as strict JSON, or write it atomically to ``path`` and return the path.
 
-        It cannot be read back as an explanation; :meth:`save` is for that.
+        It cannot be read back as an explanation; use :meth:`save` for that.
         """
         from gbce.files import to_json
 
         return to_json(self.to_dict(draws=draws), path)
 
     def to_html(self, path: str | Path | None = None, *, frontier: pd.DataFrame | None = None) -> str | Path:
-        """Return a page to explore the explanation in, or write it to ``path``, whole or not at all.
+        """Return an interactive HTML page of the explanation, or write it atomically to ``path``.
 
-        One file that needs no server, no network and no Python: it opens with the answer, lets a person change how much
-        the target counts, freeze columns, set ranges and say what is hard to change, and weighs the draws anew for
-        that. No model is asked.
+        One file that needs no server, no network and no Python: it opens with the answer, lets a person change the
+        weight of the target, freeze columns, set ranges and mark what is hard to change, and reweights the draws
+        accordingly. No model is called.
 
         Parameters
         ----------
         path : str or Path, optional
-            The file to write; the page is returned as a text when left out.
+            The file to write; by default the page is returned as a string.
         frontier : DataFrame, optional
-            What :meth:`gbce.Explainer.frontier` returned for this explanation, for the slider of reliability. When left
-            out, the slider has what the draws and decisions know.
+            Table from :meth:`gbce.Explainer.frontier` for this explanation, for the reliability slider. By default the
+            slider uses the draws and decisions.
 
         Returns
         -------
@@ -627,7 +624,7 @@ class Explanation:
         Raises
         ------
         OSError
-            Where the file cannot be written.
+            If the file cannot be written.
 
         Examples
         --------
@@ -643,17 +640,17 @@ class Explanation:
         return explore(self, path, frontier=frontier)
 
     def save(self, path: str | Path, *, pool: bool | None = None) -> Path:
-        """Write everything to one file, whole or not at all; :func:`gbce.load` reads it back.
+        """Write everything atomically to one file; :func:`gbce.load` reads it back.
 
         Parameters
         ----------
         path : str or Path
             The file.
         pool : bool, optional
-            Whether to keep every evaluated point. Without them a file is four to six times smaller. Tables, pictures,
-            decisions and draws stay as they are; :meth:`path`, :meth:`at`, ``frontier(among="pool")`` and ``draws.z``
-            cannot be asked of what is read back, and say so. When left out they are kept up to 50 MB, which hundreds
-            of columns exceed; where they are not kept, a warning says so.
+            Whether to keep every evaluated point. Without them a file is four to six times smaller; tables, plots,
+            decisions and draws are the same, but :meth:`path`, :meth:`at`, ``frontier(among="pool")`` and ``draws.z``
+            raise an error after loading. By default they are kept up to 50 MB, which hundreds of columns exceed, and
+            dropped with a warning beyond.
         """
         from gbce.files import save
 
@@ -661,9 +658,7 @@ class Explanation:
 
 
 def require_explanation(explanation: Any) -> Explanation:
-    """Return ``explanation`` if it is one, or say what was expected."""
+    """Return ``explanation`` if it is one, else raise."""
     if not isinstance(explanation, Explanation):
-        raise TypeError(
-            f"explanation must be what explainer.explain(...) or gbce.load(...) returned, not {explanation!r:.80}"
-        )
+        raise TypeError(f"explanation must come from explainer.explain(...) or gbce.load(...), not {explanation!r:.80}")
     return explanation

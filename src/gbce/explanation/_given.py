@@ -1,4 +1,4 @@
-"""Follow-up questions to the same draws: the posterior given that columns stay, or lie in a range."""
+"""Condition an explanation on columns that stay, lie in a range or are harder to change, by reweighting its draws."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Event", "answer_given", "condition", "exclude_row", "meets", "with_conditions"]
 
-_KNOWN = "among known points"  # what an answer that no policy chose goes by
+_KNOWN = "among known points"  # policy of an answer that was chosen without one
 
 
 @dataclass(frozen=True)
 class Event:
-    """What a follow-up question asks for, as it was asked; see :meth:`gbce.Explanation.given`."""
+    """Conditions and efforts of a follow-up question as the user gave them, see :meth:`gbce.Explanation.given`."""
 
     keep: Iterable[str] | str = ()
     at_least: Mapping[str, Any] | None = None
@@ -39,14 +39,16 @@ class Event:
     def __post_init__(self) -> None:
         one = isinstance(self.keep, str)
         if one or (isinstance(self.keep, Iterable) and not isinstance(self.keep, Mapping)):
-            object.__setattr__(self, "keep", [self.keep] if one else list(self.keep))  # an iterator is read once
+            object.__setattr__(
+                self, "keep", [self.keep] if one else list(self.keep)
+            )  # an iterator can be read only once
 
     def read(self, query: Query) -> tuple[Condition, ...]:
-        """Return it as conditions on the columns of a query's space; refuse what leaves nothing to change."""
-        asked = {name: value for name, value in vars(self).items() if name != "effort"}
-        if self.effort and not any(value is not None and len(value) for value in asked.values()):
+        """Return the conditions on the columns of a query's space; raise if nothing is left to change."""
+        options = {name: value for name, value in vars(self).items() if name != "effort"}
+        if self.effort and not any(value is not None and len(value) for value in options.values()):
             return ()
-        found = read_conditions(query.space, query.x0, **asked)
+        found = read_conditions(query.space, query.x0, **options)
         held = {one.name for one in found if one.kept}
         if held.issuperset(query.space.names[j] for j in query.free):
             raise ValueError("given: every column that may change is kept, so that nothing is left to change")
@@ -54,52 +56,52 @@ class Event:
 
     @property
     def empty(self) -> bool:
-        """Whether it asks for nothing at all."""
+        """Whether there are neither conditions nor efforts."""
         return not any(value is not None and len(value) for value in vars(self).values())
 
     def read_effort(self, query: Query) -> Effort:
-        """Return the columns that it makes harder or easier to change, with what held before."""
+        """Return the efforts by column, merged with those of the query."""
         return query.effort if self.effort is None else read_effort(query.space, self.effort, query.effort)
 
     @property
     def call(self) -> str:
-        """The line that asks the same of the models."""
-        asked = {name: value for name, value in vars(self).items() if value is not None and len(value)}
-        options = ", ".join(f"{name}={_written(value)}" for name, value in asked.items())
+        """Python call that answers the same question with the models."""
+        given = {name: value for name, value in vars(self).items() if value is not None and len(value)}
+        options = ", ".join(f"{name}={_format_option(value)}" for name, value in given.items())
         return f"explainer.given(explanation, {options})"
 
 
 def condition(explanation: "Explanation", event: Event) -> "Explanation":
-    """Return the posterior given an event, from the draws; see :meth:`gbce.Explanation.given`."""
+    """Return the posterior given an event, from the draws, see :meth:`gbce.Explanation.given`."""
     before = explanation.query
-    asked, effort = event.read(before), event.read_effort(before)
+    conditions, effort = event.read(before), event.read_effort(before)
     explanation.draws.require_pool("given(...)")
     if not explanation.draws.info.draws_posterior:
         raise ValueError(
-            "there are no draws of the posterior to read that off, because only an answer was asked for. To ask the "
-            f"models again, type {event.call}"
+            "there are no posterior draws to reweight, because the row was explained with posterior=False. To use the "
+            f"models instead, run {event.call}"
         )
-    inside = meets(asked, explanation, explanation.draws.pool.x)
+    inside = meets(conditions, explanation, explanation.draws.pool.x)
     if not explanation.draws.pool_weights[inside].any():
-        raise ValueError(f"{_why_none(asked, before)} To ask the models again, type {event.call}")
-    query, coordinates = with_conditions(before, asked)
+        raise ValueError(f"{_explain_no_draws(conditions, before)} To use the models instead, run {event.call}")
+    query, coordinates = with_conditions(before, conditions)
     query = replace(query, effort=effort)
-    known = _keep_known(explanation, asked)
+    known = _keep_known(explanation, conditions)
     size = explanation.space.change(explanation.draws.pool.x, explanation.x0)
-    harder = _with_effort(replace(explanation.draws, seen=known), before, effort)
+    harder = _add_effort(replace(explanation.draws, seen=known), before, effort)
     weighed = harder.restrict(inside, query.mixture, size, coordinates)
     weighed = replace(weighed, info=replace(weighed.info, model_evidence=None, goal_met=None))
-    said = join_words([*(one.text for one in asked), *(say_effort(effort) if event.effort else ())])
+    words = join_words([*(one.text for one in conditions), *(say_effort(effort) if event.effort else ())])
     if weighed.ess < ENOUGH_ESS:
         raise ValueError(
-            f"the draws cannot carry the question what follows if {said}: {weighed.ess:.0f} effective draws would be "
-            f"left of {len(explanation.draws.pool)}. To ask the models again, type {event.call}"
+            f"the draws cannot be reweighted given that {words}: only {weighed.ess:.0f} effective draws of "
+            f"{len(explanation.draws.pool)} would be left. To use the models instead, run {event.call}"
         )
     picked = weighed.resample(stream(explanation.seed, REWEIGHTING, explanation.query.key), len(explanation.draws))
     draws = replace(picked, reweighted=True)
     decisions, undecided = apply_known_rules(query, draws)
-    status, sentence = _judge(explanation, asked, draws, decisions, event, said)
-    notes = (sentence, _note(explanation, inside, weighed, said, undecided, not asked))
+    status, sentence = _judge(explanation, conditions, draws, decisions, event, words)
+    notes = (sentence, _describe(explanation, inside, weighed, words, undecided, not conditions))
     return replace(
         explanation,
         query=query,
@@ -109,12 +111,12 @@ def condition(explanation: "Explanation", event: Event) -> "Explanation":
         status_note=sentence,
         notes=tuple(filter(None, notes)),
         calibration=None,  # eta was found for the posterior as a whole
-        answer=None if explanation.answer is None else answer_given(explanation.answer, query, draws, asked),
+        answer=None if explanation.answer is None else answer_given(explanation.answer, query, draws, conditions),
     )
 
 
-def _with_effort(draws: Draws, before: Query, effort: Effort) -> Draws:
-    """Return draws whose points pay for the effort that they take, under the prior that has it."""
+def _add_effort(draws: Draws, before: Query, effort: Effort) -> Draws:
+    """Add the cost of effort to all points, and correct their weights for the changed prior."""
     if effort == before.effort:
         return draws
 
@@ -126,19 +128,19 @@ def _with_effort(draws: Draws, before: Query, effort: Effort) -> Draws:
     return replace(draws, pool=harder(draws.pool), seen=None if draws.seen is None else harder(draws.seen))
 
 
-def with_conditions(query: Query, asked: Sequence[Condition]) -> tuple[Query, Array]:
-    """Return a query under further conditions, and which of its latent coordinates are left."""
-    space = restate(query.space, asked, query.x0, spikes=query.sparse)
+def with_conditions(query: Query, conditions: Sequence[Condition]) -> tuple[Query, Array]:
+    """Return a query under further conditions, and the positions of the latent coordinates that remain."""
+    space = restate(query.space, conditions, query.x0, spikes=query.sparse)
     free = space.free(query.x0)
     left = np.flatnonzero(np.isin(query.free, free))
-    if query.row.z.shape[1] != len(query.free):  # a prior of somebody's own, whose coordinates are not the features
+    if query.row.z.shape[1] != len(query.free):  # a user-defined prior whose coordinates are not the features
         left = np.arange(query.row.z.shape[1])
     row = exclude_row(replace(query.row, z=query.row.z[:, left]), space)
-    return replace(query, space=space, free=free, row=row, conditions=(*query.conditions, *asked)), left
+    return replace(query, space=space, free=free, row=row, conditions=(*query.conditions, *conditions)), left
 
 
 def exclude_row(row: Points, space: Space) -> Points:
-    """Return the row, evaluated, as a point that no rule chooses if it breaks a condition: not reached, at any cost."""
+    """Mark the evaluated row as inadmissible, missing the target at infinite cost, if it violates a condition."""
     broken = [one for one in space.constraints if isinstance(one, Condition) and not one.holds(space, row.x)[0]]
     if not broken:
         return row
@@ -147,18 +149,18 @@ def exclude_row(row: Points, space: Space) -> Points:
 
 
 def answer_given(answer: Answer, query: Query, draws: Draws, conditions: Sequence[Condition]) -> Answer:
-    """Return an answer under conditions: the same if it meets them, else the cheapest known point that reaches.
+    """Return the answer if it meets the conditions, else the cheapest known point that reaches, or of least loss.
 
-    Where none does, it is the one of least loss. How often a known point holds under noise was not asked.
+    A known point has no reliability, which was not estimated.
     """
     fits = all(one.holds(query.space, answer.decision.x[None, :])[0] for one in conditions)
     if fits and query.effort == answer.query.effort:
         return replace(answer, query=query)
     known, what = cheapest_known(query, draws)
     decision = Decision("answer", known.x[0], known.outputs[0], known.loss[0], known.reached[0], float(known.cost[0]))
-    said = join_words([*(one.text for one in conditions), *say_effort(query.effort)])
+    words = join_words([*(one.text for one in conditions), *say_effort(query.effort)])
     cost = float(costs(query.space, known.x, query.x0, "l1")[0])
-    return Answer(query, decision, _KNOWN, f"{what}, given that {said}", cost)
+    return Answer(query, decision, _KNOWN, f"{what}, given that {words}", cost)
 
 
 def meets(conditions: Sequence[Condition], explanation: "Explanation", x: Array) -> Array:
@@ -169,81 +171,82 @@ def meets(conditions: Sequence[Condition], explanation: "Explanation", x: Array)
     return good
 
 
-def _keep_known(explanation: "Explanation", asked: Sequence[Condition]) -> Points | None:
-    """Return the points beside the pool that meet the conditions: what a search has seen, and decisions."""
+def _keep_known(explanation: "Explanation", conditions: Sequence[Condition]) -> Points | None:
+    """Return evaluated points outside the pool that meet the conditions: those of searches, and decisions."""
     draws, decided = explanation.draws, explanation.decisions
     parts = [] if draws.seen is None else [draws.seen]
     if decided:
         outputs, loss, reached = (
             np.array([getattr(one, name) for one in decided]) for name in ("outputs", "loss", "reached")
         )
-        unread = np.zeros((len(decided), draws.pool.z.shape[1]))  # where they lie in the latent space nobody asks
+        unread = np.zeros((len(decided), draws.pool.z.shape[1]))  # their latent coordinates are never used
         x, cost = np.array([one.x for one in decided]), np.array([one.cost for one in decided])
         parts.append(Points(unread, x, outputs, loss, reached, cost, np.zeros(len(decided))))
     if not parts:
         return None
     every = Points.join(parts)
-    inside = meets(asked, explanation, every.x)
+    inside = meets(conditions, explanation, every.x)
     return every.take(inside) if inside.any() else None
 
 
-def _why_none(asked: Sequence[Condition], query: Query) -> str:
-    """Say why no draw meets the conditions."""
-    said = f"there is no draw in which {join_words([one.text for one in asked])}"
-    features = {one.name: query.space.features[query.space.position[one.name]] for one in asked}
-    single = [one for one in asked if one.low is not None and one.low == one.high and not features[one.name].discrete]
+def _explain_no_draws(conditions: Sequence[Condition], query: Query) -> str:
+    """Explain why no draw meets the conditions."""
+    start = f"there is no draw in which {join_words([one.text for one in conditions])}"
+    features = {one.name: query.space.features[query.space.position[one.name]] for one in conditions}
+    fixed = [one for one in conditions if one.low is not None and one.low == one.high]
+    single = [one for one in fixed if not features[one.name].discrete]
     if not single or (query.sparse and all(one.kept for one in single)):
-        return f"{said}."
+        return f"{start}."
     named = join_words([repr(one.name) for one in single])
     return (
-        f"{said}: one value of {named} has probability zero under this prior. (Under gbce.Sparse() the row's own value "
-        "has one.)"
+        f"{start}: a single value of {named} has probability zero under this prior. (Under gbce.Sparse() the row's own "
+        "value has a positive one.)"
     )
 
 
 def _judge(
     explanation: "Explanation",
-    asked: Sequence[Condition],
+    conditions: Sequence[Condition],
     draws: Draws,
     decisions: Sequence[Decision],
     event: Event,
-    said: str,
+    words: str,
 ) -> tuple[Status, str]:
-    """Say whether any known point that meets the conditions reaches the target."""
-    if explanation.status == Status.ALREADY_REACHED and meets(asked, explanation, explanation.row.x)[0]:
+    """Return the status under the conditions, and a sentence if no known point reaches the target."""
+    if explanation.status == Status.ALREADY_REACHED and meets(conditions, explanation, explanation.row.x)[0]:
         return explanation.status, explanation.status_note
     if draws.known.reached[:, 0].any() or any(decision.reached[0] for decision in decisions):
         return Status.ATTAINABLE, ""
-    wish = explanation.target.describe()
+    target = explanation.target.describe()
     return Status.NOT_ATTAINED, (
-        f"None of {len(draws.known):,} known points in which {said} reaches the target ({wish}); "
-        f"{event.call} asks the models."
+        f"None of {len(draws.known):,} known points in which {words} reaches the target ({target}); "
+        f"{event.call} uses the models."
     )
 
 
-def _note(
-    explanation: "Explanation", inside: Array, weighed: Draws, said: str, undecided: Sequence[str], unconditional: bool
+def _describe(
+    explanation: "Explanation", inside: Array, weighed: Draws, words: str, undecided: Sequence[str], unconditional: bool
 ) -> str:
-    """Say what was asked, how probable that was where it is a condition, and how many draws are left."""
+    """Return a note on the conditions, their probability, and the effective draws left."""
     before = replace(explanation.draws, resampled=False)
     share = float(before.pool_weights[inside].sum())
     se = float(before.standard_error(inside - share))
     *others, last = unknown_figures()
     probable = "" if unconditional else f", which has probability {share:.3g} (se {se:.1g})"
     note = (
-        f"Given that {said}{probable}: {weighed.ess:,.0f} effective draws, at "
+        f"Given that {words}{probable}: {weighed.ess:,.0f} effective draws, at "
         f"eta = {explanation.eta:g} as before; {', '.join(others)} and {last} were not computed again."
     )
     if undecided:
-        note += f" {', '.join(undecided)} must ask the model: use explainer.decide(explanation, rule)."
+        note += f" {', '.join(undecided)} can only be applied with the model: use explainer.decide(explanation, rule)."
     return note
 
 
-def _written(value: Any) -> str:
-    """Return an option as a person types it."""
+def _format_option(value: Any) -> str:
+    """Format an option as Python source."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{show(name)}: {_written(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{show(name)}: {_format_option(one)}" for name, one in value.items()) + "}"
     if isinstance(value, (list, tuple)):
-        inner = ", ".join(map(_written, value))
+        inner = ", ".join(map(_format_option, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner})"
     return repr(str(value)) if isinstance(value, (pd.Timestamp, np.datetime64)) else show(value)

@@ -1,4 +1,7 @@
-"""Draws and decisions as a person reads them: values as the table has them, not as they are encoded."""
+"""Tables and exports of an explanation: decisions, intervals, shares, frontier, plain data, ArviZ.
+
+Values are decoded, in the user's columns.
+"""
 
 from collections.abc import Iterable, Sequence
 from importlib import import_module
@@ -31,16 +34,18 @@ __all__ = [
     "to_arviz",
 ]
 
-# --- draws and decisions as a person reads them ----------------------------------------------------------------------
+_SHORTEST_CHAIN = 4  # draws; ArviZ computes neither R-hat nor an effective sample size for fewer
+
+# --- decisions and draws ---------------------------------------------------------------------------------------------
 
 
 def point_table(space: Space, x: Array, labels: Sequence[str]) -> pd.DataFrame:
-    """Return points ``(k, d)`` in the user's columns and dtypes, one line each, under the names of their rules."""
+    """Return points ``(k, d)`` in the user's columns and dtypes, indexed by rule."""
     return space.frame(x).set_axis(rule_index(labels))
 
 
 def choice_table(space: Space, choice: Choice, rule: Rule) -> pd.DataFrame:
-    """Return what a rule chose in the user's columns, without a path over the number of changes beside its answer."""
+    """Return the choice of a rule in the user's columns, without a path over the number of changes."""
     answers = [i for i, beside in enumerate(choice.beside) if not (beside and rule.has_path)]
     labels = choice.labels(rule.label)
     return point_table(space, choice.x[answers], [labels[i] for i in answers])
@@ -64,7 +69,7 @@ def changes(space: Space, x0: Array, decisions: Sequence[Decision]) -> pd.DataFr
 
 
 def intervals(draws: Draws, space: Space, x0: Array, mass: float) -> pd.DataFrame:
-    """Return the row's value and a central interval of each feature; a category has only its most probable level."""
+    """Return the row's value and a central interval of each feature; for a category only its most probable level."""
     at = {"row": x0}
     for name, q in (("low", (1 - mass) / 2), ("median", 0.5), ("high", (1 + mass) / 2)):
         at[name] = quantiles(draws, space, q)
@@ -76,13 +81,13 @@ def intervals(draws: Draws, space: Space, x0: Array, mass: float) -> pd.DataFram
 
 
 def quantiles(draws: Draws, space: Space, q: float) -> Array:
-    """Return a quantile of each feature as encoded, ``(d,)``; of a category, its most probable level."""
+    """Return a quantile of each encoded feature, ``(d,)``; for a category, its most probable level."""
     read = draws.read
     return np.array([_quantile(read, space, j, q) for j in range(len(space))])
 
 
 def _quantile(draws: Draws, space: Space, j: int, q: float) -> float:
-    """Quantile of one feature's known values; NaN where most are missing."""
+    """Return a quantile of one feature's known values, NaN if most are missing."""
     column, weights, feature = draws.x[:, j], draws.weights, space.features[j]
     if not feature.plain:
         known = ~np.isnan(column)
@@ -95,7 +100,7 @@ def _quantile(draws: Draws, space: Space, j: int, q: float) -> float:
 
 
 def shares(draws: Draws, space: Space, feature: str) -> pd.DataFrame:
-    """Return how probable each level of a feature is, under the posterior and under the prior."""
+    """Return the probability of each level of a feature under the posterior and the prior."""
     if feature not in space.names:
         raise ValueError(f"there is no feature {feature!r}; the features are {list(space.names)}")
     j = space.names.index(feature)
@@ -123,10 +128,7 @@ def draws_frontier(
     levels: Sequence[float] | None,
     among: str,
 ) -> pd.DataFrame:
-    """Return the cheapest of the draws (or of the pool), the row and the decisions for every reliability.
-
-    Reliability is the share of the models' weights ``(K,)`` under which the target is reached.
-    """
+    """Return the cheapest of draws (or pool), row and decisions for every weighted share of models that reach."""
     if among not in ("draws", "pool"):
         raise ValueError(f"among must be 'draws' or 'pool', not {among!r}")
     if among == "pool":
@@ -140,24 +142,9 @@ def draws_frontier(
     return frontier_table(space, x[which], reliability[which], {"distance": cost[which], "se": np.zeros(len(which))})
 
 
-# --- the sparsity path as a table ------------------------------------------------------------------------------------
-
-
 def path_table(space: Space, x0: Array, free: Array, decisions: Sequence[Decision]) -> pd.DataFrame:
-    """Return the decisions of the rule that has a path, by their numbers of changed features.
-
-    Parameters
-    ----------
-    space : Space
-        The features.
-    x0 : array of shape (d,)
-        The row.
-    free : int array of shape (m,)
-        Positions of the features that can move: what is computed from others is not counted.
-    decisions : sequence of Decision
-        Of all rules, those beside an answer included.
-    """
-    own = _steps(decisions)
+    """Return the sparsity path by number of changes among the ``free`` features, which excludes computed ones."""
+    own = _find_path(decisions)
     x = stack_points(own, len(space))
     n = space.changed(x, x0)[:, free].sum(axis=1) if len(own) else np.zeros(0, dtype=int)
     order = np.argsort(n, kind="stable")
@@ -178,8 +165,8 @@ def path_table(space: Space, x0: Array, free: Array, decisions: Sequence[Decisio
     return pd.concat([pd.DataFrame(named, index=index), rows.set_axis(index)], axis=1)
 
 
-def _steps(decisions: Sequence[Decision]) -> list[Decision]:
-    """Return the decisions of the first Nearest, or of the first rule that seeks the mode; none if there is neither."""
+def _find_path(decisions: Sequence[Decision]) -> list[Decision]:
+    """Return the decisions of the first Nearest, else of the first rule with a path, else none."""
     for is_it in (lambda rule: isinstance(rule, Nearest), lambda rule: rule.has_path):
         rule = next((one.rule for one in decisions if one.rule is not None and is_it(one.rule)), None)
         if rule is not None:
@@ -187,16 +174,16 @@ def _steps(decisions: Sequence[Decision]) -> list[Decision]:
     return []
 
 
-# --- an explanation as plain data, for readers that know neither Python nor gbce -------------------------------------
+# --- plain data ------------------------------------------------------------------------------------------------------
 
 
 def as_dict(explanation: "Explanation", *, draws: bool = False) -> dict[str, Any]:
-    """Return what :meth:`gbce.Explanation.to_dict` returns."""
+    """Return an explanation as plain data, see :meth:`gbce.Explanation.to_dict`."""
     if not isinstance(draws, bool):
         raise TypeError(f"to_dict: draws must be True or False, not {draws!r}")
     row, space = explanation.row, explanation.space
     answer = explanation.answer
-    said = {"output": row.outputs[0], "loss": row.loss[0], "reached": row.reached[0]}
+    results = {"output": row.outputs[0], "loss": row.loss[0], "reached": row.reached[0]}
     found = {
         "target": explanation.target.describe(),
         "status": explanation.status,
@@ -204,7 +191,8 @@ def as_dict(explanation: "Explanation", *, draws: bool = False) -> dict[str, Any
         "row": {
             "values": plain_records(space.frame(row.x))[0],
             "said": [
-                {"model": name, **{key: said[key][k] for key in said}} for k, name in enumerate(explanation.models)
+                {"model": name, **{key: results[key][k] for key in results}}
+                for k, name in enumerate(explanation.models)
             ],
         },
         "answer": None if answer is None else answer.to_dict(),
@@ -230,27 +218,24 @@ def as_dict(explanation: "Explanation", *, draws: bool = False) -> dict[str, Any
     return plain
 
 
-# --- draws in the form that ArviZ reads ------------------------------------------------------------------------------
-
-_SHORTEST_CHAIN = 4  # draws: of fewer, ArviZ computes neither R-hat nor an effective size
+# --- ArviZ -----------------------------------------------------------------------------------------------------------
 
 
 def to_arviz(explanation: "Explanation") -> Any:
-    """Return the draws as an ``xarray.DataTree``; see :meth:`gbce.Explanation.to_arviz`.
+    """Return the draws as an ``xarray.DataTree``, see :meth:`gbce.Explanation.to_arviz`.
 
-    Islands and chains become chains; a pool of independent points becomes one. Within each run points are picked by
-    their weights there, so that every chain is a sample of the posterior by itself. How much mass each run found
-    is not kept: figures and errors are those of the explanation.
+    Every island or chain becomes a chain, resampled by its own weights; a pool of independent points becomes one. The
+    relative mass of the runs is lost: figures and errors are those of the explanation.
     """
-    picks = _chains(explanation)
+    picks = _resample_chains(explanation)
     pool, space = explanation.draws.pool, explanation.space
     posterior: dict[str, Array] = {space.names[j]: pool.x[:, j][picks] for j in explanation.free}
     posterior |= {
-        _free_name("loss", posterior): pool.loss[:, 0][picks],
-        _free_name("distance", posterior): space.distance(pool.x, explanation.x0)[picks],
+        _make_unique("loss", posterior): pool.loss[:, 0][picks],
+        _make_unique("distance", posterior): space.distance(pool.x, explanation.x0)[picks],
     }
-    height = -explanation.mixture.objective(pool.loss, pool.cost)
-    groups = {"posterior": posterior, "sample_stats": {"lp": height[picks], "success": pool.reached[:, 0][picks]}}
+    log_density = -explanation.mixture.objective(pool.loss, pool.cost)
+    groups = {"posterior": posterior, "sample_stats": {"lp": log_density[picks], "success": pool.reached[:, 0][picks]}}
     tree = _import_arviz_base().from_dict(groups)
     tree.attrs |= {
         "eta": explanation.eta,
@@ -262,21 +247,21 @@ def to_arviz(explanation: "Explanation") -> Any:
     return tree
 
 
-def _chains(explanation: "Explanation") -> Array:
-    """Positions in the pool ``(chains, draws)``, as many in each chain."""
+def _resample_chains(explanation: "Explanation") -> Array:
+    """Return positions in the pool, ``(chains, draws)``."""
     draws = explanation.draws
     if draws.groups is None:
         return draws.index[None, :]
     rng = stream(explanation.seed, REWEIGHTING, explanation.query.key)
     runs = [np.flatnonzero((draws.groups == j) & (draws.pool_weights > 0)) for j in range(int(draws.groups.max()) + 1)]
     runs = [own for own in runs if len(own)]
-    each = max(len(draws) // len(runs), _SHORTEST_CHAIN, len(runs))  # ArviZ takes more chains than draws for a mistake
+    each = max(len(draws) // len(runs), _SHORTEST_CHAIN, len(runs))  # ArviZ warns if there are more chains than draws
     picked = [own[resample_evenly(rng, normalise(np.log(draws.pool_weights[own])), each)] for own in runs]
-    # points picked twice would stand side by side, and the chain would seem to have stayed there
+    # permuted, because repeated points side by side would look like a stuck chain
     return np.array([rng.permutation(one) for one in picked])
 
 
-def _free_name(name: str, taken: dict[str, Array]) -> str:
+def _make_unique(name: str, taken: dict[str, Array]) -> str:
     while name in taken:
         name += "_"
     return name

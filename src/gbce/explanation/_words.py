@@ -1,4 +1,4 @@
-"""Changes as a person would say them: in the user's columns and units, with enough digits to act on."""
+"""Changes, values, statuses and safe ranges in words: in the user's columns and units, with enough digits to act on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,24 +14,21 @@ from gbce.space import Space, plain_value, value_text
 
 __all__ = ["SafeBox", "Status", "changed_columns", "join_words", "number_text", "say_changes", "say_value"]
 
-# --- changes as a person would say them ------------------------------------------------------------------------------
+_DIGITS = 6  # significant digits of a real number: as many as a person would copy out
+_ALL_DIGITS = 17  # significant digits that tell any two doubles apart
+_PLAIN_NUMBERS = (1e-4, 1e15)  # magnitudes written without an exponent
+_YEARS = (1000, 2200)  # integer columns within this range are taken for years and written without commas
 
-_DIGITS = 6  # of a real number: as many as a person would copy out
-_ALL_DIGITS = 17  # that tell any two doubles apart
-_PLAIN_NUMBERS = (1e-4, 1e15)  # sizes that are written without an exponent
-_YEARS = (1000, 2200)  # whole numbers that all lie between these are read as years, which have no comma
+# --- changes and values ----------------------------------------------------------------------------------------------
 
 
 def changed_columns(space: Space, x0: Array, x: Array) -> Array:
-    """Return the positions of the features that somebody has to change to get from ``x0`` to ``x``, both ``(d,)``.
-
-    A computed column is not among them: it follows from the others.
-    """
+    """Return the positions of the features to change from ``x0`` to ``x``, both ``(d,)``, computed ones excluded."""
     return np.flatnonzero(space.changed(x[None, :], x0)[0] & ~space.is_computed)
 
 
 def say_changes(space: Space, x0: Array, x: Array) -> str:
-    """Return what has to be done to get from the row ``x0`` to ``x``, both ``(d,)``, as part of a sentence.
+    """Describe the changes from the row ``x0`` to ``x``, both ``(d,)``, as part of a sentence.
 
     Examples
     --------
@@ -43,7 +40,7 @@ def say_changes(space: Space, x0: Array, x: Array) -> str:
 
 
 def say_value(space: Space, j: int, value: float, *, digits: int = _DIGITS) -> str:
-    """Return one value of the feature at position ``j`` as the table has it; a text in quotation marks."""
+    """Format a value of the feature at position ``j`` as in the table, string levels in quotation marks."""
     feature, codec = space.features[j], space.codecs[j]
     if np.isnan(value):
         return "missing"
@@ -58,7 +55,7 @@ def say_value(space: Space, j: int, value: float, *, digits: int = _DIGITS) -> s
 
 
 def number_text(value: float, digits: int = _DIGITS) -> str:
-    """Return a number with at most so many digits, its thousands set apart; whole numbers in full.
+    """Format a number with at most ``digits`` significant digits and thousands separators; integers in full.
 
     Examples
     --------
@@ -76,65 +73,60 @@ def number_text(value: float, digits: int = _DIGITS) -> str:
 
 
 def join_words(parts: Sequence[str]) -> str:
-    """Return parts of a sentence with commas and an "and" before the last."""
+    """Join parts of a sentence with commas, and "and" before the last."""
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
 
 def _say_change(space: Space, j: int, before: float, after: float) -> str:
     feature = space.features[j]
     name = printable(feature.name)
-    texts = say_value(space, j, before), say_value(space, j, after)
-    for digits in range(_DIGITS + 1, _ALL_DIGITS + 1):  # a change beyond the digits that are usually written
-        if texts[0] != texts[1]:
+    values = say_value(space, j, before), say_value(space, j, after)
+    for digits in range(_DIGITS + 1, _ALL_DIGITS + 1):  # a change too small for the usual number of digits
+        if values[0] != values[1]:
             break
-        texts = say_value(space, j, before, digits=digits), say_value(space, j, after, digits=digits)
+        values = say_value(space, j, before, digits=digits), say_value(space, j, after, digits=digits)
     if np.isnan(before) or np.isnan(after) or feature.unordered:
         verb = "change"
     elif feature.kind == "datetime":
         verb = "move"
     else:
         verb = "raise" if after > before else "lower"
-    return f"{verb} {name} from {texts[0]} to {texts[1]}"
+    return f"{verb} {name} from {values[0]} to {values[1]}"
 
 
-# --- what became of a question, in one word --------------------------------------------------------------------------
+# --- status ----------------------------------------------------------------------------------------------------------
 
 
 class Status(StrEnum):
-    """Whether there was anything to do, and whether any evaluated point does it."""
+    """Whether the row needs a change, and whether any evaluated point reaches the target."""
 
     ATTAINABLE = "attainable"
     ALREADY_REACHED = "already reached"
     NOT_ATTAINED = "not attained"
-    FAILED = "failed"  # of a row among many: the model or a function failed for it
+    FAILED = "failed"  # only for one row of many: the model or a function raised an error for it
 
     def __repr__(self) -> str:
         return repr(self.value)
 
 
-# --- ranges of columns within which a model certainly goes on saying what is wanted ----------------------------------
-
-_RANGE_DIGITS, _ALL_RANGE_DIGITS = (
-    6,
-    17,
-)  # of a number, as a person would copy it out, and that tell any two doubles apart
+# --- safe ranges -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class SafeBox:
-    """Ranges of columns, all at once, within which the first model certainly reaches the target: proved, not sampled.
+    """Joint ranges of columns within which the first model is proved to reach the target.
 
-    Every other column is as in the decision that the box is of. Made by :meth:`gbce.Explainer.safe_box`, and beside
-    ``explanation.answer`` where the model is a tree ensemble that can be read.
+    All other columns are as in the decision at its centre. Made by :meth:`gbce.Explainer.safe_box`, and part of
+    ``explanation.answer`` if the model is a tree ensemble that can be read.
 
     Parameters
     ----------
     space : Space
         The features.
     features : tuple of c str
-        Their names.
+        Names of the columns.
     low, high : array of shape (c,)
-        Lowest and highest value, encoded; infinite where there is no end.
+        Lowest and highest value, encoded; infinite if the range has no end.
 
     Examples
     --------
@@ -142,7 +134,7 @@ class SafeBox:
     >>> low, high = np.array([41200.0, 0.0]), np.array([55000.0, np.inf])
     >>> box = SafeBox(Space.real(["income", "debt"]), ("income", "debt"), low, high)
     >>> box.sentence
-    'This holds anywhere with income between 41,200 and 55,000 and debt of at least 0.'
+    'Any income from 41,200 to 55,000 with any debt of at least 0 is guaranteed to work, all else unchanged.'
     >>> box.to_dict()["income"]
     {'low': 41200.0, 'high': 55000.0}
     """
@@ -154,15 +146,16 @@ class SafeBox:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One line per column: ``low`` and ``high`` as the table has them, ``None`` where there is no end."""
+        """One line per column: ``low`` and ``high`` as in the table, ``None`` if the range has no end."""
         shown = {
-            name: [self._value(name, end) for end in ends]
+            name: [self._decode_end(name, end) for end in ends]
             for name, *ends in zip(self.features, self.low, self.high, strict=True)
         }
         frame = pd.DataFrame.from_dict(shown, orient="index", columns=["low", "high"], dtype=object)
         return frame.rename_axis("feature")
 
-    def _value(self, name: str, end: float) -> Any:
+    def _decode_end(self, name: str, end: float) -> Any:
+        """Return an end of a range as the table has it."""
         if not np.isfinite(end):
             return None
         j = self.space.position[name]
@@ -174,7 +167,7 @@ class SafeBox:
         return next(iter(codec.decode(row[:, j]).values()))[0]
 
     def contains(self, x: Array) -> Array:
-        """Return which rows ``(n, d)`` lie in the ranges ``(n,)``; the other columns are not looked at."""
+        """Return which rows ``(n, d)`` lie within the ranges, as ``(n,)``; other columns are ignored."""
         at = [self.space.position[name] for name in self.features]
         return np.asarray(((x[:, at] >= self.low) & (x[:, at] <= self.high)).all(axis=1))
 
@@ -183,30 +176,30 @@ class SafeBox:
         """The ranges in words."""
         parts = []
         for name, low, high in zip(self.features, self.low.tolist(), self.high.tolist(), strict=True):
-            j, said = self.space.position[name], printable(name)
+            j, part = self.space.position[name], f"any {printable(name)}"
             if np.isfinite(low) and np.isfinite(high):
-                parts.append(f"{said} between {self._end(j, low, True)} and {self._end(j, high, False)}")
+                part += f" from {self._format_end(j, low, True)} to {self._format_end(j, high, False)}"
             elif np.isfinite(low):
-                parts.append(f"{said} of at least {self._end(j, low, True)}")
+                part += f" of at least {self._format_end(j, low, True)}"
             elif np.isfinite(high):
-                parts.append(f"{said} of at most {self._end(j, high, False)}")
-            else:
-                parts.append(f"any {said}")
-        return f"This holds anywhere with {join_words(parts)}."
+                part += f" of at most {self._format_end(j, high, False)}"
+            parts.append(part)
+        others = f" with {join_words(parts[1:])}" if len(parts) > 1 else ""
+        return f"A{parts[0][1:]}{others} is guaranteed to work, all else unchanged."
 
-    def _end(self, j: int, value: float, is_low: bool) -> str:
-        """Return an end with as few digits as keep what is written inside."""
+    def _format_end(self, j: int, value: float, is_low: bool) -> str:
+        """Format an end with as few digits as keep the printed number within the range."""
         if self.space.features[j].kind != "real":
             return say_value(self.space, j, value)
-        for digits in range(_RANGE_DIGITS, _ALL_RANGE_DIGITS + 1):
+        for digits in range(_DIGITS, _ALL_DIGITS + 1):
             text = number_text(value, digits)
             written = float(text.replace(",", ""))
             if written >= value if is_low else written <= value:
                 return text
-        return number_text(value, _ALL_RANGE_DIGITS)
+        return number_text(value, _ALL_DIGITS)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return the ranges as plain data by column: ``low`` and ``high``, ``None`` where there is no end."""
+        """Return the ranges as plain data: ``low`` and ``high`` by column, ``None`` if the range has no end."""
         return {
             str(name): {str(end): plain_value(value) for end, value in line.items()}
             for name, line in self.table.iterrows()

@@ -1,6 +1,6 @@
-"""Pages: one self-contained HTML file each, to mail and to explore, with no server, no network and no foreign script.
+"""Interactive HTML pages: self-contained files without a server, network access or third-party scripts.
 
-Names and values of users are data: they stand in the page as JSON and are shown as text, never read as markup.
+Users' names and values are data: they are embedded as JSON and shown as text, never parsed as markup.
 """
 
 from gbce.pages._document import build_page, compare_receipts, pack_array, receipt_of, write_page

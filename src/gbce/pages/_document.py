@@ -1,4 +1,4 @@
-"""One HTML document with everything in it: its data, its style, its script, and a policy that allows nothing else."""
+"""Self-contained HTML documents: packed arrays, the page with its content security policy, and the receipt."""
 
 import base64
 import hashlib
@@ -23,33 +23,22 @@ from gbce.space import plain_records, plain_value, space_fields
 
 __all__ = ["build_page", "compare_receipts", "pack_array", "read_assets", "receipt_of", "row_hash", "write_page"]
 
-# --- arrays inside of a page -----------------------------------------------------------------------------------------
+_INTEGERS = ("u1", "i1", "u2", "i2", "i4")  # integer types, the smallest first
+_LARGEST_INTEGER = 2.0**31  # of the widest of them; a double keeps integers up to 2**53
+_NAMES = {np.dtype(f"<{name}"): name for name in (*_INTEGERS, "f4", "f8")}
+_COSTS = ("model_rows",)  # not settings: the first question of an explainer also pays for evaluating its data
+# Characters that could end the element of the data, or a line of a script; JSON has an escape for each.
+_ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
-_WHOLE = ("u1", "i1", "u2", "i2", "i4")  # types of whole numbers, the smallest first
-_LARGEST_WHOLE = 2.0**31  # of the widest of them; beyond it a double keeps whole numbers up to 2**53
-_NAMES = {np.dtype(f"<{name}"): name for name in (*_WHOLE, "f4", "f8")}
+# --- arrays ----------------------------------------------------------------------------------------------------------
 
 
 def pack_array(values: Array, *, precision: float | None = None, apart_from: float | None = None) -> dict[str, Any]:
-    """Return numbers ``(n,)`` as plain data that ``unpackArray`` of common.js reads.
+    """Encode numbers ``(n,)`` as plain data for ``unpackArray`` of common.js.
 
-    Whole numbers are kept exactly, whatever their size; so are moments, which are whole numbers too. Others are kept as
-    single precision where that loses no more than ``precision``, and as doubles where it would.
-
-    Parameters
-    ----------
-    values : array of shape (n,)
-        Finite or not; booleans are zeros and ones.
-    precision : float, optional
-        Largest error allowed; none at all when left out.
-    apart_from : float, optional
-        A number that values which differ from it must still differ from.
-
-    Returns
-    -------
-    dict
-        ``type`` (of numpy, without the byte order, which is little-endian), ``n`` and ``data``; of an array with one
-        value only, ``type`` is ``"one"`` and ``data`` is that value.
+    Integers, and so dates, are exact. Other numbers have single precision if the error is at most ``precision`` (0 by
+    default) and no value becomes equal to ``apart_from``, otherwise double. The result has ``type`` (of numpy,
+    little-endian), ``n`` and ``data``; for a constant array ``type`` is ``"one"`` and ``data`` the value.
 
     Examples
     --------
@@ -61,14 +50,14 @@ def pack_array(values: Array, *, precision: float | None = None, apart_from: flo
     values = np.asarray(values, dtype=float)
     if len(values) and np.isfinite(values[0]) and (values == values[0]).all():
         return {"type": "one", "n": len(values), "data": float(values[0])}
-    kept = values.astype(_type_of(values, precision, apart_from))
+    kept = values.astype(_choose_type(values, precision, apart_from))
     return {"type": _NAMES[kept.dtype], "n": len(values), "data": base64.b64encode(kept.tobytes()).decode()}
 
 
-def _type_of(values: Array, precision: float | None, apart_from: float | None) -> np.dtype[Any]:
-    """Return the smallest type that keeps the values well enough."""
-    if np.isfinite(values).all() and (np.abs(values) <= _LARGEST_WHOLE).all() and (values == np.round(values)).all():
-        for name in _WHOLE:
+def _choose_type(values: Array, precision: float | None, apart_from: float | None) -> np.dtype[Any]:
+    """Return the smallest type with the required precision."""
+    if np.isfinite(values).all() and (np.abs(values) <= _LARGEST_INTEGER).all() and (values == np.round(values)).all():
+        for name in _INTEGERS:
             bounds = np.iinfo(name)
             if len(values) == 0 or (bounds.min <= values.min() and values.max() <= bounds.max):
                 return np.dtype(f"<{name}")
@@ -83,10 +72,7 @@ def _type_of(values: Array, precision: float | None, apart_from: float | None) -
     return np.dtype("<f4" if good else "<f8")
 
 
-# --- one HTML document with everything in it -------------------------------------------------------------------------
-
-# Characters that could end the element the data stand in, or a line of a script; JSON has another way to write each.
-_ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+# --- document --------------------------------------------------------------------------------------------------------
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -112,23 +98,10 @@ _PAGE = """<!doctype html>
 def build_page(
     title: str, payload: Mapping[str, Any], script_names: Sequence[str], style_names: Sequence[str], body: str
 ) -> str:
-    """Return a page: a text that is one HTML document and asks for nothing beyond itself.
+    """Return a self-contained HTML document whose CSP allows its script and style sheet by hash, and no request.
 
-    Parameters
-    ----------
-    title : str
-        Of the document; any text.
-    payload : mapping
-        Plain data, as strict JSON has them; the script finds them by ``readPayload()`` of common.js.
-    script_names, style_names : sequence of str
-        Files in ``gbce/pages/assets``, joined in this order to one ES module and one style sheet.
-    body : str
-        Markup of gbce's own. Nothing of a user's belongs in it: that is what the payload is for.
-
-    Returns
-    -------
-    str
-        The document. Its policy (CSP) allows the one script and the one style sheet by their hashes, and no request.
+    ``payload`` is strict JSON data, read by ``readPayload()`` of common.js; users' strings belong there and never into
+    the markup of ``body``. ``script_names`` and ``style_names`` are files in ``gbce/pages/assets``.
 
     Examples
     --------
@@ -140,8 +113,8 @@ def build_page(
     policy = "; ".join(
         [
             "default-src 'none'",
-            f"script-src '{_hash(script)}'",
-            f"style-src '{_hash(style)}'",
+            f"script-src '{_hash_source(script)}'",
+            f"style-src '{_hash_source(style)}'",
             "base-uri 'none'",
             "form-action 'none'",
         ]
@@ -152,41 +125,33 @@ def build_page(
 
 
 def write_page(page: str, path: str | Path) -> Path:
-    """Write a page to a file, whole or not at all, and return its path.
-
-    Raises
-    ------
-    OSError
-        Where the file cannot be written; its message names the path.
-    """
+    """Write a page atomically to a file and return its path."""
     where = Path(path)
     if where.is_dir():
-        raise IsADirectoryError(f"to_html: {str(where)!r} is a folder; name a file in it, such as 'explorer.html'")
+        raise IsADirectoryError(f"to_html: {str(where)!r} is a folder; give a file in it, such as 'explorer.html'")
     if not where.parent.is_dir():
-        raise FileNotFoundError(f"to_html: there is no folder {str(where.parent)!r}; make it, or name another path")
+        raise FileNotFoundError(f"to_html: there is no folder {str(where.parent)!r}; create it, or give another path")
     with whole_file(where) as file:
         file.write(page.encode())
     return where
 
 
 def read_assets(names: Sequence[str]) -> str:
-    """Return files of the package, one after the other, with line ends as the browser sees them."""
+    """Return the concatenated asset files, with line ends as browsers see them."""
     folder = files("gbce.pages") / "assets"
     text = "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
     return text.replace("\r\n", "\n")
 
 
-def _hash(text: str) -> str:
+def _hash_source(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-# --- the receipt -----------------------------------------------------------------------------------------------------
-
-_COSTS = ("model_rows",)  # no setting: an explainer's first question costs what it asks once about its data
+# --- receipt ---------------------------------------------------------------------------------------------------------
 
 
 def receipt_of(explanation: Explanation) -> dict[str, Any]:
-    """Return what was asked and with what, as plain data: hashes of rows, models, settings, seed, versions.
+    """Return the receipt of an explanation as plain data: hashes of rows, models, settings, seed, versions.
 
     Examples
     --------
@@ -216,7 +181,7 @@ def receipt_of(explanation: Explanation) -> dict[str, Any]:
         "noise": plain_value(figures.noise) if not callable(figures.noise) else "a function",
         "n_perturb": figures.n_perturb,
         "alpha": figures.alpha,
-        "seed": str(explanation.seed),  # as a text: it may have more digits than a browser's numbers
+        "seed": str(explanation.seed),  # a string, because it may exceed the numbers of a browser
         "model_rows": explanation.n_model_rows,
         "versions": {
             "gbce": __version__,
@@ -224,23 +189,23 @@ def receipt_of(explanation: Explanation) -> dict[str, Any]:
             "scipy": scipy.__version__,
             "pandas": pd.__version__,
             "python": platform.python_version(),
-            **_libraries(settings.get("libraries", "")),
+            **_parse_libraries(settings.get("libraries", "")),
         },
     }
 
 
 def compare_receipts(receipt: Mapping[str, Any], explanation: Explanation) -> dict[str, tuple[Any, Any]]:
-    """Return what differs between a receipt and that of an explanation: by name, both entries; nothing if they agree.
+    """Return the differences between a receipt and that of an explanation: both entries by name, empty if they agree.
 
-    To check a receipt, explain its row again with its settings and compare. Where only ``versions`` differ, another
-    version may have drawn other points. What it cost (``model_rows``) is not compared.
+    To check a receipt, explain its row again with its settings and compare. If only ``versions`` differ, another
+    version may have drawn other points. The cost (``model_rows``) is not compared.
 
     Parameters
     ----------
     receipt : mapping
-        As :func:`receipt_of` returned it, or as JSON that somebody copied from a page.
+        From :func:`receipt_of`, or as JSON copied from a page.
     explanation : Explanation
-        That was computed again.
+        The explanation to compare.
 
     Examples
     --------
@@ -253,20 +218,20 @@ def compare_receipts(receipt: Mapping[str, Any], explanation: Explanation) -> di
     ({}, ('3', '4'))
     """
     if not isinstance(receipt, Mapping):
-        raise TypeError(f"a receipt is a mapping, as receipt_of(explanation) returns it, not {receipt!r:.80}")
+        raise TypeError(f"receipt must be a mapping such as receipt_of(explanation), not {receipt!r:.80}")
     then, now = json.loads(json.dumps(dict(receipt))), json.loads(json.dumps(receipt_of(explanation)))
     names = [name for name in dict.fromkeys([*then, *now]) if name not in _COSTS]
     return {name: (then.get(name), now.get(name)) for name in names if then.get(name) != now.get(name)}
 
 
-def _libraries(said: str) -> dict[str, str]:
-    """Return the versions of the models' libraries, out of one text."""
-    parts = [one.rpartition(" ") for one in said.split(", ") if one]
+def _parse_libraries(recorded: str) -> dict[str, str]:
+    """Parse the versions of the models' libraries from a string such as ``"sklearn 1.5, lightgbm 4.3"``."""
+    parts = [one.rpartition(" ") for one in recorded.split(", ") if one]
     return {name: version for name, _, version in parts}
 
 
 def row_hash(row: pd.DataFrame) -> str:
-    """Return SHA-256 of a frame's first row: of JSON with sorted keys, without blanks, in ASCII.
+    """Return the SHA-256 of a frame's first row as ASCII JSON with sorted keys and no blanks.
 
     Examples
     --------

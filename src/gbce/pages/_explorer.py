@@ -1,4 +1,4 @@
-"""What goes into the explorer: an explanation as plain data, with every point that the page weighs anew."""
+"""The explorer page of an explanation: its data for the page's script, with all points that the page reweights."""
 
 import inspect
 from collections.abc import Sequence
@@ -22,14 +22,59 @@ from gbce.space import Space, plain_records, plain_value
 
 __all__ = ["describe_columns", "explore", "explorer_payload", "when_to_use"]
 
-# --- columns as a page has them --------------------------------------------------------------------------------------
+_PRECISION = 1e-5  # units of scale: largest error of a value in a page, which keeps three digits of any figure
+_ENDS = (0.05, 0.5, 0.95)  # quantiles, as in explanation.intervals()
 
-_PRECISION = 1e-5  # of a unit of scale that values may be off by in a page: three digits of any figure are safe
-_ENDS = (0.05, 0.5, 0.95)  # as explanation.intervals(): 90%
+# The eta slider: zero, then evenly on a logarithmic scale around the explanation's own; all chosen by hand.
+_STEPS_BELOW, _STEPS_ABOVE = 40, 16
+_SMALLEST, _LARGEST = 1e-3, 8.0  # as multiples of eta
+_FEW_STEPS = 4  # keep every fourth step if each has a column of potentials
+_MOST_LOSSES = 12  # models whose losses are stored; with more, the potential at every step is
+_MOST_ALTERNATIVES = 4
+_SAME_COST = 1e-6  # relative tolerance to recognise how a frontier measures cost
+_ETA_DIGITS = 3  # significant digits of the slider's positions, so that the page shows them in full
+_LOSS_PRECISION = 1e-6  # largest error of a potential, and so of a log weight
+
+# When to use each rule, by the name of its class.
+_WHEN = {
+    "Nearest": "Use it when the change is certain to be carried out exactly and has to be as small as possible.",
+    "Reliable": "Use it when people carry out the change: the cheapest one that still works if it is not exact.",
+    "ChanceConstrained": "Use it when a given probability of success has to be kept although changes are not exact.",
+    "CVaR": "Use it when a failure would be expensive: it looks at the worst cases, and pays for safety.",
+    "MAP": "Use it when you want the single most probable compromise between staying near and reaching the target.",
+    "Mean": "Use it as a summary of where the draws lie; between two separate modes it may itself miss the target.",
+    "GeometricMedian": "Use it as a summary that is robust to a few distant draws.",
+    "Medoid": "Use it when the suggestion has to be one of the draws, the most central one.",
+    "DirectOpt": "Use it for comparison with plain optimisation, which finds one point and no uncertainty.",
+    "DiverseSet": "Use it to offer several different suggestions, and let a person choose.",
+    "RandomDraw": "Use it when many people get suggestions and these should not all be the same.",
+}
+
+# Elements that the script fills, and a note for browsers without scripts.
+_BODY = """<a class="skip" href="#answer">Skip to the answer</a>
+<header id="top"></header>
+<main id="page"><noscript><p>This page needs JavaScript, which is part of the file; nothing is loaded from any
+network.</p></noscript></main>
+<footer id="foot"></footer>"""
+
+
+def explore(
+    explanation: "Explanation", path: str | Path | None = None, *, frontier: pd.DataFrame | None = None
+) -> str | Path:
+    """Return the explorer as a string, or write it to ``path``, see :meth:`gbce.Explanation.to_html`."""
+    if len(explanation.draws) == 0:
+        raise ValueError("to_html: the explanation has no draws, so there is nothing to explore; explain the row again")
+    payload = explorer_payload(explanation, frontier)
+    scripts = ["common.js", "words.js", "weights.js", "charts.js", "asking.js", "explorer.js"]
+    page = build_page(payload["title"], payload, scripts, ["page.css", "explorer.css"], _BODY)
+    return page if path is None else write_page(page, path)
+
+
+# --- columns ---------------------------------------------------------------------------------------------------------
 
 
 def describe_columns(explanation: Explanation, x: Array) -> list[dict[str, Any]]:
-    """Return one mapping for each feature, with its values in points ``(n, d)``."""
+    """Return the data of each feature, with its values at points ``(n, d)``."""
     space, importance = explanation.space, explanation.importance
     free = set(explanation.free.tolist())
     quantiles = [explanation.quantiles(q) for q in _ENDS]
@@ -47,202 +92,164 @@ def describe_columns(explanation: Explanation, x: Array) -> list[dict[str, Any]]
                 "computed": bool(space.is_computed[j]),
                 "missing": feature.missing is not None,
                 "now": None if np.isnan(now) else float(now),
-                "levels": None if not feature.leveled else _say_levels(space, j),
+                "levels": None if not feature.leveled else _list_levels(space, j),
                 "written": None if not feature.leveled else [plain_value(level) for level in feature.levels or ()],
-                "moments": _say_moments(space, j, x[:, j]) if feature.kind == "datetime" else None,
+                "moments": _list_dates(space, j, x[:, j]) if feature.kind == "datetime" else None,
                 "values": pack_array(x[:, j], precision=_PRECISION * feature.scale, apart_from=float(now)),
                 "change": plain_value(moved["change"]),
                 "change_se": plain_value(moved["se"]),
-                "prior": _prior(explanation.draws, space, explanation.x0, j),
+                "prior": _read_prior(explanation.draws, space, explanation.x0, j),
                 "own": {
                     "change": moved["change"],
-                    "ends": None if feature.unordered else _plain([ends[j] for ends in quantiles]),
-                    "shares": None if not feature.leveled else _shares(explanation, j),
+                    "ends": None if feature.unordered else _make_plain([ends[j] for ends in quantiles]),
+                    "shares": None if not feature.leveled else _list_shares(explanation, j),
                 },
             }
         )
     return found
 
 
-def _say_levels(space: Space, j: int) -> list[str]:
+def _list_levels(space: Space, j: int) -> list[str]:
     return [say_value(space, j, float(code)) for code in range(len(space.features[j].levels or ()))]
 
 
-def _say_moments(space: Space, j: int, values: Array) -> dict[str, Any]:
-    """Return every moment that occurs, from the earliest on, as a number and as a text."""
+def _list_dates(space: Space, j: int, values: Array) -> dict[str, Any]:
+    """Return all distinct dates in order, as numbers and as strings."""
     every = np.unique(values[~np.isnan(values)])
     return {"values": pack_array(every), "texts": [say_value(space, j, float(one)) for one in every]}
 
 
-def _prior(draws: Draws, space: Space, x0: Array, j: int) -> dict[str, Any] | None:
-    """Return what the prior says of a feature, where the points that would tell are not kept."""
+def _read_prior(draws: Draws, space: Space, x0: Array, j: int) -> dict[str, Any] | None:
+    """Return prior figures of a feature if the pool, from which the page computes them, was not kept."""
     if draws.record is None:
         return None
     feature = space.features[j]
     if feature.leveled:
-        return {"shares": _plain(prior_shares(draws, space, j))}
+        return {"shares": _make_plain(prior_shares(draws, space, j))}
     start = (feature.centre or 0.0) if np.isnan(x0[j]) else x0[j]
-    return {"ends": _plain(start + feature.scale * prior_moves(draws, space, x0, j, _ENDS))}
+    return {"ends": _make_plain(start + feature.scale * prior_moves(draws, space, x0, j, _ENDS))}
 
 
-def _shares(explanation: Explanation, j: int) -> list[Any]:
-    """Return how probable each level is for the question as it was asked, and last that it is missing."""
+def _list_shares(explanation: Explanation, j: int) -> list[Any]:
+    """Return the posterior probability of each level, and last of a missing value."""
     found = explanation.shares(explanation.space.names[j])["posterior"].to_numpy(dtype=float)
-    return _plain(found if explanation.space.features[j].missing is not None else np.append(found, 0.0))
+    return _make_plain(found if explanation.space.features[j].missing is not None else np.append(found, 0.0))
 
 
-def _plain(values: Sequence[float] | Array) -> list[Any]:
+def _make_plain(values: Sequence[float] | Array) -> list[Any]:
     return [plain_value(float(value)) for value in values]
 
 
-# --- when to use which decision rule, in one sentence each -----------------------------------------------------------
-
-# One sentence for a person who has to choose, by the name of the class.
-_WHEN = {
-    "Nearest": "Use it when the change is certain to be carried out exactly and has to be as small as possible.",
-    "Reliable": "Use it when people carry out the change: the cheapest one that still works if it is not exact.",
-    "ChanceConstrained": "Use it when a stated probability of success has to be kept although changes are not exact.",
-    "CVaR": "Use it when a failure would be expensive: it looks at the worst cases, and pays for safety.",
-    "MAP": "Use it when one wants the single most probable compromise between staying near and reaching the target.",
-    "Mean": "Use it as a summary of where the draws lie; between two separate ways it may itself miss the target.",
-    "GeometricMedian": "Use it as a summary that a few far-off draws do not pull away.",
-    "Medoid": "Use it when the suggestion has to be one of the draws, the one in the middle of the others.",
-    "DirectOpt": "Use it for comparison with plain optimisation, which knows one point and no uncertainty.",
-    "DiverseSet": "Use it to hand over several suggestions that differ, and let a person choose.",
-    "RandomDraw": "Use it when many people get suggestions and these should not all be the same.",
-}
-
-
-def when_to_use(rule: Rule | None) -> str:
-    """Return one sentence on when to use a rule; of somebody's own, the first line of what its class says of itself.
-
-    Examples
-    --------
-    >>> from gbce.decisions import Medoid
-    >>> when_to_use(Medoid())
-    'Use it when the suggestion has to be one of the draws, the one in the middle of the others.'
-    """
-    if rule is None:
-        return "A row that somebody proposed."
-    if rule.kind in _WHEN:
-        return _WHEN[rule.kind]
-    said = inspect.getdoc(type(rule)) or ""
-    return said.split("\n", 1)[0] or "A rule of your own."
-
-
-# --- what goes into the explorer -------------------------------------------------------------------------------------
-
-# The eta slider: from the prior, then evenly on a logarithmic scale around the explanation's own; all by hand.
-_STEPS_BELOW, _STEPS_ABOVE = 40, 16
-_SMALLEST, _LARGEST = 1e-3, 8.0  # as shares of eta
-_FEW_STEPS = 4  # only every so many where each step has a column of its own
-_MOST_LOSSES = 12  # models whose losses are kept one by one; of more, the potential at every step is
-_MOST_ALTERNATIVES = 4
-_SAME_COST = 1e-6  # relative: two ways to measure agree at every step of a frontier only if they are the same
-_ETA_DIGITS = 3  # of the slider's positions, so that what the page shows of one is all of it
-_LOSS_PRECISION = 1e-6  # of a potential that losses may be off by: weights are then off by as little
+# --- payload ---------------------------------------------------------------------------------------------------------
 
 
 def explorer_payload(explanation: Explanation, frontier: pd.DataFrame | None = None) -> dict[str, Any]:
-    """Return everything that the explorer shows of an explanation, as plain data.
-
-    Parameters
-    ----------
-    explanation : Explanation
-        Of one row.
-    frontier : DataFrame, optional
-        What :meth:`gbce.Explainer.frontier` returned for it; what its draws and decisions know when left out.
-
-    Returns
-    -------
-    dict
-        Strict JSON; arrays as :func:`gbce.pages.pack_array` has them.
-    """
+    """Return the data of the explorer as strict JSON, with arrays packed by :func:`gbce.pages.pack_array`."""
     known = gather_points(explanation)
-    for decision in explanation.decisions:  # those beside a rule's answer, too: Python suggests them where they fit
+    for decision in explanation.decisions:  # including a rule's alternatives, which given() may suggest
         known.add_decision(decision)
     named = {
-        "answer": _answer(explanation, known),
-        "decisions": _decisions(explanation, known),
-        "sparsity": _sparsity(explanation, known),
-        "frontier": _frontier(explanation, known, frontier),
-        "alternatives": _alternatives(explanation, known),
+        "answer": _pack_answer(explanation, known),
+        "decisions": _pack_decisions(explanation, known),
+        "sparsity": _pack_sparsity(explanation, known),
+        "frontier": _pack_frontier(explanation, known, frontier),
+        "alternatives": _pack_alternatives(explanation, known),
     }
-    points = sorted({one for one in _positions(named) if one is not None})
+    points = sorted({one for one in _find_positions(named) if one is not None})
     content = {
-        "title": _title(explanation),
+        "title": _write_title(explanation),
         "target": printable(explanation.target.describe()),
         "status": str(explanation.status),
         "notes": [printable(note) for note in explanation.notes],
         "conditions": [printable(one) for one in explanation.conditions],
         "models": [printable(name) for name in explanation.models],
-        "row": _row(explanation),
+        "row": _pack_row(explanation),
         **named,
         "columns": describe_columns(explanation, known.x),
-        "points": _points(explanation, known),
-        # points that somebody may act on, with all their digits
+        "points": _pack_points(explanation, known),
+        # points that people may act on, in full precision
         "exact": {str(i): plain_value(known.x[i]) for i in points},
-        "said": {str(i): _say(explanation, known.output[i], bool(known.verdicts[i, 0])) for i in points},
-        "path": _path(explanation),
-        "disagreement": _disagreement(explanation),
-        "quality": _quality(explanation),
+        "said": {str(i): _describe_output(explanation, known.output[i], bool(known.verdicts[i, 0])) for i in points},
+        "path": _pack_path(explanation),
+        "disagreement": _pack_disagreement(explanation),
+        "quality": _pack_quality(explanation),
         "receipt": receipt_of(explanation),
     }
     plain: dict[str, Any] = plain_value(content)
     return plain
 
 
-def _positions(named: dict[str, Any]) -> list[int | None]:
-    """Return where points are that the parts of a payload name."""
+def _find_positions(named: dict[str, Any]) -> list[int | None]:
+    """Return the positions of the points named in a payload."""
     answer = [named["answer"]["point"]] if named["answer"] else []
     listed = [named["decisions"], named["sparsity"], named["frontier"]["steps"], named["alternatives"]["listed"]]
     return answer + [one["point"] for part in listed for one in part]
 
 
-def _title(explanation: Explanation) -> str:
-    return f"What would have to change (wanted: {printable(explanation.target.describe())})"
+def _write_title(explanation: Explanation) -> str:
+    return f"How this case could reach the target: {printable(explanation.target.describe())}"
 
 
-def _row(explanation: Explanation) -> dict[str, Any]:
-    """Return what the models say about the row as it is."""
+def _pack_row(explanation: Explanation) -> dict[str, Any]:
+    """Return the models' outputs for the row."""
     row = explanation.row
     return {
         "output": float(row.outputs[0, 0]),
         "reached": bool(row.reached[0, 0]),
         "said": [
-            {"model": printable(name), "said": _say(explanation, row.outputs[0, k], bool(row.reached[0, k]))}
+            {
+                "model": printable(name),
+                "said": _describe_output(explanation, row.outputs[0, k], bool(row.reached[0, k])),
+            }
             for k, name in enumerate(explanation.models)
         ],
     }
 
 
-def _say(explanation: Explanation, output: float, reached: bool) -> str:
-    """Return what the first model says, as a sentence goes on after its name."""
+def _describe_output(explanation: Explanation, output: float, reached: bool) -> str:
+    """Return the first model's output as the predicate of a sentence."""
     if np.isnan(output):
         return "reaches the target" if reached else "misses the target"
     return printable(explanation.target.say(float(output), reached))
 
 
-# --- points that something has named -----------------------------------------------------------------------------
+# --- answer, decisions and alternatives ------------------------------------------------------------------------------
 
 
-def _answer(explanation: Explanation, known: Known) -> dict[str, Any] | None:
+def _pack_answer(explanation: Explanation, known: Known) -> dict[str, Any] | None:
     answer = explanation.answer
     if answer is None:
         return None
-    said = answer.to_dict()
-    return {name: said[name] for name in ("kind", "reached", "n_changes", "cost", "policy", "promised")} | {
+    fields = answer.to_dict()
+    return {name: fields[name] for name in ("kind", "reached", "n_changes", "cost", "policy", "promised")} | {
         "point": known.add_decision(answer.decision),
         "sentence": printable(answer.sentence),
         "because": printable(answer.because),
         "proof": printable(answer.proof),
-        "reliability": said["reliability"],
-        "expected": said["expected"],
-        "survival": said["survival"],
+        "reliability": fields["reliability"],
+        "expected": fields["expected"],
+        "survival": fields["survival"],
     }
 
 
-def _decisions(explanation: Explanation, known: Known) -> list[dict[str, Any]]:
+def when_to_use(rule: Rule | None) -> str:
+    """Return one sentence on when to use a rule; for a user-defined rule, the first line of its docstring.
+
+    Examples
+    --------
+    >>> from gbce.decisions import Medoid
+    >>> when_to_use(Medoid())
+    'Use it when the suggestion has to be one of the draws, the most central one.'
+    """
+    if rule is None:
+        return "A row given by the user."
+    if rule.kind in _WHEN:
+        return _WHEN[rule.kind]
+    docstring = inspect.getdoc(type(rule)) or ""
+    return docstring.split("\n", 1)[0] or "A user-defined rule."
+
+
+def _pack_decisions(explanation: Explanation, known: Known) -> list[dict[str, Any]]:
     figures, decided = explanation.pointwise, answers_among(explanation.decisions)
     names = ("output", "reached", "loss", "distance", "robustness", "robustness_se", "plausibility", "changed")
     return [
@@ -252,8 +259,8 @@ def _decisions(explanation: Explanation, known: Known) -> list[dict[str, Any]]:
     ]
 
 
-def _sparsity(explanation: Explanation, known: Known) -> list[dict[str, Any]]:
-    """Return the best point for each number of changes, where a rule has sought them."""
+def _pack_sparsity(explanation: Explanation, known: Known) -> list[dict[str, Any]]:
+    """Return the best point for each number of changes, if a rule has a path."""
     table = explanation.sparsity_path
     if len(table) == 0:
         return []
@@ -263,20 +270,20 @@ def _sparsity(explanation: Explanation, known: Known) -> list[dict[str, Any]]:
     return [{"changes": int(n), "cost": one, "reached": bool(met), "point": at} for n, one, met, at in lines]
 
 
-def _frontier(explanation: Explanation, known: Known, measured: pd.DataFrame | None) -> dict[str, Any]:
-    """Return the cheapest point for every reliability: as it was measured, else among what is known."""
+def _pack_frontier(explanation: Explanation, known: Known, measured: pd.DataFrame | None) -> dict[str, Any]:
+    """Return the cheapest point for every reliability, from a measured table if given, else among known points."""
     if measured is not None:
-        steps = _frontier_steps(known, measured)
+        steps = _list_frontier_steps(known, measured)
         sums = known.cost[[one["point"] for one in steps]]
         added_up = np.allclose(sums, [one["cost"] for one in steps], rtol=_SAME_COST)
         return {"of": "measured", "by": "cost" if added_up else "distance", "steps": steps}
     if int((explanation.mixture.weights > 0).sum()) > 1:
-        return {"of": "models", "by": "cost", "steps": _frontier_steps(known, explanation.frontier(distance="l1"))}
+        return {"of": "models", "by": "cost", "steps": _list_frontier_steps(known, explanation.frontier(distance="l1"))}
     tried = [(one, one.figures.get("robustness", np.nan)) for one in answers_among(explanation.decisions)]
     answer = explanation.answer
     if answer is not None and answer.reliability is not None:
         tried.append((answer.decision, answer.reliability.share))
-    # of a point that was tried twice, the answer's own trials count: they had no part in choosing it
+    # the answer's own estimate replaces the robustness of a decision at the same point: its noise was held out
     shares = {known.add_decision(one): share for one, share in tried if np.isfinite(share) and one.reached[0]}
     at, share = list(shares), np.array(list(shares.values()))
     cost = known.cost[at]
@@ -285,24 +292,24 @@ def _frontier(explanation: Explanation, known: Known, measured: pd.DataFrame | N
     return {"of": "noise", "by": "cost", "steps": steps}
 
 
-def _frontier_steps(known: Known, table: pd.DataFrame) -> list[dict[str, Any]]:
+def _list_frontier_steps(known: Known, table: pd.DataFrame) -> list[dict[str, Any]]:
     if not isinstance(table, pd.DataFrame) or table.index.name != "reliability" or len(table.columns) == 0:
         raise TypeError(
-            "to_html: frontier must be the table that explainer.frontier(explanation, ...) or explanation.frontier() "
-            f"returned, not {table!r:.80}"
+            "to_html: frontier must come from explainer.frontier(explanation, ...) or explanation.frontier(), "
+            f"not {table!r:.80}"
         )
     distance = table.iloc[:, 0].astype(float)
     lines = zip(table.index.tolist(), distance.tolist(), known.add_table(table), strict=True)
     return [{"reliability": float(share), "cost": one, "point": at} for share, one, at in lines]
 
 
-def _alternatives(explanation: Explanation, known: Known) -> dict[str, Any]:
-    """Return distinct strategies, or why there are none to tell."""
+def _pack_alternatives(explanation: Explanation, known: Known) -> dict[str, Any]:
+    """Return distinct strategies, or the reason for their absence."""
     draws = explanation.draws
     if draws.record is not None or draws.ess < ENOUGH_ESS or not draws.info.draws_posterior:
         why = "there are too few effective draws" if draws.record is None else "the points were not kept"
-        why = why if draws.info.draws_posterior else "only an answer was asked for"
-        return {"listed": [], "other": None, "why": f"Distinct ways cannot be told apart here: {why}."}
+        why = why if draws.info.draws_posterior else "the posterior was not drawn"
+        return {"listed": [], "other": None, "why": f"Different ways cannot be distinguished here: {why}."}
     found = explanation.alternatives(_MOST_ALTERNATIVES)
     own = len(known.space.frame(known.x[:1]).columns)
     rows = found.table.iloc[:, -own:].set_axis(known.space.frame(known.x[:1]).columns, axis=1)
@@ -323,14 +330,14 @@ def _alternatives(explanation: Explanation, known: Known) -> dict[str, Any]:
     return {"listed": listed, "other": found.other, "why": ""}
 
 
-# --- points that are weighed -------------------------------------------------------------------------------------
+# --- points and potentials -------------------------------------------------------------------------------------------
 
 
-def _points(explanation: Explanation, known: Known) -> dict[str, Any]:
+def _pack_points(explanation: Explanation, known: Known) -> dict[str, Any]:
     draws, mixture = explanation.draws, explanation.mixture
     n = known.n_pool
     fixed = draws.record is not None
-    etas = np.array([mixture.eta]) if fixed else _slider(mixture, len(mixture.weights))
+    etas = np.array([mixture.eta]) if fixed else _list_etas(mixture, len(mixture.weights))
     verdicts = known.verdicts.astype(float)
     return {
         "n": len(known),
@@ -341,38 +348,38 @@ def _points(explanation: Explanation, known: Known) -> dict[str, Any]:
         "eta": mixture.eta,
         "fixed": fixed,
         "alpha": explanation.evaluation.alpha,
-        "own": _own_figures(explanation),
+        "own": _pack_figures(explanation),
         "own_ess": draws.ess,
         "ess_factor": effective_factor(draws),
         "sparse": explanation.query.sparse,
         "log_prior": pack_array(known.log_prior[:n]),
-        **_potential(mixture, known.loss[:n], etas, fixed),
+        **_pack_potentials(mixture, known.loss[:n], etas, fixed),
         "loss": _pack_loss(known.loss[:n, 0], float(etas.max())),
         "reached": pack_array(verdicts[:, 0]),
         "agreed": pack_array(verdicts @ mixture.weights, precision=1e-6),
-        "output": pack_array(known.output, precision=1e-6 * _spread(known.output)),
+        "output": pack_array(known.output, precision=1e-6 * _measure_spread(known.output)),
         "cost": pack_array(known.cost, precision=1e-6),
         "distance": pack_array(known.distance, precision=1e-6),
     }
 
 
-def _own_figures(explanation: Explanation) -> dict[str, float]:
-    """Return the figures of the question as it was asked, as Python's tables have them."""
-    said, space = explanation.distribution, explanation.space
+def _pack_figures(explanation: Explanation) -> dict[str, float]:
+    """Return the figures of the original question, as in Python's tables."""
+    figures, space = explanation.distribution, explanation.space
     draws, counted = explanation.draws.read, explanation.free[~space.is_computed[explanation.free]]
     several = int((explanation.mixture.weights > 0).sum()) > 1
     return {
-        "success": said["success_probability"],
-        "distance": said["expected_distance"],
-        "loss": said["expected_loss"],
-        "tail": said["tail"],
+        "success": figures["success_probability"],
+        "distance": figures["expected_distance"],
+        "loss": figures["expected_loss"],
+        "tail": figures["tail"],
         "changes": float(draws.mean(space.changed(draws.pool.x, explanation.x0)[:, counted].sum(axis=1))),
         "differ": explanation.disagreement().overall["differ"] if several else 0.0,
     }
 
 
-def _slider(mixture: Mixture, n_models: int) -> Array:
-    """Return the etas that the slider has, the explanation's own among them."""
+def _list_etas(mixture: Mixture, n_models: int) -> Array:
+    """Return the etas of the slider, the explanation's own among them."""
     if mixture.eta == 0:
         return np.zeros(1)
     below = np.geomspace(_SMALLEST, 1.0, _STEPS_BELOW + 1)[:-1]
@@ -383,11 +390,11 @@ def _slider(mixture: Mixture, n_models: int) -> Array:
     return np.unique([0.0, mixture.eta, *others])
 
 
-def _potential(mixture: Mixture, loss: Array, etas: Array, fixed: bool) -> dict[str, Any]:
-    """Return what the page needs to weigh points at any eta of the slider.
+def _pack_potentials(mixture: Mixture, loss: Array, etas: Array, fixed: bool) -> dict[str, Any]:
+    """Return the losses or potentials from which the page computes weights at any eta of the slider.
 
-    ``how`` is ``"none"`` (weights are what they are), ``"one"`` (eta times one loss), ``"any"`` (the mixture of a few
-    models' losses, the member t = eta of the entropic family) or ``"steps"`` (the potential at every eta).
+    ``how`` is ``"none"`` (fixed weights), ``"one"`` (eta times one loss), ``"any"`` (the mixture of a few models'
+    losses, the member t = eta of the entropic family) or ``"steps"`` (the potential at every eta).
     """
     counted, most = mixture.weights > 0, float(etas.max())
     if fixed:
@@ -405,26 +412,26 @@ def _pack_loss(loss: Array, eta: float) -> dict[str, Any]:
     return pack_array(loss, precision=_LOSS_PRECISION / max(eta, 1.0))
 
 
-def _spread(values: Array) -> float:
+def _measure_spread(values: Array) -> float:
     finite = values[np.isfinite(values)]
     return float(np.ptp(finite)) if len(finite) else 0.0
 
 
-# --- tables as they are ------------------------------------------------------------------------------------------
+# --- eta path, disagreement and quality ------------------------------------------------------------------------------
 
 
-def _path(explanation: Explanation) -> list[dict[str, Any]]:
-    """Return the eta path; nothing where the points were not kept."""
+def _pack_path(explanation: Explanation) -> list[dict[str, Any]]:
+    """Return the eta path, empty if the points were not kept."""
     if explanation.draws.record is not None:
         return []
     mixture = explanation.mixture
-    with np.errstate(over="ignore", invalid="ignore"):  # at etas that the points do not carry, whose lines are empty
-        table = explanation.path(_slider(mixture, len(mixture.weights)).tolist())
+    with np.errstate(over="ignore", invalid="ignore"):  # at etas with too few effective draws, whose lines are empty
+        table = explanation.path(_list_etas(mixture, len(mixture.weights)).tolist())
     names = ["success_probability", "success_probability_se", "expected_distance", "expected_distance_se", "ess"]
     return plain_records(table[names])
 
 
-def _disagreement(explanation: Explanation) -> dict[str, Any] | None:
+def _pack_disagreement(explanation: Explanation) -> dict[str, Any] | None:
     if int((explanation.mixture.weights > 0).sum()) < 2:
         return None
     found = explanation.disagreement()
@@ -442,47 +449,23 @@ def _disagreement(explanation: Explanation) -> dict[str, Any] | None:
     }
 
 
-def _quality(explanation: Explanation) -> dict[str, Any]:
-    """Return how well it was sampled."""
-    said = explanation.diagnostics
+def _pack_quality(explanation: Explanation) -> dict[str, Any]:
+    """Return the sampling diagnostics."""
+    found = explanation.diagnostics
     figures = [
-        ("effective draws", said["ess"]),
-        ("draws", said["n_draws"]),
-        ("points evaluated", said["n_evaluated"]),
-        ("log evidence", said["log_evidence"]),
-        ("its error", said["log_evidence_se"]),
-        ("Pareto k of the weights", said["pareto_k"]),
-        ("R-hat of the chains", said.get("r_hat")),
+        ("effective draws", found["ess"]),
+        ("draws", found["n_draws"]),
+        ("points evaluated", found["n_evaluated"]),
+        ("log evidence", found["log_evidence"]),
+        ("its standard error", found["log_evidence_se"]),
+        ("Pareto k of the weights", found["pareto_k"]),
+        ("R-hat of the chains", found.get("r_hat")),
         ("model calls", explanation.n_model_calls),
         ("model rows", explanation.n_model_rows),
     ]
     return {
-        "verdict": str(said["sampling"]),
-        "good": str(said["sampling"]) == "trustworthy",
-        "note": printable(said["sampling_note"]),
+        "verdict": str(found["sampling"]),
+        "good": str(found["sampling"]) == "trustworthy",
+        "note": printable(found["sampling_note"]),
         "figures": [[name, value] for name, value in figures if plain_value(value) is not None],
     }
-
-
-# --- the explorer ----------------------------------------------------------------------------------------------------
-
-# Places that the script fills; what a browser without scripts shows is said once.
-_BODY = """<a class="skip" href="#answer">Skip to the answer</a>
-<header id="top"></header>
-<main id="page"><noscript><p>This page needs JavaScript, which is part of the file; it asks for nothing from any
-network.</p></noscript></main>
-<footer id="foot"></footer>"""
-
-
-def explore(
-    explanation: "Explanation", path: str | Path | None = None, *, frontier: pd.DataFrame | None = None
-) -> str | Path:
-    """Return the explorer as a text, or write it to ``path``; see :meth:`gbce.Explanation.to_html`."""
-    if len(explanation.draws) == 0:
-        raise ValueError(
-            "to_html: the explanation has no draws, so that there is nothing to explore; explain the row anew"
-        )
-    payload = explorer_payload(explanation, frontier)
-    scripts = ["common.js", "words.js", "weights.js", "charts.js", "asking.js", "explorer.js"]
-    page = build_page(payload["title"], payload, scripts, ["page.css", "explorer.css"], _BODY)
-    return page if path is None else write_page(page, path)

@@ -1,4 +1,4 @@
-"""What a page knows of points: those of the pool with their weights, and those that rules and searches have named."""
+"""Points of a page: the pool with its weights, thinned if large, and the points of rules and searches."""
 
 from dataclasses import dataclass
 
@@ -15,29 +15,29 @@ from gbce.space import Space
 
 __all__ = ["Known", "effective_factor", "gather_points"]
 
-MOST_CELLS = 600_000  # values in one page, by hand: at four bytes each and in base64 they take 3 MB
-FEWEST_POINTS = 500  # of the pool, however many columns there are: by hand, several times what an answer takes
-_SAME_POINT = 1e-9  # in units of scale: a row that went through a table and back is the same point
+MOST_CELLS = 600_000  # values in one page, chosen by hand: 3 MB at four bytes each in base64
+FEWEST_POINTS = 500  # pool points, whatever the number of columns: several times what an answer needs; by hand
+_SAME_POINT = 1e-9  # units of scale: tolerance for a row that went through a table and back
 
 
 @dataclass(eq=False)
 class Known:
-    """Points of a page: the pool's first, then those that something has named.
+    """Points of a page: those of the pool first, then those of decisions and tables.
 
     Parameters
     ----------
     x : array of shape (n, d)
         Encoded.
     loss, verdicts : array of shape (n, K)
-        Of each model.
+        Loss under each model, and whether the target is reached.
     output : array of shape (n,)
-        Of the first model.
+        Output of the first model.
     log_prior : array of shape (n,)
-        Log weight under the prior; minus infinity beyond the pool. Of draws whose pool was let go: under the posterior.
+        Log weight under the prior, minus infinity outside the pool; without a pool, log posterior weight.
     n_pool : int
-        How many are the pool's.
+        Number of points from the pool.
     n_evaluated : int
-        How many the pool had before it was thinned.
+        Size of the pool before it was thinned.
     """
 
     space: Space
@@ -54,7 +54,7 @@ class Known:
         return len(self.x)
 
     def add(self, x: Array, loss: Array, verdicts: Array, output: float) -> int:
-        """Return the position of a point ``(d,)``, which is taken in if it is not known yet."""
+        """Return the position of a point ``(d,)``, which is added if it is new."""
         found = self.find(x)
         if found is not None:
             return found
@@ -68,7 +68,7 @@ class Known:
         return self.add(decision.x, decision.loss, decision.reached, float(decision.outputs[0]))
 
     def add_table(self, table: pd.DataFrame) -> list[int]:
-        """Return the positions of rows in the user's columns, as a frontier has them."""
+        """Return the positions of rows given in the user's columns, such as those of a frontier."""
         own = list(self.space.frame(self.x[:1]).columns)
         figures = {name: table[name].to_numpy() for name in ("output", "reached") if name in table and name not in own}
         x = self.space.encode(table[own].reset_index(drop=True), what="frontier")
@@ -87,7 +87,7 @@ class Known:
 
     @property
     def cost(self) -> Array:
-        """The sum of changes ``(n,)`` in units of each feature's scale."""
+        """Sum of changes ``(n,)`` in units of each feature's scale."""
         return costs(self.space, self.x, self.x0, "l1")
 
     @property
@@ -97,16 +97,16 @@ class Known:
 
 
 def gather_points(explanation: Explanation) -> Known:
-    """Return the points of the pool, as many as a page has room for, and what a search has seen beside it."""
+    """Collect the points of the pool, thinned to the size of a page, and those of searches."""
     draws, space = explanation.draws, explanation.space
     some = max(MOST_CELLS // max(len(explanation.free), 1), FEWEST_POINTS)
-    where, log_prior = _weighed(draws)
+    where, log_prior = _find_weighted(draws)
     if len(where) > some:
         where, log_prior = _thin(
             draws, where, log_prior, some, stream(explanation.seed, REWEIGHTING, explanation.query.key)
         )
-    parts = [draws.pool.take(where), _cheap_others(explanation, where)]
-    every = Points.join(parts + ([] if draws.seen is None else [_fitting(draws.seen)]))
+    parts = [draws.pool.take(where), _take_cheapest_dropped(explanation, where)]
+    every = Points.join(parts + ([] if draws.seen is None else [_take_admissible(draws.seen)]))
     return Known(
         space=space,
         x0=explanation.x0,
@@ -120,20 +120,20 @@ def gather_points(explanation: Explanation) -> Known:
     )
 
 
-def _cheap_others(explanation: Explanation, where: Array) -> Points:
-    """Return the cheapest points of the pool that reach among those left out: a page suggests what Python does."""
+def _take_cheapest_dropped(explanation: Explanation, where: Array) -> Points:
+    """Return the cheapest reaching pool points that were dropped, so that the page suggests the same as ``given()``."""
     pool = explanation.draws.pool
     others = np.setdiff1d(np.flatnonzero(np.isfinite(pool.log_correction) & pool.reached[:, 0]), where)
     cost = costs(explanation.space, pool.x[others], explanation.x0, "l1")
     return pool.take(others[np.argsort(cost, kind="stable")[:FEWEST_POINTS]])
 
 
-def _fitting(points: Points) -> Points:
+def _take_admissible(points: Points) -> Points:
     return points.take(np.isfinite(points.log_correction))
 
 
-def _weighed(draws: Draws) -> tuple[Array, Array]:
-    """Return which points of the pool have a weight at some eta, and its logarithm under the prior."""
+def _find_weighted(draws: Draws) -> tuple[Array, Array]:
+    """Return the positions of pool points with a positive weight at some eta, and their log weights under the prior."""
     with np.errstate(divide="ignore"):
         if draws.record is None:
             log_prior = draws.log_base_weights - draws.pool.log_correction
@@ -145,16 +145,16 @@ def _weighed(draws: Draws) -> tuple[Array, Array]:
 
 
 def _thin(draws: Draws, where: Array, log_prior: Array, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Pick about ``n`` points, those that weigh much under the posterior or the prior more often, and weigh them anew.
+    """Sample about ``n`` points by their posterior and prior weights, and reweight them.
 
-    Divided by how probable it was to be picked, weights keep every mean as it was on average (Horvitz and Thompson,
-    1952), at any eta.
+    Weights are divided by the inclusion probabilities, which keeps means unbiased at any eta (Horvitz and Thompson,
+    1952).
     """
     with np.errstate(under="ignore"):
         before = np.exp(log_prior - log_prior.max())
     size = 0.5 * before / before.sum() + 0.5 * draws.pool_weights[where]
     share = np.minimum(n * size, 1.0)
-    for _ in range(20):  # what is certain to be picked leaves the others more room
+    for _ in range(20):  # points that are certain to be sampled raise the probabilities of the others
         certain = share >= 1.0
         rest = size[~certain].sum()
         if not rest > TINY:
@@ -167,5 +167,5 @@ def _thin(draws: Draws, where: Array, log_prior: Array, n: int, rng: np.random.G
 
 
 def effective_factor(draws: Draws) -> float:
-    """Return what weights alone overstate the effective number of draws by: one, unless independent runs say so."""
+    """Return the ratio of the effective sample size over all runs to that of the weights alone, at most one."""
     return min(draws.ess / effective_sample_size(draws.pool_weights), 1.0)

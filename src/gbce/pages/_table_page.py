@@ -1,4 +1,4 @@
-"""What the page of a table knows: rows, decisions and groups, as plain data and packed arrays."""
+"""The page of many explained rows: rows, decisions and groups as plain data and packed arrays."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,22 +17,21 @@ from gbce.space import value_text
 
 __all__ = ["table_page", "table_payload"]
 
-# --- what the page of a table knows ----------------------------------------------------------------------------------
-
-_ANY_ERROR = np.inf  # of figures, which are shown with four digits: single precision has seven
-_SHOWN = 1e-5  # largest error of a change, as a share of it: four digits are shown
-_MOST_APART = 0.1  # share of values that may stand apart: written out, each takes several times the four bytes saved
-_MOST_LEVELS = 8  # of a column whose groups are compared without being asked for; by hand
-_MOST_GROUPINGS = 8  # columns compared so: each costs a bootstrap
-_MOST_GROUPS = 40  # that can be told apart side by side
-_MOST_FEATURES = 8  # that change most, compared between groups
+_ANY_ERROR = np.inf  # precision of figures: four digits are shown, and single precision has seven
+_SHOWN = 1e-5  # largest relative error of a change, of which four digits are shown
+_MOST_APART = 0.1  # share of values stored separately in full: as text each takes several times the four bytes saved
+_MOST_LEVELS = 8  # levels of a column that is compared by default; by hand
+_MOST_GROUPINGS = 8  # columns compared by default: each costs a bootstrap
+_MOST_GROUPS = 40  # groups that remain legible side by side
+_MOST_FEATURES = 8  # features compared between groups: those that change most
 _DECISION_FIGURES = ("output", "loss", "distance")
 _ROW_FIGURES = ("success_probability", "expected_loss", "expected_distance", "tail", "stability")
 _DIAGNOSTICS = ("ess", "n_model_calls", "n_model_rows")
+_BODY = """<div id="page"><p>This page needs a browser that runs its script; nothing is fetched or sent.</p></div>"""
 
 
 class Grouping(NamedTuple):
-    """A name, the group of each row, and the groups in the order to show them: as they occur if that is empty."""
+    """A name, the group of each row, and the order of the groups; if that is empty, by first occurrence."""
 
     name: str
     rows: Any
@@ -40,9 +39,9 @@ class Grouping(NamedTuple):
 
 
 def table_payload(table: ExplanationTable, groups: Any = None) -> dict[str, Any]:
-    """Return the data of a table's page; see ``ExplanationTable.to_html``."""
+    """Return the data of a table's page, see ``ExplanationTable.to_html``."""
     known = table.require_encoded("to_html")
-    groupings = _own_groupings(known) if groups is None else _given_groupings(table, known, groups)
+    groupings = _default_groupings(known) if groups is None else _add_grouping(table, known, groups)
     return {
         "kind": "table",
         "version": gbce.__version__,
@@ -54,17 +53,17 @@ def table_payload(table: ExplanationTable, groups: Any = None) -> dict[str, Any]
         **_pack_values(known),
         **_pack_decisions(table, known),
         **_pack_rows(table),
-        "groups": [_compare(table, grouping) for grouping in groupings],
+        "groups": [_compare_groups(table, grouping) for grouping in groupings],
     }
 
 
-# --- rows and what they are advised -------------------------------------------------------------------------
+# --- rows and decisions ----------------------------------------------------------------------------------------------
 
 
 def _pack_values(known: EncodedRows) -> dict[str, Any]:
-    """Return the columns with the rows' values and those that answers and decisions change them to, in their order.
+    """Return the columns with the rows' values and the new values of answers and decisions, in order.
 
-    Numbers are kept as they are; levels and moments are positions in a list of texts, -1 for a missing one.
+    Numbers are stored as they are; levels and dates as positions in a list of strings, -1 for missing.
     """
     space, places = known.space, np.concatenate([np.flatnonzero(known.answered), known.place])
     points = np.vstack([known.answers[known.answered], known.decisions])
@@ -90,8 +89,8 @@ def _pack_values(known: EncodedRows) -> dict[str, Any]:
                 "ordered": not feature.unordered,
                 "levels": [printable(value_text(feature, codec, value)) for value in seen],
                 "at": [float(value) for value in seen],
-                "values": pack_array(_positions(values, seen)),
-                "new": pack_array(_positions(after, seen)),
+                "values": pack_array(_find_positions(values, seen)),
+                "new": pack_array(_find_positions(after, seen)),
             }
         features.append(column)
     return {
@@ -101,10 +100,7 @@ def _pack_values(known: EncodedRows) -> dict[str, Any]:
 
 
 def _pack_new(before: Array, after: Array) -> dict[str, Any]:
-    """Return new values ``(n,)`` of numbers, in single precision where that keeps what their changes are shown with.
-
-    The few for which it does not, because they change by little, stand apart with all their digits.
-    """
+    """Return new numbers ``(n,)`` in single precision; the few whose small changes need more are stored in full."""
     exact = pack_array(after)
     if exact["type"] != "f8":
         return exact
@@ -117,8 +113,8 @@ def _pack_new(before: Array, after: Array) -> dict[str, Any]:
     return packed | {"apart": {"at": np.flatnonzero(apart).tolist(), "values": after[apart].tolist()}}
 
 
-def _positions(values: Array, seen: Array) -> Array:
-    """Return where values ``(n,)`` stand among those seen, -1 for a missing one."""
+def _find_positions(values: Array, seen: Array) -> Array:
+    """Return the positions of values ``(n,)`` among those seen, -1 for missing."""
     return np.where(np.isnan(values), -1, np.searchsorted(seen, values))
 
 
@@ -146,20 +142,20 @@ def _pack_decisions(table: ExplanationTable, known: EncodedRows) -> dict[str, An
             **columns,
         },
         "meanings": {
-            "output": "what the first model says there",
+            "output": "output of the first model",
             "cost": "all changes added up, in units",
-            "loss": "how far that is from the target",
-            "distance": "as the crow flies, in units",
+            "loss": "penalty for missing the target",
+            "distance": "Euclidean distance, in units",
             **{figure.name: figure.meaning for figure in POINT_FIGURES},
         },
     }
 
 
 def _pack_rows(table: ExplanationTable) -> dict[str, Any]:
-    """Return what is known of each row besides its values: words as positions in lists of texts, and figures."""
+    """Return figures of each row, and its strings as positions in lists."""
     answers, numbers = table.answers, table.diagnostics
-    texts = {
-        "kind": _words_of(table),
+    strings = {
+        "kind": _list_kinds(table),
         "status": numbers["status"],
         "sampling": numbers["sampling"],
         "sampling_note": numbers["sampling_note"],
@@ -177,7 +173,7 @@ def _pack_rows(table: ExplanationTable) -> dict[str, Any]:
         **{name: numbers[name] for name in _DIAGNOSTICS},
     }
     return {
-        "words": {name: _pack_texts(values) for name, values in texts.items()},
+        "words": {name: _pack_strings(values) for name, values in strings.items()},
         "figures": {
             name: pack_array(values.to_numpy(dtype=float), precision=_ANY_ERROR) for name, values in columns.items()
         },
@@ -185,59 +181,59 @@ def _pack_rows(table: ExplanationTable) -> dict[str, Any]:
     }
 
 
-def _words_of(table: ExplanationTable) -> list[str]:
-    """Return what became of each row, in a word or two: its answer's kind, or else its status."""
+def _list_kinds(table: ExplanationTable) -> list[str]:
+    """Return the kind of each row's answer, or else its status."""
     pairs = zip(table.answers["kind"], table.diagnostics["status"], strict=True)
     return [str(kind) or str(status) for kind, status in pairs]
 
 
-def _pack_texts(values: Iterable[Any]) -> dict[str, Any]:
-    """Return texts as a list without repetitions, and each one's position in it."""
+def _pack_strings(values: Iterable[Any]) -> dict[str, Any]:
+    """Return the distinct strings, and the position of each value among them."""
     listed = [printable(str(value)) for value in values]
-    texts = {text: k for k, text in enumerate(dict.fromkeys(listed))}
-    return {"texts": list(texts), "at": pack_array(np.array([texts[text] for text in listed], dtype=float))}
+    code = {string: k for k, string in enumerate(dict.fromkeys(listed))}
+    return {"texts": list(code), "at": pack_array(np.array([code[string] for string in listed], dtype=float))}
 
 
-# --- groups -------------------------------------------------------------------------------------------------
+# --- groups ----------------------------------------------------------------------------------------------------------
 
 
-def _own_groupings(known: EncodedRows) -> list[Grouping]:
-    """Return the columns that have few values, with each row's value as its group."""
+def _default_groupings(known: EncodedRows) -> list[Grouping]:
+    """Group the rows by each column with few values."""
     found = [
-        _by_column(known, j)
+        _group_by_column(known, j)
         for j, feature in enumerate(known.space.features)
         if feature.kind not in ("real", "datetime") and 2 <= len(np.unique(known.x0[:, j])) <= _MOST_LEVELS
     ]
     return found[:_MOST_GROUPINGS]
 
 
-def _by_column(known: EncodedRows, j: int) -> Grouping:
-    """Return the values of a column as groups, in its own order."""
+def _group_by_column(known: EncodedRows, j: int) -> Grouping:
+    """Group the rows by a column, in the order of its values."""
     feature, codec, values = known.space.features[j], known.space.codecs[j], known.x0[:, j]
-    texts = {value: value_text(feature, codec, value) for value in np.unique(values)}
-    rows = [texts[value] if value in texts else value_text(feature, codec, value) for value in values]
-    return Grouping(feature.name, rows, list(dict.fromkeys(texts.values())))
+    names = {value: value_text(feature, codec, value) for value in np.unique(values)}
+    rows = [names[value] if value in names else value_text(feature, codec, value) for value in values]
+    return Grouping(feature.name, rows, list(dict.fromkeys(names.values())))
 
 
-def _given_groupings(table: ExplanationTable, known: EncodedRows, groups: Any) -> list[Grouping]:
-    """Return the groups that were asked for: a column's, or those of each row, followed by the columns' own."""
+def _add_grouping(table: ExplanationTable, known: EncodedRows, groups: Any) -> list[Grouping]:
+    """Return the requested grouping, by a column or by the group of each row, followed by the default ones."""
     if isinstance(groups, str):
         if groups not in known.space.names:
             raise ValueError(f"groups: there is no column {groups!r}; the columns are {list(known.space.names)}")
-        asked = _by_column(known, known.space.names.index(groups))
+        wanted = _group_by_column(known, known.space.names.index(groups))
     else:
-        asked = Grouping(str(getattr(groups, "name", None) or "groups"), groups, [])
-    listed = group_costs(table, asked.rows, n_bootstrap=100).index  # refused here where it does not fit the rows
+        wanted = Grouping(str(getattr(groups, "name", None) or "groups"), groups, [])
+    listed = group_costs(table, wanted.rows, n_bootstrap=100).index  # raises if the groups do not fit the rows
     if len(listed) > _MOST_GROUPS:
         raise ValueError(
-            f"groups: {len(listed)} groups are too many to compare side by side; {_MOST_GROUPS} is the most. Give "
+            f"groups: {len(listed)} groups are too many to compare side by side; {_MOST_GROUPS} is the limit. Use "
             "coarser ones, such as pd.cut(column, 5)."
         )
-    return [asked, *(own for own in _own_groupings(known) if own.name != asked.name)]
+    return [wanted, *(own for own in _default_groupings(known) if own.name != wanted.name)]
 
 
-def _compare(table: ExplanationTable, grouping: Grouping) -> dict[str, Any]:
-    """Return what groups cost and what they change, with intervals."""
+def _compare_groups(table: ExplanationTable, grouping: Grouping) -> dict[str, Any]:
+    """Return costs and changes of each group, with intervals."""
     groups = grouping.rows
     rule = ANSWER if (table.answers["kind"] != "").any() else None
     lines = group_costs(table, groups, rule=rule)
@@ -249,7 +245,7 @@ def _compare(table: ExplanationTable, grouping: Grouping) -> dict[str, Any]:
         weight = moved["ratio"].groupby(level="feature", sort=False).max()
         top = weight[weight > 1].nlargest(_MOST_FEATURES).index
         changes = [
-            {"feature": printable(str(feature)), "lines": [_plain(line) for _, line in part.iterrows()]}
+            {"feature": printable(str(feature)), "lines": [_make_plain(line) for _, line in part.iterrows()]}
             for feature in top
             for part in [moved.xs(feature, level="feature").loc[order, ["change", "low", "high", "ratio"]]]
         ]
@@ -257,37 +253,21 @@ def _compare(table: ExplanationTable, grouping: Grouping) -> dict[str, Any]:
         "name": printable(grouping.name),
         "cost": "cost of the answer" if rule else "expected distance",
         "groups": [printable(str(group)) for group in lines.index],
-        "lines": [_plain(line) for _, line in lines.iterrows()],
+        "lines": [_make_plain(line) for _, line in lines.iterrows()],
         "changes": list(changes),
     }
 
 
-def _plain(line: pd.Series) -> dict[str, float | None]:
-    """Return a line of numbers; what is not known is null."""
+def _make_plain(line: pd.Series) -> dict[str, float | None]:
+    """Return a line of numbers, None for those that are not finite."""
     return {str(name): float(value) if np.isfinite(value) else None for name, value in line.items()}
 
 
-# --- the page of a table ---------------------------------------------------------------------------------------------
-
-_BODY = """<div id="page"><p>This page needs a browser that runs its script; nothing is fetched or sent.</p></div>"""
+# --- page ------------------------------------------------------------------------------------------------------------
 
 
 def table_page(table: ExplanationTable, *, groups: Any = None, lines: int = 100) -> str:
-    """Return the page of a table; see ``ExplanationTable.to_html``.
-
-    Parameters
-    ----------
-    table : ExplanationTable
-        What ``explain_many`` returned.
-    groups : str, sequence, Series or mapping, optional
-        Groups of rows to compare; see ``ExplanationTable.to_html``.
-    lines : int
-        How many rows are listed before somebody asks for more.
-
-    Returns
-    -------
-    str
-        One HTML document.
+    """Return the page of a table with ``lines`` rows listed at first, see ``ExplanationTable.to_html``.
 
     Examples
     --------
@@ -299,9 +279,9 @@ def table_page(table: ExplanationTable, *, groups: Any = None, lines: int = 100)
     True
     """
     if not isinstance(table, ExplanationTable):
-        raise TypeError(f"table must be what explainer.explain_many(...) returned, not {table!r:.80}")
+        raise TypeError(f"table must come from explainer.explain_many(...), not {table!r:.80}")
     if not is_count(lines):
-        raise ValueError(f"lines must be a whole number of at least 1, not {lines!r}")
+        raise ValueError(f"lines must be an integer of at least 1, not {lines!r}")
     payload = table_payload(table, groups) | {"lines": int(lines)}
     n = len(table)
     title = f"{n:,} row{'s' * (n != 1)} explained"

@@ -1,4 +1,4 @@
-"""Pages in a notebook: the same page in a frame, and a plain summary where frames or scripts are not allowed."""
+"""Notebook output: the live widget, and pages in a frame with a plain summary if frames or scripts are blocked."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -25,24 +25,35 @@ if TYPE_CHECKING:
 
 __all__ = ["make_widget", "view_explanation", "view_table"]
 
-# --- the live page ---------------------------------------------------------------------------------------------------
+_FRAME_HEIGHT = 700  # pixels of a frame that cannot measure its page; the page then scrolls
+_MOST_ROWS = 1_000  # of a table embedded in a notebook: two megabytes
+_LINES = 10  # rows of a table listed in a notebook at first
+
+# Once the frame has its page, it hides the plain summary above it and grows with the page. If a viewer strips frames or
+# scripts from the notebook, the summary stays.
+_FIT = (
+    "const f=this,d=f.contentDocument;if(d&&d.querySelector('main *')){f.previousElementSibling.hidden=true;"
+    "const fit=()=>{f.style.height=d.body.offsetHeight+24+'px'};new ResizeObserver(fit).observe(d.body);fit()}"
+)
+
+# --- live widget -----------------------------------------------------------------------------------------------------
 
 
 def make_widget(explainer: "Explainer", explanation: Explanation) -> Any:
-    """Return a widget in which a person asks the models; see :meth:`gbce.Explainer.widget`."""
-    return _widget_class()(explainer, require_explanation(explanation))
+    """Return a live widget, see :meth:`gbce.Explainer.widget`."""
+    return _make_widget_class()(explainer, require_explanation(explanation))
 
 
 @cache
-def _widget_class() -> Any:
-    """Return the class of live widgets: it can only be made where anywidget is."""
+def _make_widget_class() -> Any:
+    """Return the class of live widgets, which needs anywidget."""
     try:
         anywidget, traitlets = import_module("anywidget"), import_module("traitlets")
     except ImportError:
         raise ImportError("explainer.widget needs the extra 'widget': pip install 'gbce[widget]'") from None
 
     class Widget(anywidget.AnyWidget):  # type: ignore[name-defined]
-        """What a person asks comes in as messages, is put to the models here, and goes back as messages."""
+        """Receives questions as messages, answers them with the models and sends replies."""
 
         _esm = read_assets(["common.js", "widget.js"])
         _css = read_assets(["widget.css"])
@@ -54,14 +65,14 @@ def _widget_class() -> Any:
             super().__init__()
             self.asker = Asker(explainer, explanation)
             self._show()
-            self.on_msg(self._hear)
+            self.on_msg(self._receive)
 
         @property
         def explanation(self) -> Explanation:
-            """What the widget shows now: the explanation it was made of, or the last one that was asked for."""
+            """The explanation shown: the original, or the last one requested."""
             return self.asker.explanation
 
-        def _hear(self, _: Any, message: Any, __: Any) -> None:
+        def _receive(self, _: Any, message: Any, __: Any) -> None:
             reply = self.asker.answer(message)
             if self.asker.changed:
                 self._show()
@@ -77,11 +88,11 @@ def _widget_class() -> Any:
 
 
 class Asker:
-    """Questions as messages, put to an explainer: the widget without its wires.
+    """Answers messages with an explainer: the widget without its front end.
 
-    A message has ``ask`` and, where it needs them, ``values`` (by column: numbers, positions of levels, moments as
-    texts), ``keep`` (names) and ``between`` (by column its two ends, either of which may be null). ``id`` comes back
-    with the reply, which has ``ok`` and either ``said`` or ``error``, a sentence.
+    A message has ``ask`` and, if needed, ``values`` (by column: numbers, positions of levels, dates as strings),
+    ``keep`` (names) and ``between`` (by column two ends, either of which may be null). The reply has the same ``id``,
+    ``ok`` and either ``said`` or ``error``, a sentence.
     """
 
     def __init__(self, explainer: "Explainer", explanation: Explanation) -> None:
@@ -89,54 +100,54 @@ class Asker:
         self.start, self.changed = explanation, True
 
     def answer(self, message: Any) -> dict[str, Any]:
-        """Return the reply to a message; what goes wrong is a sentence in it."""
-        ways = {"value": self._assess, "given": self._resample, "explain": self._explain, "reset": self._reset}
+        """Return the reply to a message; errors become a sentence in it."""
+        handlers = {"value": self._assess, "given": self._resample, "explain": self._explain, "reset": self._reset}
         known = message if isinstance(message, Mapping) else {}
         number, ask = known.get("id"), known.get("ask")
-        if not isinstance(ask, str) or ask not in ways:  # a list or a mapping cannot even be looked up
-            return {"id": number, "ok": False, "error": f"ask must be one of {list(ways)}, not {show(ask)}"}
+        if not isinstance(ask, str) or ask not in handlers:  # a list or a mapping is not hashable
+            return {"id": number, "ok": False, "error": f"ask must be one of {list(handlers)}, not {show(ask)}"}
         try:
-            return {"id": number, "ok": True, **ways[ask](known)}
-        except Exception as error:  # whatever a model raises, the person at the widget is told, not the kernel's log
+            return {"id": number, "ok": True, **handlers[ask](known)}
+        except Exception as error:  # any error of a model is shown in the widget, not in the kernel's log
             return {"id": number, "ok": False, "error": printable(f"{error}")}
 
     def _assess(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask the models about the row with values that somebody set."""
-        x = _with_values(self.first.space, self.first.x0, message.get("values"))
+        """Evaluate the row with the values set by the user."""
+        x = _set_values(self.first.space, self.first.x0, message.get("values"))
         line = self.explainer.assess(self.first, self.first.space.frame(x[None, :])).iloc[0]
         output, reached = float(line["output"]), bool(line["reached"])
-        said = f"The model then {printable(self.first.target.say(output, reached))}."
+        sentence = f"The model then {printable(self.first.target.say(output, reached))}."
         figures = {str(name): plain_value(value) for name, value in line.items()}
-        return {"said": said, "reached": reached, "figures": figures}
+        return {"said": sentence, "reached": reached, "figures": figures}
 
     def _resample(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Explain the row again, with columns that stay or lie in a range."""
+        """Explain the row again, with columns kept or limited to a range."""
         keep, between = list(message.get("keep") or ()), dict(message.get("between") or {})
         if not keep and not between:
-            raise ValueError("nothing is held: say of some column that it stays, or give it a range")
+            raise ValueError("no column is held: keep some column, or give it a range")
         low, high = ({name: span[k] for name, span in between.items() if span[k] is not None} for k in (0, 1))
         self._change(self.explainer.given(self.first, keep=keep, at_least=low, at_most=high))
-        return {"said": f"Asked anew given that {' and '.join(self.explanation.conditions)}."}
+        return {"said": f"Sampled again given that {' and '.join(self.explanation.conditions)}."}
 
     def _explain(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Explain another row: this one with values that somebody set."""
-        x = _with_values(self.first.space, self.first.x0, message.get("values"))
+        """Explain the row with the values set by the user."""
+        x = _set_values(self.first.space, self.first.x0, message.get("values"))
         row, before = self.explainer.space.frame(x[None, :]), self.first
         self.first = self.explainer.explain(row, before.target, rules=before.rules, seed=before.seed, progress=False)
         self._change(self.first)
         return {"said": "This is the edited row."}
 
     def _reset(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        """Go back to what the widget was made of."""
+        """Go back to the original explanation."""
         self.first = self.start
         self._change(self.start)
-        return {"said": "Back to where it began."}
+        return {"said": "Back to the original explanation."}
 
     def _change(self, explanation: Explanation) -> None:
         self.explanation, self.changed = explanation, True
 
     def columns(self) -> list[dict[str, Any]]:
-        """Return the columns that somebody may set, as plain data: names and texts, and levels by position."""
+        """Return the columns that can be set, as plain data."""
         space, x0 = self.first.space, self.first.x0
         listed = []
         for j, feature in enumerate(space.features):
@@ -157,8 +168,8 @@ class Asker:
         return listed
 
 
-def _with_values(space: Space, x0: Array, values: Any) -> Array:
-    """Return the row ``(d,)`` with values set, and what follows from them."""
+def _set_values(space: Space, x0: Array, values: Any) -> Array:
+    """Return the row ``(d,)`` with values set and computed columns updated."""
     x = x0.copy()
     for name, value in dict(values or {}).items():
         if name not in space.names:
@@ -168,7 +179,7 @@ def _with_values(space: Space, x0: Array, values: Any) -> Array:
 
 
 def _encode(space: Space, name: str, value: Any) -> float:
-    """Return one value as it is encoded: a number, the position of a level, or a moment as a text."""
+    """Encode a value: a number, the position of a level, or a date as a string."""
     j = space.names.index(name)
     feature, codec = space.features[j], space.codecs[j]
     label = getattr(codec, "label", name)
@@ -185,39 +196,28 @@ def _encode(space: Space, name: str, value: Any) -> float:
     return number
 
 
-# --- pages in a notebook ---------------------------------------------------------------------------------------------
-
-_HEIGHT = 700  # pixels of a frame that may not measure its page; the page then scrolls
-_MOST_ROWS = 1_000  # of a table that a notebook carries: two megabytes
-_LINES = 10  # rows that a table lists in a notebook before somebody asks for more
-
-# Once the frame has its page, the plain summary above it gives way, and the frame is as high as the page, then and
-# whenever the page grows. Where a viewer takes frames or scripts out of a notebook, the summary stays.
-_FIT = (
-    "const f=this,d=f.contentDocument;if(d&&d.querySelector('main *')){f.previousElementSibling.hidden=true;"
-    "const fit=()=>{f.style.height=d.body.offsetHeight+24+'px'};new ResizeObserver(fit).observe(d.body);fit()}"
-)
+# --- notebook views --------------------------------------------------------------------------------------------------
 
 
 def view_explanation(explanation: "Explanation") -> str:
-    """Return what a notebook shows of an explanation: the explorer in a frame, and the summary where there is none."""
+    """Return the notebook view of an explanation: the explorer in a frame, with the summary as a fallback."""
     plain = as_html(explanation)
-    return plain if len(explanation.draws) == 0 else _in_frame(plain, str(explore(explanation)), "explanation")
+    return plain if len(explanation.draws) == 0 else _embed_in_frame(plain, str(explore(explanation)), "explanation")
 
 
 def view_table(table: "ExplanationTable", plain: str) -> str:
-    """Return what a notebook shows of a table: its page in a frame, and a plain text of gbce's where there is none."""
+    """Return the notebook view of a table: its page in a frame, with trusted HTML ``plain`` as a fallback."""
     if table.encoded is None:
         return plain
     if len(table) > _MOST_ROWS:
-        return f"{plain}<p>table.to_html('rows.html') writes all rows as a page to explore.</p>"
-    return _in_frame(plain, table_page(table, lines=_LINES), "table of explanations")
+        return f"{plain}<p>table.to_html('rows.html') writes all rows to an interactive page.</p>"
+    return _embed_in_frame(plain, table_page(table, lines=_LINES), "table of explanations")
 
 
-def _in_frame(plain: str, page: str, title: str) -> str:
-    """Return a page in a frame below what stands in for it."""
-    inside = escape(page, quote=False).replace("'", "&#39;")  # within apostrophes: JSON is full of quotation marks
-    style = f"width:100%;height:{_HEIGHT}px;border:0;background:transparent"
+def _embed_in_frame(plain: str, page: str, title: str) -> str:
+    """Return a page in a frame, below its fallback."""
+    inside = escape(page, quote=False).replace("'", "&#39;")  # in single quotes, because JSON is full of double ones
+    style = f"width:100%;height:{_FRAME_HEIGHT}px;border:0;background:transparent"
     return (
         f'<div>{plain}</div><iframe title="{escape(title)}" style="{style}" onload="{escape(_FIT)}" '
         f"srcdoc='{inside}'></iframe>"

@@ -1,4 +1,4 @@
-"""Pictures of an explanation, and of explanations of many rows: compute once, draw later."""
+"""Plots of one explanation, and of explanations of many rows."""
 
 from gbce.plots._changes import plot_alternatives, plot_changes, plot_decisions
 from gbce.plots._frontier import plot_frontier

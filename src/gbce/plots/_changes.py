@@ -1,4 +1,4 @@
-"""Change per feature: the posterior's interval against the prior's, and what each rule does."""
+"""Plots of changes: posterior intervals by feature, cost and reliability of decisions, and distinct strategies."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -38,36 +38,38 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_alternatives", "plot_changes", "plot_decisions"]
 
-# --- change per feature ----------------------------------------------------------------------------------------------
-
-# Looks, chosen by hand.
-_MARK_RISE = 0.33  # of a line, up and down, between the marks of the first and the last decision
+# Layout, chosen by hand.
+_MARK_RISE = 0.33  # lines from the centre to the marks of the first and the last decision
 _LANE = 0.09  # inches between the marks of two decisions
 _MOST_BOXES = 5  # for the levels of a category
-_MARK_ROOM = 0.2  # inches of a box that are kept for marks
-_AXES_INCHES = 4.6  # what the picture itself is wide, about
-_FAR = 60.0  # units of scale, over the middle size of what is shown, from which on the axis is logarithmic
+_MARK_ROOM = 0.2  # inches of a box reserved for marks
+_AXES_INCHES = 4.6  # approximate width of the axes
+_FAR = 60.0  # ratio of the largest to the median change above which the axis is logarithmic
+_SIZE = 80.0  # of a mark, in square points
+_WIDTH, _LINE, _ROOM, _LEGEND = 8.2, 0.55, 0.45, 0.3  # inches: of a panel, between lines, for title and legend
+
+# --- change by feature -----------------------------------------------------------------------------------------------
 
 
 def plot_changes(
     explanation: Explanation, *, mass: float = 0.9, max_features: int = 15, ax: "Axes | None" = None
 ) -> "Axes":
-    """Draw the interval of each feature's change in units of its scale, with the decisions as marks.
+    """Plot the interval of each feature's change in units of its scale, with the decisions as marks.
 
-    A category has boxes for its levels instead, the darker the more probable, the row's own with a dark edge; a
-    decision is marked in the box of its level. Where changes differ by orders of size, the axis is logarithmic on both
-    sides of zero.
+    A category has boxes for its levels, darker if more probable, with a dark edge for the row's level; decisions are
+    marked in the box of their level. If changes differ by orders of magnitude, the axis is logarithmic on both sides of
+    zero.
 
     Parameters
     ----------
     explanation : Explanation
-        What to draw.
+        The explanation.
     mass : float
         Probability of the intervals.
     max_features : int
         Show the features whose movement differs most from the prior's own.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -89,7 +91,7 @@ def plot_changes(
     space = explanation.space
     kept = most_moved(explanation.importance, max_features)
     columns = [space.names.index(name) for name in kept]
-    labels = [_label(explanation, j) for j in columns]
+    labels = [_format_label(explanation, j) for j in columns]
     width = 8.4 + 0.08 * max([max(map(len, label.split("\n"))) - 18 for label in labels] + [0])  # inches
     decisions = answers_among(explanation.decisions)
     line = max(0.5, _LANE * len(decisions) / (2 * _MARK_RISE))  # inches: no mark covers another
@@ -101,15 +103,15 @@ def plot_changes(
         if space.features[j].unordered:
             boxes[y] = _draw_category(ax, explanation, y, j, x[:, j])
         else:
-            spans = _change_spans(explanation, j, mass)
+            spans = _find_spans(explanation, j, mass)
             _draw_spans(ax, y, *spans)
             ends += [*spans[0], *spans[1]]
-    _mark(ax, explanation, columns, boxes)
+    _mark_points(ax, explanation, columns, boxes)
     if len(boxes) < len(columns):
         ax.axvline(0.0, color="#111111", lw=1, zorder=1.2)
         ax.set_xlabel("change, in units of each feature's scale")
         numbers = [j for y, j in enumerate(columns) if y not in boxes]
-        _stretch(ax, np.append(signed_changes(space, x, explanation.x0)[:, numbers].ravel(), ends))
+        _set_scale(ax, np.append(signed_changes(space, x, explanation.x0)[:, numbers].ravel(), ends))
     else:
         ax.set_xticks([])
     ax.set_yticks(range(len(columns)), labels)
@@ -120,15 +122,15 @@ def plot_changes(
         f"What changes, target: {target_text(explanation.target.describe())} ({mass:.0%} intervals){shown}",
         hidden=("top", "right", "left"),
     )
-    handles, texts = entries_in_order(ax)
+    handles, labels_shown = entries_in_order(ax)
     if handles:
-        put_legend_outside(ax, handles, texts)
+        put_legend_outside(ax, handles, labels_shown)
     ax.tick_params(axis="y", length=0)
     return ax
 
 
-def _label(explanation: Explanation, j: int) -> str:
-    """Return a feature's name and the row's value."""
+def _format_label(explanation: Explanation, j: int) -> str:
+    """Return a label with a feature's name and the row's value."""
     space = explanation.space
     now = short_text(value_text(space.features[j], space.codecs[j], explanation.x0[j]), 24)
     name = short_text(space.names[j])
@@ -136,7 +138,7 @@ def _label(explanation: Explanation, j: int) -> str:
 
 
 def _draw_spans(ax: "Axes", y: int, before: list[float], after: list[float]) -> None:
-    """Draw the prior's interval and the posterior's; both have their legend's entry from the first line of numbers."""
+    """Draw the intervals of prior and posterior, labelled for the legend on the first numeric line only."""
     first = not any(bar.get_label() == "prior" for bar in ax.containers)
     width = before[2] - before[0]
     ax.barh(y, width, left=before[0], height=0.62, color=PRIOR, label="prior" if first else None)
@@ -156,8 +158,8 @@ def _draw_category(ax: "Axes", explanation: Explanation, y: int, j: int, chosen:
     return boxes
 
 
-def _mark(ax: "Axes", explanation: Explanation, columns: list[int], boxes: dict[int, LevelBoxes]) -> None:
-    """Mark the decisions, each in a lane of its own, and the answer in the last one."""
+def _mark_points(ax: "Axes", explanation: Explanation, columns: list[int], boxes: dict[int, LevelBoxes]) -> None:
+    """Mark the decisions, each in its own lane, and the answer in the last one."""
     space, decisions, answer = explanation.space, answers_among(explanation.decisions), explanation.answer
     lanes = len(decisions) + (answer is not None)
     rise = np.linspace(-_MARK_RISE, _MARK_RISE, lanes) if lanes > 1 else np.zeros(lanes)
@@ -180,16 +182,16 @@ def _mark(ax: "Axes", explanation: Explanation, columns: list[int], boxes: dict[
         mark_answer(ax, explanation, places[-1] if places else ([], []), size=34, transform=across)
 
 
-def _stretch(ax: "Axes", changes: Array) -> None:
-    """Make the axis logarithmic on both sides of zero where a few changes would leave no room for the others."""
+def _set_scale(ax: "Axes", changes: Array) -> None:
+    """Make the axis symmetric-logarithmic if a few large changes would squeeze the others."""
     sizes = np.abs(changes)
     sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
     if len(sizes) and sizes.max() > _FAR * np.median(sizes):
         ax.set_xscale("symlog", linthresh=float(np.median(sizes)))
 
 
-def _change_spans(explanation: Explanation, j: int, mass: float) -> tuple[list[float], list[float]]:
-    """Low end, middle and high end of a number's change under the prior and under the posterior."""
+def _find_spans(explanation: Explanation, j: int, mass: float) -> tuple[list[float], list[float]]:
+    """Return low end, median and high end of a feature's change under the prior and under the posterior."""
     draws, space, x0 = explanation.draws, explanation.space, explanation.x0
     edges = ((1 - mass) / 2, 0.5, (1 + mass) / 2)
     moves = signed_changes(space, draws.x, x0)[:, j]
@@ -197,27 +199,24 @@ def _change_spans(explanation: Explanation, j: int, mass: float) -> tuple[list[f
     return before, [float(weighted_quantile(moves, draws.weights, q)) for q in edges]
 
 
-# --- decisions compared ----------------------------------------------------------------------------------------------
-
-_SIZE = 80.0  # of a mark, in square points, by hand
+# --- cost and reliability of decisions -------------------------------------------------------------------------------
 
 
 def plot_decisions(explanation: Explanation, *, distance: str = "l1", ax: "Axes | None" = None) -> "Axes":
-    """Draw what each decision costs against how often it still reaches the target under execution noise.
+    """Plot the cost of each decision against its probability of success under execution noise.
 
-    Below and to the right of another a decision is dearer and holds less often. Lines are 95% of the Monte Carlo error.
-    A decision that misses the target as it stands is crossed out. Where noise was not looked at (an explanation that
-    was reweighted, or had no budget left), the share of the models that accept it stands in its place, and the axis
-    says so.
+    A decision below and to the right of another is more expensive and less reliable. Lines are 95% Monte Carlo
+    intervals. A decision that misses the target without noise is crossed out. If reliability was not estimated (after
+    reweighting, or without budget), the share of models that accept the decision is shown instead, as the axis says.
 
     Parameters
     ----------
     explanation : Explanation
-        What to draw.
+        The explanation.
     distance : {"l1", "l2"}
-        What is cheap: the sum of changes in units of each feature's scale, or their Euclidean distance.
+        Cost: the sum of changes in units of each feature's scale, or their Euclidean norm.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -232,18 +231,20 @@ def plot_decisions(explanation: Explanation, *, distance: str = "l1", ax: "Axes 
     >>> explainer = gbce.Explainer(lambda x: x.sum(axis=1), data)
     >>> explanation = explainer.explain(data[0], gbce.AtLeast(2), rules=["MAP", "CVaR"], seed=0)
     >>> explanation.plot.decisions().get_ylabel()
-    'holds under small errors of execution'
+    'works under small errors of execution'
     """
     decisions = list(answers_among(explanation.decisions))
     answer = explanation.answer
     listed = [*decisions, *([] if answer is None else [answer.decision])]
     if not listed:
-        raise ValueError("there is no decision to draw: the explanation was made without rules; give explain(...) some")
+        raise ValueError(
+            "there is no decision to draw: the explanation was made without rules; pass rules= to explain(...)"
+        )
     ax = new_axes(ax, 7.6, 4.4)
     cost = costs(explanation.space, stack_points(listed, len(explanation.space)), explanation.x0, distance)
-    share, error, label = _reliability(explanation, listed)
+    share, error, label = _find_reliability(explanation, listed)
     places = np.column_stack([cost, share])
-    ax.set_xlim(*_limits(cost))
+    ax.set_xlim(*_find_limits(cost))
     ax.set_ylim(-0.06, 1.06)
     shifts = dodge(ax, places, _SIZE)
     for k, decision in enumerate(listed):
@@ -263,14 +264,14 @@ def plot_decisions(explanation: Explanation, *, distance: str = "l1", ax: "Axes 
     ax.grid(alpha=0.25, lw=0.6)
     ax.set_axisbelow(True)
     finish_axes(
-        ax, f"What decisions cost and how often they hold, target: {target_text(explanation.target.describe())}"
+        ax, f"What decisions cost and how often they work, target: {target_text(explanation.target.describe())}"
     )
     put_legend_outside(ax, *entries_in_order(ax))
     return ax
 
 
-def _reliability(explanation: Explanation, listed: list[Decision]) -> tuple[Array, Array, str]:
-    """Return how often each decision holds, its error, and what that is."""
+def _find_reliability(explanation: Explanation, listed: list[Decision]) -> tuple[Array, Array, str]:
+    """Return the reliability of each decision, its standard error, and the label of the axis."""
     share = np.array([decision.figures.get("robustness", np.nan) for decision in listed], dtype=float)
     error = np.array([decision.errors.get("robustness", np.nan) for decision in listed], dtype=float)
     answer = explanation.answer
@@ -278,44 +279,41 @@ def _reliability(explanation: Explanation, listed: list[Decision]) -> tuple[Arra
         share[-1] = answer.reliability.share
         error[-1] = (answer.reliability.high - answer.reliability.low) / 2 / PRINTED_Z_95
     if np.isfinite(share).all():
-        return share, np.nan_to_num(error), "holds under small errors of execution"
+        return share, np.nan_to_num(error), "works under small errors of execution"
     reached = np.array([decision.reached for decision in listed], dtype=float) @ explanation.mixture.weights
     kind = "the model accepts" if len(explanation.models) == 1 else "share of models that accept"
-    return reached, np.zeros(len(listed)), f"{kind} (noise was not looked at)"
+    return reached, np.zeros(len(listed)), f"{kind} (reliability was not estimated)"
 
 
-def _limits(cost: Array) -> tuple[float, float]:
+def _find_limits(cost: Array) -> tuple[float, float]:
     low, high = float(min(cost.min(), 0.0)), float(cost.max())
     room = 0.1 * (high - low) or 1.0
     return low - 0.3 * room, high + room
 
 
-# --- distinct strategies side by side --------------------------------------------------------------------------------
-
-# Looks, chosen by hand.
-_WIDTH, _LINE, _ROOM, _LEGEND = 8.2, 0.55, 0.45, 0.3  # inches: of a panel, between lines, for title and legend
+# --- distinct strategies ---------------------------------------------------------------------------------------------
 
 
 def plot_alternatives(
     explanation: Explanation, k: int = 3, *, max_features: int = 6, ax: "Axes | Sequence[Axes] | None" = None
 ) -> "Axes | np.ndarray[Any, Any]":
-    """Draw the strategies of :meth:`gbce.Explanation.alternatives`, one panel each, from the row to its cheapest point.
+    """Plot the strategies of :meth:`gbce.Explanation.alternatives`, one panel each, from the row to its cheapest point.
 
     Parameters
     ----------
     explanation : Explanation
-        What to draw.
+        The explanation.
     k : int
-        Most strategies.
+        Largest number of strategies.
     max_features : int
-        Most columns in a panel: those that any strategy changes most.
+        Largest number of columns in a panel: those that change most in any strategy.
     ax : matplotlib Axes or sequence of them, optional
-        Where to draw, one for each strategy there is; a new figure when left out.
+        Axes to draw on, one for each strategy; by default those of a new figure.
 
     Returns
     -------
     matplotlib Axes, or array of them
-        The axes drawn on; an array ``(s,)`` where there are ``s`` strategies.
+        The axes drawn on; an array ``(s,)`` for ``s`` strategies.
 
     Examples
     --------
@@ -328,12 +326,12 @@ def plot_alternatives(
     2
     """
     if ax is not None:
-        given_panels(ax, len(np.ravel(np.asarray(ax, dtype=object))))  # refused before anything is computed
+        given_panels(ax, len(np.ravel(np.asarray(ax, dtype=object))))  # raise before anything is computed
     found = explanation.alternatives(k)
     space, x0 = explanation.space, explanation.x0
     if len(found) == 0:
         raise ValueError(
-            "no strategy has a mass of at least 0.05 and 20 effective draws: there is nothing to set side by side; try "
+            "no strategy has a mass of at least 0.05 and 20 effective draws: there is nothing to compare; try "
             "explanation.plot.changes()"
         )
     own_columns = space.frame(x0[None, :]).columns
@@ -347,7 +345,7 @@ def plot_alternatives(
     panels = stacked_panels(ax, _WIDTH, heights)
     for number, (panel, x) in enumerate(zip(panels, points, strict=True), start=1):
         line = found.table.loc[number]
-        decision = _as_decision(explanation, x, bool(line["reached"]), float(line["output"]))
+        decision = _make_decision(explanation, x, bool(line["reached"]), float(line["output"]))
         own = shown[number - 1]
         draw_tracks(panel, explanation, decision, own, legend=number == len(panels))
         mass, error = float(line["mass"]), PRINTED_Z_95 * float(line["mass_se"])
@@ -360,8 +358,8 @@ def plot_alternatives(
     return as_panels(panels)
 
 
-def _as_decision(explanation: Explanation, x: Any, reached: bool, output: float) -> Decision:
-    """Return a strategy's point as a decision of the first model."""
+def _make_decision(explanation: Explanation, x: Any, reached: bool, output: float) -> Decision:
+    """Return the representative point of a strategy as a decision."""
     row = explanation.row
     outputs, verdicts = row.outputs[0].copy(), row.reached[0].copy()
     outputs[0], verdicts[0] = output, reached

@@ -1,4 +1,4 @@
-"""Levels of a category as boxes side by side: a category has no axis, and is not drawn as a number."""
+"""Features in plots: the axis of a feature, and levels of a category as boxes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,51 +16,43 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.transforms import Transform
 
-__all__ = [
-    "FeatureAxis",
-    "LevelBoxes",
-    "draw_boxes",
-    "feature_axis",
-    "group_levels",
-    "level_boxes",
-    "most_probable_levels",
-    "share_of_levels",
-    "spread_wide",
-]
+__all__ = ["FeatureAxis", "LevelBoxes", "draw_boxes", "feature_axis", "level_boxes", "spread_wide"]
 
-# --- columns along an axis -------------------------------------------------------------------------------------------
-
-# Looks, chosen by hand.
-_MOST_LEVELS = 12  # that are named along an axis; the rest of a category is one place, of an ordinal are not named
-_MOST_WHOLE = 30  # whole numbers, up to which draws are scattered around each of them
-_JITTER = 0.3  # of a step between levels or whole numbers, up and down
+# Layout, chosen by hand.
+_MOST_LEVELS = 12  # named along an axis; other levels of a category share one place, those of an ordinal have no name
+_MOST_INTEGERS = 30  # distinct integers up to which draws are jittered
+_JITTER = 0.3  # in units of a step between levels or integers, up and down
 _LONGEST_LEVEL = 22  # characters
-_MAX_LEVEL_CHARACTERS = 46  # of all levels side by side, beyond which they are written aslant
-_WIDE = 300.0  # largest over middle size of positive numbers, from which on their axis is logarithmic
-_LOW_END = 0.05  # share of the values that may be as small as they like
-_MISSING_LANE = 0.08  # of the span of the known values: how far below them the missing ones lie
+_MAX_LEVEL_CHARACTERS = 46  # of all levels side by side, beyond which they are rotated
+_WIDE = 300.0  # ratio of largest to median, or median to low end, above which a positive axis is logarithmic
+_LOW_END = 0.05  # quantile taken as the low end
+_MISSING_LANE = 0.08  # distance of missing values below the known ones, as a share of their span
+_GAP = 0.008  # between boxes, as a share of the whole width
+_PALEST, _DARKEST = 0.10, 0.75  # strength of colour of a level of probability zero, and of one
+_CHARACTER = 0.072  # inches of a character of eight points
+_FEWEST_CHARACTERS = 3  # of a level's name
+
+# --- axis of a feature -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureAxis:
-    """Where the values of one feature lie along an axis.
+    """Positions of the values of one feature along an axis.
 
     Parameters
     ----------
-    feature : Feature
-        The feature.
-    codec : object
-        That turns its numbers into the table's values.
+    feature, codec
+        The feature, and the codec that decodes its values.
     place : array, optional
-        Of a category: the position of each level's code; levels that share one are shown together.
+        Position of each level's code; grouped levels share one.
     ticks, labels : sequence
-        Of levels; empty for numbers and moments, whose ticks matplotlib chooses.
+        Of levels; empty for numbers and dates, whose ticks matplotlib chooses.
     missing : float, optional
-        Where missing values lie, if any value shown is missing.
+        Position of missing values, if any are shown.
     log : bool
         Whether the axis is logarithmic.
     jitter : bool
-        Whether draws are scattered a little, so that they do not hide each other.
+        Whether draws are jittered so that they do not hide each other.
     """
 
     feature: Feature
@@ -73,35 +65,32 @@ class FeatureAxis:
     jitter: bool
 
     def positions(self, values: Array, rng: np.random.Generator | None = None) -> Array:
-        """Return where encoded values ``(n,)`` lie; with ``rng``, scattered around levels and whole numbers."""
+        """Return the positions of encoded values ``(n,)``; with ``rng``, jittered around levels and integers."""
         values = np.asarray(values, dtype=float)
-        gone = np.isnan(values)
-        known = np.where(gone, 0.0, values)
+        absent = np.isnan(values)
+        known = np.where(absent, 0.0, values)
         if self.place is not None:
             at = self.place[known.astype(int)]
         elif self.is_time:
-            at = _moments(self.codec, known)
+            at = _decode_dates(self.codec, known)
         else:
             at = known
         if rng is not None and self.jitter:
             at = at + rng.uniform(-_JITTER, _JITTER, size=at.shape)
-        return np.where(gone, np.nan if self.missing is None else self.missing, at)
+        return np.where(absent, np.nan if self.missing is None else self.missing, at)
 
     @property
     def is_time(self) -> bool:
-        """Whether its values are moments."""
+        """Whether its values are dates."""
         return bool(self.feature.kind == "datetime" and getattr(self.codec, "tick", 0))
 
     @property
     def stepped(self) -> bool:
-        """Whether its values stand at few places, with nothing between."""
+        """Whether it has few distinct values."""
         return self.feature.discrete and self.jitter
 
     def decorate(self, ax: "Axes", which: str, *, label: bool = True, width: int | None = None) -> None:
-        """Name the axis ``"x"`` or ``"y"`` and its levels, moments and missing values.
-
-        ``width`` is how many letters of the name fit beside the axis; more go on in a second line.
-        """
+        """Label the axis ``"x"`` or ``"y"`` with ticks and the feature's name, wrapped at ``width`` characters."""
         axis = ax.xaxis if which == "x" else ax.yaxis
         if self.log:
             (ax.set_xscale if which == "x" else ax.set_yscale)("log")
@@ -121,16 +110,16 @@ class FeatureAxis:
                 for text in ax.get_xticklabels():
                     text.set(ha="right", rotation_mode="anchor")
         elif self.missing is not None:
-            _name_lane(ax, which, self.missing)
+            _label_missing(ax, which, self.missing)
         if label:
             unit = f" ({self.feature.unit})" if self.feature.unit and self.feature.kind in ("real", "integer") else ""
             name = f"{self.feature.name}{unit}"
-            said = short_text(name) if width is None else broken_text(name, width)
-            (ax.set_xlabel if which == "x" else ax.set_ylabel)(said)
+            title = short_text(name) if width is None else broken_text(name, width)
+            (ax.set_xlabel if which == "x" else ax.set_ylabel)(title)
 
 
 def feature_axis(explanation: Explanation, j: int, others: Array) -> FeatureAxis:
-    """Return the axis of feature ``j`` for the draws, the row and ``others`` ``(k,)``, encoded values of decisions."""
+    """Return the axis of feature ``j`` for the draws, the row and encoded values ``others`` ``(k,)`` of decisions."""
     space, draws = explanation.space, explanation.draws
     feature, codec = space.features[j], space.codecs[j]
     shown = np.concatenate([draws.x[:, j], [explanation.x0[j]], np.asarray(others, dtype=float)])
@@ -138,19 +127,19 @@ def feature_axis(explanation: Explanation, j: int, others: Array) -> FeatureAxis
     place: Array | None = None
     ticks: Sequence[float] = ()
     labels: Sequence[str] = ()
-    jitter = feature.discrete and len(np.unique(known)) <= _MOST_WHOLE
+    jitter = feature.discrete and len(np.unique(known)) <= _MOST_INTEGERS
     if feature.leveled:
         fixed = [code for code in [explanation.x0[j], *np.asarray(others, dtype=float)] if not np.isnan(code)]
-        place, ticks, labels = _level_places(feature, share_of_levels(explanation, j), fixed)
+        place, ticks, labels = _place_levels(feature, _find_level_shares(explanation, j), fixed)
         jitter = True
     axis = FeatureAxis(feature, codec, place, tuple(ticks), tuple(labels), None, False, jitter)
     log = not feature.leveled and not axis.is_time and spread_wide(known)
-    missing = _missing_lane(axis.positions(known), axis, log) if len(known) < len(shown) else None
+    missing = _place_missing(axis.positions(known), axis, log) if len(known) < len(shown) else None
     return FeatureAxis(feature, codec, place, tuple(ticks), tuple(labels), missing, log, jitter)
 
 
 def spread_wide(values: Array) -> bool:
-    """Whether positive numbers ``(n,)`` spread over so many orders of size that an axis must be logarithmic.
+    """Whether positive numbers ``(n,)`` spread over so many orders of magnitude that an axis must be logarithmic.
 
     Examples
     --------
@@ -164,19 +153,19 @@ def spread_wide(values: Array) -> bool:
     return bool(values.max() > _WIDE * middle or middle > _WIDE * least)
 
 
-def share_of_levels(explanation: Explanation, j: int) -> Array:
-    """Return the posterior probability of each level of feature ``j``; that of missing is left out."""
+def _find_level_shares(explanation: Explanation, j: int) -> Array:
+    """Return the posterior probability of each level of feature ``j``, without missing values."""
     draws, n = explanation.draws, len(explanation.space.features[j].levels or ())
     known = ~np.isnan(draws.x[:, j])
     return np.bincount(draws.x[known, j].astype(int), draws.weights[known], minlength=n)[:n]
 
 
-def most_probable_levels(share: Array, fixed: Sequence[float], most: int) -> list[int]:
-    """Return the codes of at most ``most`` levels, those of ``fixed`` first in importance, in their own order.
+def _choose_levels(share: Array, fixed: Sequence[float], most: int) -> list[int]:
+    """Return the codes of at most ``most`` levels, in order: those of ``fixed``, then the most probable.
 
     Examples
     --------
-    >>> most_probable_levels(np.array([0.1, 0.0, 0.6, 0.3]), [1.0], 2)
+    >>> _choose_levels(np.array([0.1, 0.0, 0.6, 0.3]), [1.0], 2)
     [1, 2]
     """
     kept = list(dict.fromkeys(int(code) for code in fixed))
@@ -188,35 +177,35 @@ def most_probable_levels(share: Array, fixed: Sequence[float], most: int) -> lis
     return sorted(kept[: max(most, len(set(map(int, fixed))))])
 
 
-def group_levels(n: int, kept: Sequence[int]) -> tuple[Array, int]:
-    """Return the position of each of ``n`` levels when only ``kept`` have their own, and how many are grouped."""
+def _group_levels(n: int, kept: Sequence[int]) -> tuple[Array, int]:
+    """Return the position of each of ``n`` levels if only ``kept`` have their own, and the number of grouped ones."""
     place = np.full(n, float(len(kept)))
     place[list(kept)] = np.arange(len(kept))
     return place, n - len(kept)
 
 
-def level_names(feature: Feature, kept: Sequence[int], grouped: int) -> list[str]:
-    """Return the names of levels as they are drawn, and last of those that are shown together."""
+def _name_levels(feature: Feature, kept: Sequence[int], grouped: int) -> list[str]:
+    """Return the displayed names of levels, and last that of the grouped ones."""
     levels = feature.levels or ()
     names = [short_text(str(levels[code]), _LONGEST_LEVEL) for code in kept]
     return [*names, f"other ({grouped} levels)"] if grouped else names
 
 
-def _level_places(feature: Feature, share: Array, fixed: Sequence[float]) -> tuple[Array, Sequence[float], list[str]]:
-    """Return position by code, ticks and labels; levels of a category beyond the most probable share one place."""
+def _place_levels(feature: Feature, share: Array, fixed: Sequence[float]) -> tuple[Array, Sequence[float], list[str]]:
+    """Return positions by code, ticks and labels; the less probable levels of a category share one place."""
     n = len(feature.levels or ())
     if n <= _MOST_LEVELS:
-        return np.arange(n, dtype=float), list(range(n)), level_names(feature, range(n), 0)
-    if not feature.unordered:  # order is kept, and only some are named
+        return np.arange(n, dtype=float), list(range(n)), _name_levels(feature, range(n), 0)
+    if not feature.unordered:  # all have a place, some a name
         named = np.unique(np.linspace(0, n - 1, _MOST_LEVELS).round().astype(int)).tolist()
-        return np.arange(n, dtype=float), named, level_names(feature, named, 0)
-    kept = most_probable_levels(share, fixed, _MOST_LEVELS)
-    place, grouped = group_levels(n, kept)
-    return place, list(range(len(kept) + 1)), level_names(feature, kept, grouped)
+        return np.arange(n, dtype=float), named, _name_levels(feature, named, 0)
+    kept = _choose_levels(share, fixed, _MOST_LEVELS)
+    place, grouped = _group_levels(n, kept)
+    return place, list(range(len(kept) + 1)), _name_levels(feature, kept, grouped)
 
 
-def _missing_lane(known: Array, axis: FeatureAxis, log: bool) -> float:
-    """Return where missing values lie: below all known ones."""
+def _place_missing(known: Array, axis: FeatureAxis, log: bool) -> float:
+    """Return a position for missing values below all known ones."""
     if len(known) == 0:
         return 0.0
     low, high = float(known.min()), float(known.max())
@@ -227,8 +216,8 @@ def _missing_lane(known: Array, axis: FeatureAxis, log: bool) -> float:
     return low - max(_MISSING_LANE * (high - low), 1e-9 * max(abs(low), 1.0), 0.0 if high > low else 1.0)
 
 
-def _name_lane(ax: "Axes", which: str, at: float) -> None:
-    """Write "missing" beside the lane of missing values, and part it from the known ones."""
+def _label_missing(ax: "Axes", which: str, at: float) -> None:
+    """Label the lane of missing values and draw a line along it."""
     across = ax.get_xaxis_transform() if which == "x" else ax.get_yaxis_transform()
     place, turn = ((at, 0.99), 90) if which == "x" else ((0.99, at), 0)
     ax.text(
@@ -238,8 +227,8 @@ def _name_lane(ax: "Axes", which: str, at: float) -> None:
     (ax.axvline if which == "x" else ax.axhline)(at, color="#cccccc", lw=0.8, ls=":", zorder=0)
 
 
-def _moments(codec: Any, values: Array) -> Array:
-    """Return moments ``(n,)`` as matplotlib counts them, in days."""
+def _decode_dates(codec: Any, values: Array) -> Array:
+    """Return encoded dates ``(n,)`` as matplotlib dates, in days."""
     from matplotlib import dates  # slow to import
 
     times = pd.Series(codec.decode(np.round(values))[codec.label])
@@ -248,29 +237,23 @@ def _moments(codec: Any, values: Array) -> Array:
     return np.asarray(dates.date2num(times.to_numpy()), dtype=float)
 
 
-# --- levels of a category as boxes side by side ----------------------------------------------------------------------
-
-# Looks, chosen by hand.
-_GAP = 0.008  # between boxes, of the whole width
-_PALEST, _DARKEST = 0.10, 0.75  # how much colour a level has that nobody draws, and one that all do
-_CHARACTER = 0.072  # inches that a letter of eight points takes
-_FEWEST_CHARACTERS = 3  # of a level's name
+# --- boxes of a category ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class LevelBoxes:
-    """Boxes for the levels of a feature: the most probable ones, and those of the row and of decisions.
+    """Boxes for the levels of a feature: the most probable ones, those of the row and of decisions, and the others.
 
     Parameters
     ----------
     names : list of str
-        Of the boxes; what is not named is one box, and so is "missing" where that occurs.
+        Labels of the boxes; grouped levels share one, and missing values may have one.
     shares : array
         Posterior probability of each box.
     place : array
-        Of each level's code: its box.
+        Box of each level's code.
     missing : int, optional
-        The box of missing values.
+        Box of missing values.
     """
 
     names: list[str]
@@ -288,29 +271,29 @@ class LevelBoxes:
         return int(self.place[round(value)])
 
     def centre(self, value: float, left: float = 0.0, right: float = 1.0) -> float:
-        """Return the middle of a value's box, where the boxes reach from ``left`` to ``right``."""
+        """Return the centre of a value's box if the boxes extend from ``left`` to ``right``."""
         return left + (right - left) * (self.box(value) + 0.5) / len(self)
 
 
 def level_boxes(explanation: Explanation, j: int, others: Sequence[float], most: int) -> LevelBoxes:
-    """Return the boxes of feature ``j``: at most ``most`` levels, those of the row and of ``others`` among them."""
+    """Return the boxes of feature ``j``: at most ``most`` levels, including those of the row and of ``others``."""
     feature = explanation.space.features[j]
     n = len(feature.levels or ())
-    share = share_of_levels(explanation, j)
+    share = _find_level_shares(explanation, j)
     seen = np.array([explanation.x0[j], *others], dtype=float)
     fixed = seen[~np.isnan(seen)].tolist()
-    kept = list(range(n)) if n <= most else most_probable_levels(share, fixed, most - 1)
-    place, grouped = group_levels(n, kept)
-    names = level_names(feature, kept, grouped)
+    kept = list(range(n)) if n <= most else _choose_levels(share, fixed, most - 1)
+    place, grouped = _group_levels(n, kept)
+    names = _name_levels(feature, kept, grouped)
     shares = [float(share[code]) for code in kept]
     if grouped:
         names[-1] = f"{grouped} more"  # a box has little room
         shares.append(max(float(share.sum()) - sum(shares), 0.0))
-    gone = max(1.0 - float(share.sum()), 0.0)
+    absent = max(1.0 - float(share.sum()), 0.0)
     missing = None
-    if feature.missing is not None and (gone > 1e-9 or np.isnan(seen).any()):
+    if feature.missing is not None and (absent > 1e-9 or np.isnan(seen).any()):
         missing = len(names)
-        names, shares = [*names, "missing"], [*shares, gone]
+        names, shares = [*names, "missing"], [*shares, absent]
     return LevelBoxes(names, np.array(shares), place, missing)
 
 
@@ -329,26 +312,10 @@ def draw_boxes(
     room: float = 0.0,
     colours: Sequence[Any] | None = None,
 ) -> None:
-    """Draw boxes in a line at height ``y``, the row's own with a dark edge, darker ones more probable.
+    """Draw boxes in a line at ``y``, coloured by probability unless ``colours`` are given.
 
-    Parameters
-    ----------
-    ax, y, boxes
-        Where and what.
-    height : float
-        Of a box.
-    inches : float
-        What the whole line is wide, to know how much of a name fits.
-    now : float
-        The row's encoded value.
-    left, right, transform
-        Ends of the line, and what these are in; data when left out.
-    percent : bool
-        Whether probabilities are written below the names.
-    room : float
-        Inches of each box that are kept free for marks, on its right.
-    colours : sequence, optional
-        Of the boxes; by probability when left out.
+    The box of the row's value ``now`` has a dark edge. ``inches`` is the width of the whole line, by which names are
+    cut; ``room`` the inches of each box kept free for marks on its right.
     """
     from matplotlib.patches import Rectangle  # slow to import
 

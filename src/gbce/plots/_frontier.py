@@ -1,4 +1,4 @@
-"""What reliability costs: the cheapest point for every share of models, or of models and noise, that is satisfied."""
+"""Frontier plots: the least cost for every reliability, or, under one model, the best output at every distance."""
 
 from typing import TYPE_CHECKING
 
@@ -29,13 +29,18 @@ from gbce.plots._style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_frontier", "plot_reach"]
+__all__ = ["plot_frontier"]
 
-# --- what distance buys under one model ------------------------------------------------------------------------------
+# Layout, chosen by hand.
+_JITTER = 0.012  # units of reliability, up and down
+_MANY_STEPS = 40  # of a frontier, from which on its points are small
+_SIZE = 54.0  # of a mark, in square points
+
+# --- output against distance -----------------------------------------------------------------------------------------
 
 
-def plot_reach(explanation: Explanation, distance: str, ax: "Axes | None") -> "Axes":
-    """Draw what the first model says over the distance from the row, and the best that each distance buys."""
+def _plot_reach(explanation: Explanation, distance: str, ax: "Axes | None") -> "Axes":
+    """Plot the first model's output against the distance from the row, with the best one at each distance."""
     space, x0 = explanation.space, explanation.x0
     where, pool = explanation.draws.distinct[0], explanation.draws.pool
     decisions, answer = list(answers_among(explanation.decisions)), explanation.answer
@@ -43,10 +48,10 @@ def plot_reach(explanation: Explanation, distance: str, ax: "Axes | None") -> "A
     x = stack_points(listed, len(space))
     cost = costs(space, pool.x[where], x0, distance)
     own = costs(space, x, x0, distance)
-    height = _Height(explanation)
+    vertical = _VerticalAxis(explanation)
     ax = new_axes(ax, 7.6, 4.6)
     reached = pool.reached[where, 0]
-    y = height.of(pool.outputs[where, 0], pool.loss[where, 0])
+    y = vertical.of(pool.outputs[where, 0], pool.loss[where, 0])
     for among, colour, label in ((~reached, MISSED, "draw, misses"), (reached, DRAWS, "draw, reaches the target")):
         if among.any():
             ax.scatter(cost[among], y[among], s=10, color=colour, alpha=0.55, linewidths=0, label=label)
@@ -55,48 +60,48 @@ def plot_reach(explanation: Explanation, distance: str, ax: "Axes | None") -> "A
     outputs = np.concatenate([row.outputs[:, 0], pool.outputs[where, 0], [one.outputs[0] for one in listed]])
     front = _best_by_cost(np.concatenate([[0.0], cost, own]), loss)
     at = np.concatenate([[0.0], cost, own])[front]
-    ax.step(at, height.of(outputs, loss)[front], where="post", color=EDGE, lw=1.6, label="best for its distance")
+    ax.step(at, vertical.of(outputs, loss)[front], where="post", color=EDGE, lw=1.6, label="best for its distance")
     ax.scatter(
-        0.0, height.of(row.outputs[:, 0], row.loss[:, 0])[0], s=110, color=ROW, marker="+", label="row", zorder=4
+        0.0, vertical.of(row.outputs[:, 0], row.loss[:, 0])[0], s=110, color=ROW, marker="+", label="row", zorder=4
     )
     ax.margins(x=0.03, y=0.06)
     ax.autoscale_view()
-    if height.accepted is not None:
+    if vertical.accepted is not None:
         limits = ax.get_ylim()
-        low, high = (float(np.clip(end, *limits)) for end in height.accepted)
+        low, high = (float(np.clip(end, *limits)) for end in vertical.accepted)
         ax.axhspan(low, high, color=SAFE, alpha=0.3, lw=0, zorder=0, label="wanted")
         ax.set_ylim(*limits)
     places = np.column_stack(
-        [own, height.of(np.array([one.outputs[0] for one in listed]), np.array([one.loss[0] for one in listed]))]
+        [own, vertical.of(np.array([one.outputs[0] for one in listed]), np.array([one.loss[0] for one in listed]))]
     ).reshape(-1, 2)
     shifts = dodge(ax, places, _SIZE)
     mark_decisions(ax, decisions, [tuple(spot) for spot in places[: len(decisions)]], size=_SIZE, shifts=shifts)
     if answer is not None:
         mark_answer(ax, explanation, tuple(places[-1]), size=_SIZE, shift=shifts[-1])
     ax.set_xlabel(f"distance from the row ({distance.upper()}, in units of each feature's scale)")
-    ax.set_ylabel(height.name)
+    ax.set_ylabel(vertical.name)
     finish_axes(ax, f"What distance buys, target: {target_text(explanation.target.describe())}")
     put_legend_outside(ax, *entries_in_order(ax))
     return ax
 
 
-class _Height:
-    """What is drawn upwards: the output where a wish can be read off it, else the loss."""
+class _VerticalAxis:
+    """The output if the target is a range of it, otherwise the loss."""
 
     def __init__(self, explanation: Explanation) -> None:
         try:
             self.accepted: tuple[float, float] | None = explanation.target.accepted()
-        except TypeError:  # several outputs, or a loss of somebody's own
+        except TypeError:  # several outputs, or a user-defined loss
             self.accepted = None
         self.name = "the model's output" if self.accepted is not None else "loss"
 
     def of(self, outputs: Array, loss: Array) -> Array:
-        """Return the heights of points ``(n,)``."""
+        """Return the values of points ``(n,)`` on this axis."""
         return np.asarray(outputs if self.accepted is not None else loss, dtype=float)
 
 
 def _best_by_cost(cost: Array, loss: Array) -> Array:
-    """Return the positions of points that have less loss than all cheaper ones, the cheapest first.
+    """Return the positions of points of less loss than all cheaper ones, the cheapest first.
 
     Examples
     --------
@@ -109,12 +114,7 @@ def _best_by_cost(cost: Array, loss: Array) -> Array:
     return np.asarray(order[first])
 
 
-# --- what reliability costs ------------------------------------------------------------------------------------------
-
-# Looks, chosen by hand.
-_JITTER = 0.012  # of a reliability, up and down
-_MANY_STEPS = 40  # of a frontier, from which on its points are small
-_SIZE = 54.0  # of a mark, in square points
+# --- reliability against distance ------------------------------------------------------------------------------------
 
 
 def plot_frontier(
@@ -124,22 +124,22 @@ def plot_frontier(
     distance: str = "l2",
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw the cost-reliability frontier as steps.
+    """Plot the frontier of cost and reliability as steps.
 
-    With one model and no table every point either reaches the target or misses it, and a frontier of shares would say
-    nothing: then the model's output is drawn over the distance, with the best output that each distance buys.
+    With one model and no table, reliability is either zero or one; then the model's output is plotted against the
+    distance, with the best output at each distance.
 
     Parameters
     ----------
     explanation : Explanation
-        What to draw; its draws and decisions are shown where their reliability is known without a model.
+        The explanation; its draws and decisions are shown if their reliability is known without calling a model.
     table : DataFrame, optional
-        From :meth:`gbce.Explainer.frontier`, for noise or other models; bands are 95% of its Monte Carlo error,
-        and the share of unseen models is shown if there are any. ``explanation.frontier()`` when left out.
+        From :meth:`gbce.Explainer.frontier`, for noise or other models; bands are 95% Monte Carlo intervals, and the
+        share of unseen models is shown if there are any. By default ``explanation.frontier()``.
     distance : {"l2", "l1"}
-        What is cheap, as the table has it.
+        Measure of cost, as in the table.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -158,7 +158,7 @@ def plot_frontier(
     """
     own = labelled = table is None
     if own and len(explanation.models) == 1:
-        return plot_reach(explanation, distance, ax)
+        return _plot_reach(explanation, distance, ax)
     shown = explanation.frontier(distance=distance) if table is None else table
     ax = new_axes(ax, 7.6, 4.6)
     if own:
@@ -186,7 +186,7 @@ def plot_frontier(
         ax.text(0.5, 0.5, "no point reaches the target", transform=ax.transAxes, ha="center", va="center")
     ax.set_ylim(-0.05, 1.05)
     if own:
-        _mark(ax, explanation, distance)
+        _mark_points(ax, explanation, distance)
     kind = "share of models that reach" if own else "probability to reach"
     ax.set_xlabel(f"distance from the row ({distance.upper()}, in units of each feature's scale)")
     ax.set_ylabel(f"reliability: {kind} the target")
@@ -199,13 +199,13 @@ def plot_frontier(
 def _scatter_draws(ax: "Axes", explanation: Explanation, distance: str) -> None:
     where, pool = explanation.draws.distinct[0], explanation.draws.pool
     cost = costs(explanation.space, pool.x[where], explanation.x0, distance)
-    # a little up and down, so that draws do not hide each other
+    # jitter, so that draws do not hide each other
     apart = np.random.default_rng(0).uniform(-_JITTER, _JITTER, size=len(where))
     share = pool.reached[where] @ explanation.mixture.weights + apart
     ax.scatter(cost, share, s=10, color=MISSED, alpha=0.6, linewidths=0, label="draw")
 
 
-def _mark(ax: "Axes", explanation: Explanation, distance: str) -> None:
+def _mark_points(ax: "Axes", explanation: Explanation, distance: str) -> None:
     """Mark decisions and the answer at their cost and the share of models that accept them."""
     decisions: list[Decision] = list(answers_among(explanation.decisions))
     answer = explanation.answer

@@ -1,4 +1,4 @@
-"""What the model says over two features while the others stay: contours of its output, and where it accepts."""
+"""Plots of the draws over two features, or over all pairs, with the decisions and optionally the model's surface."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -38,17 +38,22 @@ if TYPE_CHECKING:
 
     from gbce.explainer import Explainer
 
-__all__ = ["draw_surface", "plot_pairs", "plot_posterior"]
+__all__ = ["plot_pairs", "plot_posterior"]
 
-# --- what the model says over two features while the others stay -----------------------------------------------------
+# Layout, chosen by hand.
+_COARSEST = 8  # fewest grid points along an axis for meaningful contours
+_LINES = 6  # approximate number of contours
+_PALE = 0.45  # opacity of the accepted region
+_SIZE = 62.0  # of a mark, in square points
+_SIDE = 2.3  # inches of a panel
+_NAME_WIDTH = 22  # characters that fit beside a panel
+_BINS = 24  # of a histogram
+_MOST_FEATURES = 8  # beyond which panels are too small to read
 
-# Looks, chosen by hand.
-_COARSEST = 8  # points along an axis, below which contours say nothing
-_LINES = 6  # contours, about
-_PALE = 0.45  # of the colour of the region that is accepted
+# --- the model over two features -------------------------------------------------------------------------------------
 
 
-def draw_surface(
+def _draw_surface(
     ax: "Axes",
     explanation: Explanation,
     explainer: "Explainer",
@@ -57,20 +62,20 @@ def draw_surface(
     resolution: int,
     max_model_rows: int | None,
 ) -> tuple[list[Any], list[str]]:
-    """Draw below everything else; return the entries of the legend."""
+    """Draw contours of the output and the accepted region below everything else; return the legend's entries."""
     from matplotlib.lines import Line2D  # slow to import
     from matplotlib.patches import Patch
 
     if not is_count(resolution, _COARSEST):
-        raise ValueError(f"resolution must be a whole number of at least {_COARSEST}, not {resolution!r}")
+        raise ValueError(f"resolution must be an integer of at least {_COARSEST}, not {resolution!r}")
     limits = ax.get_xlim(), ax.get_ylim()
-    sides = _sides(ax, explanation, axes, which, resolution, max_model_rows)
+    sides = _choose_grid(ax, explanation, axes, which, resolution, max_model_rows)
     shown = [axis.positions(side) for axis, side in zip(axes, sides, strict=True)]
-    output, reached = _ask(explanation, explainer, sides, which)
+    output, reached = _evaluate_grid(explanation, explainer, sides, which)
     handles: list[Any] = []
     labels: list[str] = []
     if reached.any():
-        _shade(ax, shown, axes, reached)
+        _shade_accepted(ax, shown, axes, reached)
         handles.append(Patch(facecolor=SAFE, alpha=_PALE))
         labels.append("the model accepts")
     smooth = not any(axis.feature.leveled for axis in axes)
@@ -84,8 +89,8 @@ def draw_surface(
     return handles, labels
 
 
-def _shade(ax: "Axes", shown: list[Array], axes: tuple[FeatureAxis, FeatureAxis], reached: Array) -> None:
-    """Fill the region that is accepted; along levels, a cell around each."""
+def _shade_accepted(ax: "Axes", shown: list[Array], axes: tuple[FeatureAxis, FeatureAxis], reached: Array) -> None:
+    """Fill the accepted region, with one cell per level of a leveled feature."""
     from matplotlib.colors import ListedColormap  # slow to import
 
     if any(axis.feature.leveled for axis in axes):
@@ -99,7 +104,7 @@ def _shade(ax: "Axes", shown: list[Array], axes: tuple[FeatureAxis, FeatureAxis]
         ax.contourf(*shown, reached.astype(float), levels=[0.5, 1.5], colors=[SAFE], alpha=_PALE, zorder=0.4)
 
 
-def _sides(
+def _choose_grid(
     ax: "Axes",
     explanation: Explanation,
     axes: tuple[FeatureAxis, FeatureAxis],
@@ -107,7 +112,7 @@ def _sides(
     resolution: int,
     max_model_rows: int | None,
 ) -> list[Array]:
-    """Return encoded values along both axes, as many as may be asked about."""
+    """Return encoded grid values along both axes, coarser if ``max_model_rows`` requires it."""
     x0 = explanation.x0
     seen = explanation.draws.x
     while True:
@@ -138,13 +143,13 @@ def _sides(
         resolution = max(_COARSEST, resolution - 4)
 
 
-def _ask(
+def _evaluate_grid(
     explanation: Explanation,
     explainer: "Explainer",
     sides: list[Array],
     which: tuple[int, int],
 ) -> tuple[Array, Array]:
-    """Return the first model's output and verdict over the grid, each ``(n_y, n_x)``."""
+    """Return the first model's output on the grid and whether it reaches the target, each ``(n_y, n_x)``."""
     posterior = explainer.own_posterior(explanation, budget_of(None, None))
     base = explanation.x0 if explanation.answer is None else explanation.answer.decision.x
     horizontal, vertical = np.meshgrid(*sides)
@@ -155,9 +160,7 @@ def _ask(
     return found.outputs[:, 0].reshape(horizontal.shape), found.reached[:, 0].reshape(horizontal.shape)
 
 
-# --- the posterior over two features, with the decisions in it (the paper's Figure 1) --------------------------------
-
-_SIZE = 62.0  # of a mark, in square points, by hand
+# --- the posterior over two features (the paper's Figure 1) ----------------------------------------------------------
 
 
 def plot_posterior(
@@ -173,23 +176,23 @@ def plot_posterior(
     """Scatter the draws over two features and mark the row, every decision and the answer.
 
     With the explainer, which has the model, also contours of the first model's output and the region in which it
-    reaches the target, where all other columns are as in the answer (or as in the row, where there is no answer). Marks
-    that would cover each other are set apart a little; draws at levels and whole numbers are scattered around them.
+    reaches the target, with all other columns as in the answer (or as in the row if there is no answer). Overlapping
+    marks are moved apart; draws at levels and integers are jittered.
 
     Parameters
     ----------
     explanation : Explanation
-        What to draw.
+        The explanation.
     features : pair of str, optional
-        Horizontal and vertical axis; by default the two whose movement differs most from the prior's own.
+        Horizontal and vertical axis; by default the two whose movement differs most from the prior's.
     explainer : Explainer, optional
-        Whose explanation it is: its first model is asked about a grid of points.
+        The explainer of the explanation, whose first model is evaluated on a grid.
     resolution : int
-        Points of that grid along each axis; along a feature with levels, these.
+        Grid points along each axis; a feature with levels has one per level.
     max_model_rows : int, optional
-        Most rows that may be asked about; the grid is made coarser until it fits.
+        Largest number of grid points; the grid is made coarser until it fits.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Axes to draw on; by default those of a new figure.
     n_draws : int
         Largest number of draws shown.
 
@@ -218,7 +221,7 @@ def plot_posterior(
     answer = explanation.answer
     others = chosen if answer is None else np.vstack([chosen, answer.decision.x])
     axes = feature_axis(explanation, i, others[:, i]), feature_axis(explanation, j, others[:, j])
-    scatter_draws(ax, explanation, axes, (i, j), n_draws)
+    _scatter_draws(ax, explanation, axes, (i, j), n_draws)
     row = np.array([axis.positions(explanation.x0[[k]])[0] for axis, k in zip(axes, (i, j), strict=True)])
     ax.update_datalim(row[None, :] if np.isfinite(row).all() else np.zeros((0, 2)))
     for axis, which in zip(axes, "xy", strict=True):
@@ -229,13 +232,11 @@ def plot_posterior(
     handles: list[Any] = []
     labels: list[str] = []
     if explainer is not None:
-        handles, labels = draw_surface(ax, explanation, explainer, axes, (i, j), resolution, max_model_rows)
+        handles, labels = _draw_surface(ax, explanation, explainer, axes, (i, j), resolution, max_model_rows)
     shifts = dodge(
         ax, np.vstack([places, row]), _SIZE, pinned=[len(places)], along=int(axes[1].jitter and not axes[0].jitter)
     )
-    for place, shift in zip(
-        places, shifts, strict=False
-    ):  # on axes of numbers a mark beside its place says where that is
+    for place, shift in zip(places, shifts, strict=False):  # a line from a mark that was moved to its true position
         if np.hypot(*shift) > 0.5 * np.sqrt(_SIZE):
             line = {"arrowstyle": "-", "color": EDGE, "linewidth": 0.7}
             ax.annotate("", tuple(place), tuple(shift), textcoords="offset points", arrowprops=line, zorder=4)
@@ -249,7 +250,7 @@ def plot_posterior(
     return ax
 
 
-def scatter_draws(
+def _scatter_draws(
     ax: "Axes",
     explanation: Explanation,
     axes: tuple[FeatureAxis, FeatureAxis],
@@ -257,7 +258,7 @@ def scatter_draws(
     n_draws: int,
     size: float = 11,
 ) -> None:
-    """Scatter draws over two features, those that miss the target below those that reach it."""
+    """Scatter draws over two features, those that reach the target on top."""
     draws, rng = explanation.draws, np.random.default_rng(0)
     at = [axis.positions(draws.x[:n_draws, k], rng) for axis, k in zip(axes, which, strict=True)]
     reached = draws.reached[:n_draws, 0]
@@ -277,18 +278,12 @@ def _choose_features(explanation: Explanation, features: Sequence[str] | None) -
     if len(names) < 2:
         raise ValueError("the posterior over two features needs two features; try explanation.plot.changes()")
     chosen = most_moved(explanation.importance, 2)
-    chosen += [name for name in names if name not in chosen][: 2 - len(chosen)]  # where only one is free
+    chosen += [name for name in names if name not in chosen][: 2 - len(chosen)]  # if only one is free
     chosen.sort(key=names.index)
     return chosen[0], chosen[1]
 
 
 # --- pairs of features -----------------------------------------------------------------------------------------------
-
-# Looks, chosen by hand.
-_SIDE = 2.3  # inches of a panel
-_NAME_WIDTH = 22  # letters that fit beside a panel
-_BINS = 24  # of the distribution of a number
-_MOST_FEATURES = 8  # beyond which panels are too small to read
 
 
 def plot_pairs(
@@ -299,25 +294,25 @@ def plot_pairs(
     n_draws: int = 1_000,
     ax: "Axes | Sequence[Axes] | None" = None,
 ) -> "Axes | np.ndarray[Any, Any]":
-    """Draw a triangle of panels: draws over each pair of features, and on its diagonal each one's distribution.
+    """Plot a triangle of panels: draws over each pair of features, and each feature's histogram on the diagonal.
 
     Parameters
     ----------
     explanation : Explanation
-        What to draw.
+        The explanation.
     features : sequence of str, optional
-        Which; those whose movement differs most from the prior's own when left out.
+        By default those whose movement differs most from the prior's.
     max_features : int
-        How many when left out; fewer if there are fewer.
+        Largest number of features by default.
     n_draws : int
         Largest number of draws in a panel.
     ax : sequence of matplotlib Axes, optional
-        Where to draw: for ``k`` features ``k (k + 1) / 2`` of them, line by line of the lower triangle.
+        Axes to draw on: ``k (k + 1) / 2`` of them for ``k`` features, the lower triangle row by row.
 
     Returns
     -------
     matplotlib Axes, or array of them
-        The axes drawn on, line by line of the lower triangle, the diagonal included; one Axes for one feature.
+        The axes drawn on, the lower triangle with its diagonal row by row; one Axes for one feature.
 
     Examples
     --------
@@ -329,7 +324,7 @@ def plot_pairs(
     3
     """
     columns = _choose_columns(explanation, features, max_features)
-    panels = _triangle(ax, len(columns))
+    panels = _make_triangle(ax, len(columns))
     answer = explanation.answer
     others = [] if answer is None else [answer.decision.x]
     axes = [feature_axis(explanation, j, np.array([x[j] for x in others])) for j in columns]
@@ -340,7 +335,7 @@ def plot_pairs(
             if i == j:
                 _draw_distribution(panel, explanation, j, axes[line])
             else:
-                scatter_draws(panel, explanation, (axes[across], axes[line]), (i, j), n_draws, size=6)
+                _scatter_draws(panel, explanation, (axes[across], axes[line]), (i, j), n_draws, size=6)
                 at = [axis.positions(explanation.x0[[k]])[0] for axis, k in ((axes[across], i), (axes[line], j))]
                 panel.scatter(at[0], at[1], s=60, color=ROW, marker="+", linewidths=1.6, label="row", zorder=4)
                 for x in others:
@@ -356,7 +351,7 @@ def plot_pairs(
             panel.tick_params(labelsize=8)
             panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_title(f"Draws for the target: {target_text(explanation.target.describe())}", loc="left", fontsize=10)
-    _explain(panels, in_corner=ax is None and len(columns) > 1)
+    _add_legend(panels, in_corner=ax is None and len(columns) > 1)
     return as_panels(panels)
 
 
@@ -376,8 +371,8 @@ def _choose_columns(explanation: Explanation, features: Sequence[str] | None, mo
     return [names.index(name) for name in chosen]
 
 
-def _triangle(ax: Any, k: int) -> "list[Axes]":
-    """Return the axes of a lower triangle with its diagonal."""
+def _make_triangle(ax: Any, k: int) -> "list[Axes]":
+    """Return the given or new axes of a lower triangle with its diagonal."""
     n = k * (k + 1) // 2
     if ax is not None:
         return given_panels(ax, n)
@@ -389,11 +384,11 @@ def _triangle(ax: Any, k: int) -> "list[Axes]":
 
 
 def _draw_distribution(panel: "Axes", explanation: Explanation, j: int, axis: FeatureAxis) -> None:
-    """Draw how a feature is distributed under the posterior, and under the prior where its points were kept."""
+    """Draw the histogram of a feature under the posterior, and under the prior if the pool was kept."""
     draws = explanation.draws
     after = axis.positions(draws.x[:, j]), draws.weights
     before = None if draws.record is not None else (axis.positions(draws.pool.x[:, j]), draws.prior_weights)
-    edges = _bins(axis, after[0], before).tolist()
+    edges = _choose_bins(axis, after[0], before).tolist()
     if before is not None:
         panel.hist(before[0], bins=edges, weights=before[1], color=PRIOR, label="prior")
     panel.hist(
@@ -407,8 +402,8 @@ def _draw_distribution(panel: "Axes", explanation: Explanation, j: int, axis: Fe
     panel.spines["left"].set_visible(False)
 
 
-def _bins(axis: FeatureAxis, after: Array, before: Any) -> Array:
-    """Return edges of bins: one for each level or whole number if there are few, else evenly over the draws."""
+def _choose_bins(axis: FeatureAxis, after: Array, before: Any) -> Array:
+    """Return bin edges: one bin per level or integer if there are few, otherwise evenly over the draws."""
     values = after[np.isfinite(after)]
     if axis.stepped and not axis.is_time:
         low, high = values.min(), values.max()
@@ -418,7 +413,7 @@ def _bins(axis: FeatureAxis, after: Array, before: Any) -> Array:
         if high - low <= 2 * _BINS:
             return np.arange(low - 0.5, high + 1.0)
     low, high = float(values.min()), float(values.max())
-    if before is not None:  # the prior's middle, so that a far tail does not leave the rest one bin
+    if before is not None:  # the bulk of the prior, so that a long tail does not squeeze the rest into one bin
         known = before[0][np.isfinite(before[0])]
         low, high = min(low, float(np.quantile(known, 0.02))), max(high, float(np.quantile(known, 0.98)))
     if low == high:
@@ -426,8 +421,8 @@ def _bins(axis: FeatureAxis, after: Array, before: Any) -> Array:
     return np.geomspace(low, high, _BINS + 1) if axis.log and low > 0 else np.linspace(low, high, _BINS + 1)
 
 
-def _explain(panels: "Sequence[Axes]", *, in_corner: bool) -> None:
-    """Put one legend beside the first panel of a triangle, where no other panel is, or beside the last one."""
+def _add_legend(panels: "Sequence[Axes]", *, in_corner: bool) -> None:
+    """Put one legend into the empty corner beside the first panel, or beside the last one."""
     entries: dict[str, Any] = {}
     for panel in panels:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):

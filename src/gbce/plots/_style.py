@@ -1,4 +1,4 @@
-"""Marks of decisions: a colour and a shape for each rule, set apart where they would cover each other."""
+"""Style of all plots: colours, axes, labels, legends, and the marks of decisions and the answer."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -45,26 +45,54 @@ __all__ = [
     "target_text",
 ]
 
-# --- colours, axes, titles, texts and legends ------------------------------------------------------------------------
-
-# Told apart by people with any kind of colour blindness: tests/plots/test_colours.py measures it.
+# Distinguishable with any kind of colour blindness, as tests/plots/test_colours.py measures.
 DRAWS = "#5b93d9"  # draws that reach the target
 MISSED = "#c9d1da"
 PRIOR = "#dfe3e8"
 ROW = "#111111"
 ANSWER = "#ffd400"
-SAFE = "#8fd3c1"  # what is wanted, and where an answer is known to work still
-REACHING = "#c3d7ef"  # where draws that reach the target lie
+SAFE = "#8fd3c1"  # wanted outputs, and ranges in which an answer is known to work
+REACHING = "#c3d7ef"  # ranges of draws that reach the target
 UNSEEN = "#c0562f"
-EDGE = "#222222"  # around marks, so that light ones stand out from the paper
-QUIET = "#666666"  # what is said in passing
+EDGE = "#222222"  # around marks, so that light ones stand out
+QUIET = "#666666"  # captions
 
-LONGEST_NAME = 40  # characters; longer ones would leave no room for the picture
+ANSWER_ENTRY = "the answer"
+
+# Rules of the paper keep its hues: MAP red, Mean green, CVaR purple, DirectOpt a black star. Lightness and saturation
+# were chosen by hand and by a random search so that no kind of colour blindness confuses two of them.
+_MARKS: dict[str, tuple[str, str]] = {
+    "Nearest": ("#024361", "H"),
+    "MAP": ("#ad0611", "o"),
+    "Mean": ("#95e672", "s"),
+    "CVaR": ("#8101b3", "D"),
+    "DirectOpt": ("#111111", "*"),
+    "ChanceConstrained": ("#e68d1e", "^"),
+    "GeometricMedian": ("#3ef5a9", "v"),
+    "Medoid": ("#a27a57", "P"),
+    "DiverseSet": ("#d410a0", "X"),
+    "RandomDraw": ("#5b5b5b", "h"),
+}
+_OTHER_RULES = ("#555555", "#2a6f97", "#6a994e", "#bc4749", "#9c6644")  # colours of user-defined rules
+_VARIANTS = ("<", ">", "p", "d", "8")
+_BEFORE_DECISIONS = (
+    "prior", "posterior", "draw", "draw, misses", "draw, reaches the target", "the model accepts", "the model's output",
+    "wanted", "frontier", "best for its distance", "under unseen models", ANSWER_ENTRY, "row",
+)  # fmt: skip
+
+# Layout, chosen by hand.
+_LONGEST_NAME = 40  # characters; longer names would leave no room for the plot
 _LONGEST_TARGET = 90  # characters of a target in a title
+_POINTS_PER_INCH = 72.0  # by definition
+_LAYOUT_ROOM = 1.35  # how much smaller the axes may become once titles and a legend are placed
+_APART = 1.35  # diameters between the centres of two marks: a star is larger than the others
+_DODGE_ROUNDS = 60  # iterations that push marks apart; a dozen at one place need about thirty
+
+# --- axes, labels and legends ----------------------------------------------------------------------------------------
 
 
 def new_axes(ax: "Axes | None", width: float, height: float) -> "Axes":
-    """Return the axes to draw on: those that were given, or those of a new figure of so many inches."""
+    """Return the given axes, or those of a new figure; sizes are in inches."""
     if ax is not None:
         _require_axes(ax)
         return ax
@@ -74,10 +102,7 @@ def new_axes(ax: "Axes | None", width: float, height: float) -> "Axes":
 
 
 def new_panels(ax: Any, n: int, width: float, height: float, *, columns: int | None = None) -> "list[Axes]":
-    """Return ``n`` axes: those that were given, or those of a new figure, so many inches each, side by side.
-
-    With fewer ``columns`` than panels they stand in several lines.
-    """
+    """Return ``n`` given axes, or those of a new figure, ``columns`` in a line; sizes are in inches per panel."""
     if ax is not None:
         return given_panels(ax, n)
     import matplotlib.pyplot as plt  # slow to import
@@ -89,7 +114,7 @@ def new_panels(ax: Any, n: int, width: float, height: float, *, columns: int | N
 
 
 def stacked_panels(ax: Any, width: float, heights: Sequence[float]) -> "list[Axes]":
-    """Return axes one above the other: those that were given, or those of a new figure, of so many inches each."""
+    """Return the given axes, or those of a new figure one above the other; sizes are in inches per panel."""
     if ax is not None:
         return given_panels(ax, len(heights))
     import matplotlib.pyplot as plt  # slow to import
@@ -100,7 +125,7 @@ def stacked_panels(ax: Any, width: float, heights: Sequence[float]) -> "list[Axe
 
 
 def given_panels(ax: Any, n: int) -> "list[Axes]":
-    """Return the ``n`` axes that somebody gave, or say what is wrong with them."""
+    """Return ``n`` given axes as a list, or raise."""
     given = list(np.ravel(np.asarray(ax, dtype=object)))
     for one in given:
         _require_axes(one)
@@ -110,7 +135,7 @@ def given_panels(ax: Any, n: int) -> "list[Axes]":
 
 
 def as_panels(panels: "Sequence[Axes]") -> "Axes | np.ndarray[Any, Any]":
-    """Return what a picture with panels hands back: the one Axes, or a flat array of them."""
+    """Return a single Axes, or a flat array of several."""
     if len(panels) == 1:
         return panels[0]
     drawn = np.empty(len(panels), dtype=object)
@@ -126,13 +151,13 @@ def _require_axes(ax: Any) -> None:
 
 
 def finish_axes(ax: "Axes", title: str, *, hidden: Sequence[str] = ("top", "right"), size: float = 11) -> None:
-    """Write the title on the left, in as many lines as it takes, and take away the edges that are of no use."""
+    """Write a wrapped title on the left and hide spines."""
     ax.set_title(title, loc="left", fontsize=size, wrap=True)
     ax.spines[list(hidden)].set_visible(False)
 
 
 def pale(colour: str, share: float) -> tuple[float, float, float]:
-    """Return a colour mixed with white, so much of it as ``share`` says: nothing behind it shines through."""
+    """Return an opaque mix of white and a share of a colour."""
     from matplotlib.colors import to_rgb  # slow to import
 
     red, green, blue = (1.0 - share * (1.0 - part) for part in to_rgb(colour))
@@ -140,12 +165,12 @@ def pale(colour: str, share: float) -> tuple[float, float, float]:
 
 
 def literal_text(text: str) -> str:
-    """Return a user's text so that matplotlib draws it as it is: a dollar sign starts no formula."""
+    """Escape a user's string so that matplotlib does not read dollar signs as formulas."""
     return printable(text).replace("$", r"\$")
 
 
-def short_text(text: str, longest: int = LONGEST_NAME) -> str:
-    """Return a user's text as it is drawn, cut short where it is too long.
+def short_text(text: str, longest: int = _LONGEST_NAME) -> str:
+    """Escape a user's string, and truncate it if it is too long.
 
     Examples
     --------
@@ -157,7 +182,7 @@ def short_text(text: str, longest: int = LONGEST_NAME) -> str:
 
 
 def broken_text(text: str, width: int, most: int = 2) -> str:
-    """Return a user's text in at most so many lines of so many letters, broken after blanks and underscores if it can.
+    """Wrap a user's string into at most ``most`` lines of ``width`` characters, preferably after blanks or underscores.
 
     Examples
     --------
@@ -179,9 +204,11 @@ def broken_text(text: str, width: int, most: int = 2) -> str:
     return "\n".join(map(literal_text, lines))
 
 
-def target_text(wish: str) -> str:
-    """Return what was wanted of the model as a title shows it: no word so long that its line cannot be broken."""
-    words = [word if len(word) <= LONGEST_NAME else word[: LONGEST_NAME - 1] + "…" for word in printable(wish).split()]
+def target_text(target: str) -> str:
+    """Shorten a target for a title, with no word too long to be wrapped."""
+    words = [
+        word if len(word) <= _LONGEST_NAME else word[: _LONGEST_NAME - 1] + "…" for word in printable(target).split()
+    ]
     return short_text(" ".join(words), _LONGEST_TARGET)
 
 
@@ -194,9 +221,9 @@ def put_legend_outside(
     columns: int = 1,
     in_layout: bool = True,
 ) -> None:
-    """Put the legend to the right of the axes, or below, where it hides nothing; equal labels share one entry.
+    """Put the legend to the right of the axes or below them; equal labels share one entry.
 
-    A legend that is not ``in_layout`` takes no room from the axes around: there is some that nothing else needs.
+    A legend that is not ``in_layout`` uses space that is empty anyway.
     """
     from matplotlib.collections import PathCollection  # slow to import
 
@@ -209,36 +236,11 @@ def put_legend_outside(
     )
     legend.set_in_layout(in_layout)
     for handle in legend.legend_handles:
-        if isinstance(handle, PathCollection):  # dots that are pale because there are many
+        if isinstance(handle, PathCollection):  # dots that are transparent because there are many
             handle.set_alpha(1.0)
 
 
 # --- marks of decisions ----------------------------------------------------------------------------------------------
-
-ANSWER_ENTRY = "the answer"
-
-# Rules of the paper keep its hues: MAP red, Mean green, CVaR purple, DirectOpt a black star. Lightness and saturation
-# were sought by hand and by a random search, so that no kind of colour blindness makes two of them one.
-_MARKS: dict[str, tuple[str, str]] = {
-    "Nearest": ("#024361", "H"),
-    "MAP": ("#ad0611", "o"),
-    "Mean": ("#95e672", "s"),
-    "CVaR": ("#8101b3", "D"),
-    "DirectOpt": ("#111111", "*"),
-    "ChanceConstrained": ("#e68d1e", "^"),
-    "GeometricMedian": ("#3ef5a9", "v"),
-    "Medoid": ("#a27a57", "P"),
-    "DiverseSet": ("#d410a0", "X"),
-    "RandomDraw": ("#5b5b5b", "h"),
-}
-_OTHER_RULES = ("#555555", "#2a6f97", "#6a994e", "#bc4749", "#9c6644")  # colours of a user's own
-_VARIANTS = ("<", ">", "p", "d", "8")
-
-# Looks, chosen by hand.
-_POINTS_PER_INCH = 72.0  # by definition
-_LAYOUT_ROOM = 1.35  # how much smaller the axes may become once titles and a legend have taken their place
-_APART = 1.35  # diameters between the middles of two marks: a star is larger than the others
-_DODGE_ROUNDS = 60  # of pushing marks apart; a dozen of them at one place need about thirty
 
 
 def mark_decisions(
@@ -250,22 +252,9 @@ def mark_decisions(
     shifts: Array | None = None,
     transform: "Transform | None" = None,
 ) -> None:
-    """Mark decisions at their places, one or several each.
+    """Mark ``k`` decisions at positions ``places``, pairs of numbers or arrays in the coordinates of ``transform``.
 
-    Parameters
-    ----------
-    ax : matplotlib Axes
-        Where to draw.
-    decisions : sequence of k Decision
-        What to mark.
-    places : sequence of k pairs
-        Horizontal and vertical positions of each: numbers or arrays.
-    size : float
-        Area of a mark, in square points; a star is larger, to look as large.
-    shifts : array of shape (k, 2), optional
-        How far to set each mark beside its place, in points, see :func:`dodge`.
-    transform : matplotlib Transform, optional
-        What the places are in; data when left out.
+    ``size`` is the area of a mark in square points; ``shifts`` ``(k, 2)`` are offsets in points, see :func:`dodge`.
     """
     base = ax.transData if transform is None else transform
     for k, (decision, place, style) in enumerate(zip(decisions, places, choose_styles(decisions), strict=True)):
@@ -286,7 +275,7 @@ def mark_answer(
     shift: Array | None = None,
     transform: "Transform | None" = None,
 ) -> None:
-    """Mark the answer, if there is one: a star above all else."""
+    """Mark the answer, if there is one, by a star on top of everything else."""
     if explanation.answer is None:
         return
     base = ax.transData if transform is None else transform
@@ -297,21 +286,20 @@ def mark_answer(
 
 
 def nudge(ax: "Axes", base: "Transform", shift: Array) -> "Transform":
-    """Return a transform that sets things beside their place by so many points, however the figure is resized."""
+    """Return a transform with an offset in points that is independent of the figure's size."""
     from matplotlib.transforms import ScaledTranslation  # slow to import
 
     figure = ax.get_figure(root=True)
-    if figure is None:  # only of axes that were removed
+    if figure is None:  # axes that were removed from their figure
         return base
     inches = np.asarray(shift, dtype=float) / _POINTS_PER_INCH
     return base + ScaledTranslation(float(inches[0]), float(inches[1]), figure.dpi_scale_trans)
 
 
 def dodge(ax: "Axes", places: Array, size: float, pinned: Sequence[int] = (), along: int = 0) -> Array:
-    """Return how far to set marks ``(k, 2)`` apart, in points, so that none covers another.
+    """Return offsets ``(k, 2)`` in points that keep marks from covering each other.
 
-    Marks that lie apart stay where they are, and so do those that are pinned; others that share a place go to both
-    sides of it, along the first axis or the second.
+    Isolated and pinned marks stay; others at the same place move to both sides of it along axis ``along``.
     """
     places = np.asarray(places, dtype=float).reshape(-1, 2)
     shifts = np.zeros_like(places)
@@ -324,28 +312,28 @@ def dodge(ax: "Axes", places: Array, size: float, pinned: Sequence[int] = (), al
     start[known] = ax.transData.transform(places[known]) * _POINTS_PER_INCH / dpi / _LAYOUT_ROOM
     need = _APART * np.sqrt(size)
     at = start.copy()
-    at[:, along] += 1e-3 * np.arange(len(at))  # those at one place need a direction
+    at[:, along] += 1e-3 * np.arange(len(at))  # marks at the same place need a direction
     for _ in range(_DODGE_ROUNDS):
-        gap = at[:, None, :] - at[None, :, :]
-        far = np.hypot(gap[..., 0], gap[..., 1])
+        offset = at[:, None, :] - at[None, :, :]
+        far = np.hypot(offset[..., 0], offset[..., 1])
         close = (far < need) & known[:, None] & known[None, :]
         np.fill_diagonal(close, False)
         if not close.any():
             break
-        way = gap / np.maximum(far, 1e-9)[..., None]
-        push = np.where(close[..., None], 0.5 * (need * 1.02 - far)[..., None] * way, 0.0).sum(axis=1)
+        direction = offset / np.maximum(far, 1e-9)[..., None]
+        push = np.where(close[..., None], 0.5 * (need * 1.02 - far)[..., None] * direction, 0.0).sum(axis=1)
         push[list(pinned)] = 0.0
         at = at + push
     return at - start
 
 
 def choose_styles(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
-    """Return colour and marker of each decision; variants of one rule share the colour and differ in the marker."""
+    """Choose colour and marker of each decision; variants of a rule share the colour and differ in the marker."""
     styles: list[dict[str, Any]] = []
     seen: dict[str, list[str]] = {}
     for decision in decisions:
         name = "" if decision.rule is None else decision.rule.kind
-        family = decision.label if decision.rule is None else decision.rule.label  # points of one set are marked alike
+        family = decision.label if decision.rule is None else decision.rule.label  # points of one set share a mark
         variants = seen.setdefault(name, [])
         others = [one for one in seen if one not in _MARKS]
         colour, marker = _MARKS.get(name) or (_OTHER_RULES[others.index(name) % len(_OTHER_RULES)], "o")
@@ -358,21 +346,15 @@ def choose_styles(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
 
 
 def legend_entry(decision: Decision) -> str:
-    """Return the legend's entry: the points of one set share one, and so do those beside a rule's answer."""
+    """Return the legend entry of a decision; the points of a set share one, and so do a rule's alternatives."""
     label = decision.label if decision.rule is None else decision.rule.label
     return f"{label}, alternatives" if decision.beside else label
-
-
-_BEFORE_DECISIONS = (
-    "prior", "posterior", "draw", "draw, misses", "draw, reaches the target", "the model accepts", "the model's output",
-    "wanted", "frontier", "best for its distance", "under unseen models", ANSWER_ENTRY, "row",
-)  # fmt: skip
 
 
 def entries_in_order(
     ax: "Axes", handles: Sequence[Any] = (), labels: Sequence[str] = ()
 ) -> tuple[list[Any], list[str]]:
-    """Return the entries of a legend, further ones included: what is around first, then the answer, then decisions."""
+    """Return the handles and labels of a legend in order: context, the answer, then decisions."""
     own_handles, own_labels = ax.get_legend_handles_labels()
     entries = [*zip(own_handles, own_labels, strict=True), *zip(handles, labels, strict=True)]
     last = len(_BEFORE_DECISIONS)

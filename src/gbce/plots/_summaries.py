@@ -1,4 +1,4 @@
-"""Shares of levels: how probable each level of a category or an ordinal is, after and before."""
+"""Plots of posterior summaries: importance, probabilities of levels, figures over eta, and disagreement of models."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -33,23 +33,32 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_disagreement", "plot_importance", "plot_path", "plot_shares"]
 
+_PANELS = ("success_probability", "tail", "expected_distance", "stability", "log_evidence")  # plotted by default
+
+# Layout, chosen by hand.
+_SIZE = 46.0  # of a mark, in square points
+_SIDE_BY_SIDE = 3  # panels per line of a new figure
+_MOST_MODELS = 12  # named beside the matrix
+_MOST_WRITTEN = 8  # models up to which numbers are written into the matrix
+_DARK = 0.85  # of the largest share, above which a number in the matrix is white
+
 # --- importance ------------------------------------------------------------------------------------------------------
 
 
 def plot_importance(explanation: Explanation, *, max_features: int = 15, ax: "Axes | None" = None) -> "Axes":
-    """Draw the expected size of each feature's change, with its 95% error, beside the prior's.
+    """Plot the expected absolute change of each feature with its 95% interval, and that under the prior.
 
-    A feature that the model does not care about moves as far as the prior lets it. What matters most comes first: the
-    number after its name is the ratio to the prior.
+    A feature that does not matter to the model moves as it does under the prior. The most important feature comes
+    first; the number after its name is the ratio to the prior.
 
     Parameters
     ----------
     explanation : Explanation
-        What to draw.
+        The explanation.
     max_features : int
-        Most features; those whose movement differs most from the prior's own.
+        Largest number of features: those whose movement differs most from the prior's.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -68,8 +77,8 @@ def plot_importance(explanation: Explanation, *, max_features: int = 15, ax: "Ax
     """
     table = explanation.importance
     scale = dict(zip(explanation.space.names, explanation.space.scale, strict=True))
-    gap = (table["ratio"] - 1.0).abs()[table["prior"] > 0].sort_values(ascending=False, kind="stable")
-    kept = list(gap.index[:max_features])
+    excess = (table["ratio"] - 1.0).abs()[table["prior"] > 0].sort_values(ascending=False, kind="stable")
+    kept = list(excess.index[:max_features])
     longest = max([len(short_text(name)) for name in kept] + [0])
     ax = new_axes(ax, 6.8 + 0.07 * max(longest - 14, 0), 1.5 + 0.36 * len(kept))
     shown = table.loc[kept]
@@ -84,37 +93,33 @@ def plot_importance(explanation: Explanation, *, max_features: int = 15, ax: "Ax
     ax.set_ylim(max(len(kept), 1) - 0.5, -0.5)
     ax.set_xlim(left=0.0)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel("expected change, in units of each feature's scale; of a category, its probability", wrap=True)
+    ax.set_xlabel("expected change, in units of each feature's scale; for a category, its probability", wrap=True)
     left = int((table["prior"] > 0).sum()) - len(kept)
-    more = f" ({left} more move about as the prior does)" if left else ""
+    more = f" ({left} more move about as under the prior)" if left else ""
     finish_axes(ax, f"What matters: change, and its ratio to the prior's{more}", hidden=("top", "right", "left"))
     put_legend_outside(ax, *ax.get_legend_handles_labels())
     return ax
 
 
-# --- shares of levels ------------------------------------------------------------------------------------------------
-
-_SIZE = 46.0  # of a mark, in square points, by hand
-_MISSING = "(missing)"  # as explanation.shares has it
+# --- probabilities of levels -----------------------------------------------------------------------------------------
 
 
 def plot_shares(
     explanation: Explanation, feature: str | None = None, *, max_levels: int = 15, ax: "Axes | None" = None
 ) -> "Axes":
-    """Draw how probable each level is under the posterior and under the prior, and which level each decision takes.
+    """Plot the probability of each level under the posterior and the prior, and the levels of the decisions.
 
     Parameters
     ----------
     explanation : Explanation
-        What to draw.
+        The explanation.
     feature : str, optional
-        Name of a category, a boolean or an ordinal; when left out, the one whose movement differs most from the prior's
-        own.
+        Name of a category, a boolean or an ordinal; by default the one whose movement differs most from the prior's.
     max_levels : int
-        Most levels with a bar of their own: the row's, those of decisions, then the most probable. The others are one
-        bar.
+        Largest number of levels with their own bar: the row's, those of decisions, then the most probable. The others
+        share one bar.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -138,9 +143,9 @@ def plot_shares(
     decisions = answers_among(explanation.decisions)
     answer = explanation.answer
     points = stack_points([*decisions, *([] if answer is None else [answer.decision])], len(explanation.space))
-    now, taken = _line(table, explanation.x0[j]), [_line(table, code) for code in points[:, j]]
+    now, taken = _find_line(table, explanation.x0[j]), [_find_line(table, code) for code in points[:, j]]
     kept = _choose_levels(table, [now, *taken], max_levels)
-    shown = _grouped(table, kept)
+    shown = _group_others(table, kept)
     ax = new_axes(ax, 7.2, 1.5 + 0.36 * len(shown))
     y = np.arange(len(shown))
     ax.barh(y, shown["prior"], height=0.74, color=PRIOR, label="prior")
@@ -175,13 +180,13 @@ def _choose_feature(explanation: Explanation, feature: str | None) -> str:
     return (moved or leveled)[0]
 
 
-def _line(table: pd.DataFrame, code: float) -> int:
-    """Return the line of an encoded value; that of missing is the last."""
+def _find_line(table: pd.DataFrame, code: float) -> int:
+    """Return the line of an encoded value; missing values have the last one."""
     return len(table) - 1 if np.isnan(code) else round(code)
 
 
 def _choose_levels(table: pd.DataFrame, fixed: list[int], most: int) -> list[int]:
-    """Return the lines that are drawn: all of an ordinary category; of many, the notable and the most probable ones."""
+    """Return the lines to draw: all if they are few, otherwise ``fixed`` and the most probable ones."""
     if most < 1:
         raise ValueError(f"max_levels must be at least 1, not {most!r}")
     if len(table) <= most:
@@ -195,7 +200,8 @@ def _choose_levels(table: pd.DataFrame, fixed: list[int], most: int) -> list[int
     return sorted(kept)
 
 
-def _grouped(table: pd.DataFrame, kept: list[int]) -> pd.DataFrame:
+def _group_others(table: pd.DataFrame, kept: list[int]) -> pd.DataFrame:
+    """Keep the lines ``kept`` and add up the others."""
     shown = table.iloc[kept]
     if len(kept) == len(table):
         return shown
@@ -203,10 +209,7 @@ def _grouped(table: pd.DataFrame, kept: list[int]) -> pd.DataFrame:
     return pd.concat([shown, rest.to_frame(f"other ({len(table) - len(kept)} levels)").T])
 
 
-# --- the eta path ----------------------------------------------------------------------------------------------------
-
-_PANELS = ("success_probability", "tail", "expected_distance", "stability", "log_evidence")  # drawn by default
-_SIDE_BY_SIDE = 3  # panels in a line of a new figure, by hand
+# --- eta path --------------------------------------------------------------------------------------------------------
 
 
 def plot_path(
@@ -216,24 +219,24 @@ def plot_path(
     figures: Sequence[str] | str | None = None,
     ax: "Axes | Sequence[Axes] | None" = None,
 ) -> "Axes | np.ndarray[Any, Any]":
-    """Draw figures of the posterior over eta, one panel each, with 95% bands of Monte Carlo error.
+    """Plot figures of the posterior against eta, one panel each, with 95% Monte Carlo bands.
 
     Parameters
     ----------
     explanation : Explanation
-        What to draw.
+        The explanation.
     etas : sequence of float, optional
-        Where to look; from the prior to the explanation's own eta when left out.
+        By default from zero, the prior, to the explanation's own eta.
     figures : str or sequence of str, optional
-        Columns of ``explanation.path()``; success probability, tail, expected distance, stability and evidence when
-        left out.
+        Columns of ``explanation.path()``; by default success probability, tail, expected distance, stability and
+        evidence.
     ax : matplotlib Axes or sequence of them, optional
-        Where to draw, one for each figure; a new figure when left out.
+        Axes to draw on, one for each figure; by default those of a new figure.
 
     Returns
     -------
     matplotlib Axes, or array of them
-        The axes drawn on; an array ``(k,)`` where there are ``k`` figures.
+        The axes drawn on; an array ``(k,)`` for ``k`` figures.
 
     Examples
     --------
@@ -252,13 +255,13 @@ def plot_path(
     positive = table[table.index > 0]
     etas_shown = positive.index.to_numpy(dtype=float)
     panels = new_panels(ax, len(names), 3.1, 2.7, columns=_SIDE_BY_SIDE)
-    few = len(positive) < 3  # a line through one or two points would not be seen
+    few = len(positive) < 3  # a line through one or two points needs markers
     for panel, name in zip(panels, names, strict=True):
         value = positive[name].to_numpy(dtype=float)
         se = positive.get(f"{name}_se", 0.0 * positive[name]).to_numpy(dtype=float)
         panel.fill_between(
             etas_shown, value - PRINTED_Z_95 * se, value + PRINTED_Z_95 * se, color=DRAWS, alpha=0.25, lw=0,
-            label="95% of its error",
+            label="95% band",
         )  # fmt: skip
         panel.plot(etas_shown, value, color=DRAWS, lw=2, marker="o" if few else None, label="posterior")
         if 0.0 in table.index:
@@ -273,27 +276,22 @@ def plot_path(
     return as_panels(panels)
 
 
-# --- where models disagree about the draws ---------------------------------------------------------------------------
-
-# Looks, chosen by hand.
-_MOST_MODELS = 12  # whose names are written at the matrix
-_MOST_WRITTEN = 8  # models, up to which numbers are written into the matrix
-_DARK = 0.85  # of the largest share, from which on a number in the matrix is white
+# --- disagreement of models ------------------------------------------------------------------------------------------
 
 
 def plot_disagreement(
     explanation: Explanation, *, max_features: int = 10, ax: "Sequence[Axes] | None" = None
 ) -> "Axes | np.ndarray[Any, Any]":
-    """Draw how often each pair of models judges draws differently, and where: two panels.
+    """Plot how often each pair of models disagrees about the draws, and where: two panels.
 
     Parameters
     ----------
     explanation : Explanation
-        Of several models.
+        An explanation of several models.
     max_features : int
-        Most features in the second panel: those along which draws that divide the models differ most from the others.
+        Largest number of features in the second panel: those in which disputed draws differ most from the others.
     ax : pair of matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -320,7 +318,7 @@ def plot_disagreement(
 
 
 def _draw_pairs(ax: "Axes", found: Disagreement) -> None:
-    """Draw the matrix of shares: how often the verdicts of two models differ."""
+    """Draw the matrix of pairwise disagreement."""
     names = list(dict.fromkeys([name for pair in found.pairs.index for name in pair]))
     share = np.zeros((len(names), len(names)))
     for (one, other), value in found.pairs["differ"].items():
@@ -336,20 +334,20 @@ def _draw_pairs(ax: "Axes", found: Disagreement) -> None:
                 ax.text(j, i, f"{share[i, j]:.0%}", ha="center", va="center", fontsize=9, color=colour)
     step = max(1, -(-len(names) // _MOST_MODELS))
     labelled = list(range(0, len(names), step))
-    texts = [short_text(names[k], 22) for k in labelled]
-    ax.set_xticks(labelled, texts, rotation=35, ha="right", rotation_mode="anchor", fontsize=8.5)
-    ax.set_yticks(labelled, texts, fontsize=8.5)
+    labels = [short_text(names[k], 22) for k in labelled]
+    ax.set_xticks(labelled, labels, rotation=35, ha="right", rotation_mode="anchor", fontsize=8.5)
+    ax.set_yticks(labelled, labels, fontsize=8.5)
     ax.set_xlim(-0.5, len(names) - 1.5)
     ax.set_ylim(len(names) - 0.5, 0.5)
     ax.spines[["top", "right", "left", "bottom"]].set_visible(False)
     ax.tick_params(length=0)
-    ax.set_title("draws that two models judge differently", loc="left", fontsize=10)
+    ax.set_title("share of draws on which two models disagree", loc="left", fontsize=10)
 
 
 def _draw_where(ax: "Axes", found: Disagreement, most: int) -> None:
-    """Draw how far draws that divide the models lie from the others, by feature."""
+    """Draw the mean difference between disputed draws and the others, by feature."""
     where = found.where.dropna(subset=["difference"]).iloc[:most]
-    ax.set_title("where: draws they divide on, against the others", loc="left", fontsize=10)
+    ax.set_title("where: disputed draws against the others", loc="left", fontsize=10)
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.axvline(0.0, color=EDGE, lw=1)
     if len(where) == 0:
@@ -360,8 +358,10 @@ def _draw_where(ax: "Axes", found: Disagreement, most: int) -> None:
         ax.set_xticks([])
         return
     y = np.arange(len(where))
-    gap, error = where["difference"].to_numpy(dtype=float), where["se"].to_numpy(dtype=float)
-    ax.errorbar(gap, y, xerr=PRINTED_Z_95 * error, fmt="o", color=DRAWS, ecolor=EDGE, elinewidth=1.2, ms=7, mec=EDGE)
+    difference, error = where["difference"].to_numpy(dtype=float), where["se"].to_numpy(dtype=float)
+    ax.errorbar(
+        difference, y, xerr=PRINTED_Z_95 * error, fmt="o", color=DRAWS, ecolor=EDGE, elinewidth=1.2, ms=7, mec=EDGE
+    )
     labels = [
         short_text(str(name), 26) + ("" if level is None else f"\n= {short_text(str(level), 20)}")
         for name, level in zip(where.index, where["level"], strict=True)
@@ -370,4 +370,4 @@ def _draw_where(ax: "Axes", found: Disagreement, most: int) -> None:
     ax.set_ylim(len(where) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="x", alpha=0.25, lw=0.6)
-    ax.set_xlabel("difference, in units of each feature's scale;\nof a category, of the share of a level", fontsize=9)
+    ax.set_xlabel("difference, in units of each feature's scale;\nfor a category, in the share of a level", fontsize=9)

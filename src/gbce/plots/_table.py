@@ -1,4 +1,4 @@
-"""Pictures of many rows: what changes most often and how much, and what it costs groups of rows."""
+"""Plots of many rows: changes by column and costs by group; and the ``plot`` accessors of explanations and tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,35 +23,35 @@ if TYPE_CHECKING:
 
 __all__ = ["Plots", "TablePlots", "plot_table_changes", "plot_table_costs"]
 
-# --- pictures of many rows -------------------------------------------------------------------------------------------
-
-# Looks, chosen by hand.
-_SWARM_BINS = 60  # places along a line at which dots are stacked
-_SWARM_HEIGHT = 0.38  # of a line, up and down, that the tallest stack takes
-_MOST_BOXES = 5  # levels of a category that are named
+# Layout, chosen by hand.
+_SWARM_BINS = 60  # positions along a line at which dots are stacked
+_SWARM_HEIGHT = 0.38  # units of a line, up and down, for the tallest stack
+_MOST_BOXES = 5  # named levels of a category
 _CHARACTERS = 60  # that fit into a line of boxes
-_LOW, _HIGH = "#e8b04a", "#24508f"  # of values that start low, and high
+_LOW, _HIGH = "#e8b04a", "#24508f"  # colours of values that start low and high
+
+# --- changes and costs -----------------------------------------------------------------------------------------------
 
 
 def plot_table_changes(
     table: ExplanationTable, *, rule: str | None = None, max_features: int = 15, ax: "Axes | None" = None
 ) -> "Axes":
-    """Draw what changes in all rows as a swarm of dots, one line per column, one dot per row that changes it.
+    """Plot the changes of all rows as a swarm of dots, one line per column, one dot per row that changes it.
 
-    Every line reaches from zero to its own largest change, which is written below its name, because columns have
-    different units. A dot's colour says where the row starts: low or high among the rows that change this column. A
-    category has boxes instead, for the levels that rows go to, the darker the more rows do.
+    Every line has its own scale up to its largest change, which stands below its name, because columns have different
+    units. A dot's colour tells where the row starts: low or high among the rows that change this column. A category has
+    boxes for the new levels instead, darker for more rows.
 
     Parameters
     ----------
     table : ExplanationTable
-        What to draw.
+        The explained rows.
     rule : str, optional
-        Label of the decision rule whose changes are drawn; the first one when left out.
+        Label of the decision rule; by default the first one.
     max_features : int
-        Most columns; those that change in most rows.
+        Largest number of columns: those that change in most rows.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -68,13 +68,13 @@ def plot_table_changes(
     >>> [tick.get_text().split()[0] for tick in table.plot.changes().get_yticklabels()]
     ['x1', 'x2']
     """
-    moves, rule = _moves_of(table, rule)
+    moves, rule = _select_changes(table, rule)
     counts = moves["feature"].value_counts(sort=False)
     counts = counts.sort_values(ascending=False, kind="stable")
     kept = list(counts.index[:max_features])
     n = int((table.diagnostics["status"] != Status.FAILED).sum())
-    units = _units(table)
-    labels = [_label(moves[moves["feature"] == name], str(name), n, units.get(str(name), "")) for name in kept]
+    units = _list_units(table)
+    labels = [_format_label(moves[moves["feature"] == name], str(name), n, units.get(str(name), "")) for name in kept]
     longest = max([len(line) for label in labels for line in label.split("\n")] + [0])
     ax = new_axes(ax, 7.6 + 0.07 * max(longest - 16, 0), 1.5 + 0.56 * max(len(kept), 1))
     ax.axvline(0.0, color=EDGE, lw=1, zorder=1)
@@ -92,17 +92,17 @@ def plot_table_changes(
     ax.set_xticks([-1, 0, 1], ["largest\nfall", "no change", "largest\nrise"])
     ax.set_xlabel("change, each column in its own unit")
     ax.tick_params(axis="y", length=0)
-    said = f"What {short_text(rule)} changes in {n:,} rows" if rule else f"What changes in {n:,} rows"
+    title = f"What {short_text(rule)} changes in {n:,} rows" if rule else f"What changes in {n:,} rows"
     left = len(counts) - len(kept)
     finish_axes(
-        ax, said + (f" ({left} more columns change less often)" if left else ""), hidden=("top", "right", "left")
+        ax, title + (f" ({left} more columns change less often)" if left else ""), hidden=("top", "right", "left")
     )
     if not kept:
         ax.text(0.5, 0.5, "no decision changes anything", transform=ax.transAxes, ha="center", va="center")
         ax.set_xticks([])
         ax.set_xlabel("")
     if coloured:
-        _explain_colours(ax)
+        _add_colour_legend(ax)
     return ax
 
 
@@ -116,23 +116,23 @@ def plot_table_costs(
     max_groups: int = 20,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw what recourse costs groups of rows: each row as a dot, the mean of each group with its interval.
+    """Plot the cost of recourse by group: each row as a dot, the mean of each group with its interval.
 
-    Below a group's name stands how many of the rows that need it have a way. The figures are those of
-    :func:`gbce.group_costs`.
+    Below a group's name is the number of rows that can reach the target, of those that have not yet. The figures are
+    those of :func:`gbce.group_costs`.
 
     Parameters
     ----------
     table : ExplanationTable
-        What to draw.
+        The explained rows.
     groups : sequence, Series or mapping, optional
-        The group of each row: in order, or by the row's label. All rows are one group when left out.
+        The group of each row, in order or by the row's label. By default all rows are one group.
     rule, mass, seed
         As in :func:`gbce.group_costs`.
     max_groups : int
-        Most groups that are drawn: the largest.
+        Largest number of groups: those with most rows.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -168,8 +168,10 @@ def plot_table_costs(
             ax.plot([line["cost_low"], line["cost_high"]], [y, y], color=DRAWS, lw=4, zorder=3, solid_capstyle="butt")
         ax.scatter(line["cost"], y, s=60, color=DRAWS, edgecolors=EDGE, zorder=4, label="mean of the group")
         wanting = int(line["rows"] - line["failed"] - line["already"])
-        way = f"{round(line['attainable'] * wanting):,} of {wanting:,} have a way" if wanting else "none needs a way"
-        names[y] += f"\n({way})"
+        able = (
+            f"{round(line['attainable'] * wanting):,} of {wanting:,} can reach it" if wanting else "none needs a change"
+        )
+        names[y] += f"\n({able})"
     ax.set_yticks(range(len(shown)), names)
     ax.set_ylim(len(shown) - 0.5, -0.5)
     ax.set_xlim(left=0.0)
@@ -182,10 +184,11 @@ def plot_table_costs(
     return ax
 
 
-# --- the swarm -----------------------------------------------------------------------------------------------------
+# --- swarm and boxes -------------------------------------------------------------------------------------------------
 
 
-def _moves_of(table: ExplanationTable, rule: str | None) -> tuple[pd.DataFrame, str]:
+def _select_changes(table: ExplanationTable, rule: str | None) -> tuple[pd.DataFrame, str]:
+    """Return the changes made by a rule, by default the first one, and its label."""
     moves = table.changes()
     listed = list(dict.fromkeys(moves["rule"]))
     if rule is None:
@@ -196,8 +199,8 @@ def _moves_of(table: ExplanationTable, rule: str | None) -> tuple[pd.DataFrame, 
     return moves[moves["rule"] == rule], rule
 
 
-def _units(table: ExplanationTable) -> dict[str, str]:
-    """Return the units that changes of columns are in, by name, where they are known: with a blank before each."""
+def _list_units(table: ExplanationTable) -> dict[str, str]:
+    """Return the known units of changes by column, each with a leading blank."""
     if table.encoded is None:
         return {}
     names = {"datetime": "days", "ordinal": "levels"}
@@ -205,8 +208,8 @@ def _units(table: ExplanationTable) -> dict[str, str]:
     return {name: f" {unit}" for name, unit in known.items() if unit}
 
 
-def _label(own: pd.DataFrame, name: str, n: int, unit: str) -> str:
-    """Return a column's name, how many rows change it, and the largest change."""
+def _format_label(own: pd.DataFrame, name: str, n: int, unit: str) -> str:
+    """Return a label with a column's name, the number of rows that change it, and the largest change."""
     change = own["change"].to_numpy(dtype=float)
     change = np.abs(change[np.isfinite(change)])
     most = f", by up to {number_text(float(change.max()), 3)}{short_text(unit, 20)}" if len(change) else ""
@@ -214,21 +217,22 @@ def _label(own: pd.DataFrame, name: str, n: int, unit: str) -> str:
 
 
 def _draw_swarm(ax: "Axes", y: int, own: pd.DataFrame, change: Array) -> bool:
-    """Draw dots that lie beside each other instead of on top; return whether their colours mean something."""
+    """Draw dots beside each other rather than on top; return whether they are coloured."""
     known = np.isfinite(change)
     largest = float(np.abs(change[known]).max()) or 1.0
     place = change[known] / largest
-    start = _ranks(own["from"].to_numpy(dtype=object)[known])
+    start = _rank_values(own["from"].to_numpy(dtype=object)[known])
+    colours = [MISSED] * len(place) if start is None else _map_colours(start)
     size = float(np.clip(26.0 * (40.0 / max(len(place), 40)), 7.0, 26.0))
     ax.scatter(
-        place, y + _stack(place), s=size, c=[MISSED] * len(place) if start is None else _blend(start), edgecolors=EDGE,
+        place, y + _stack_dots(place), s=size, c=colours, edgecolors=EDGE,
         linewidths=0.3, zorder=3,
     )  # fmt: skip
     return start is not None
 
 
-def _stack(place: Array) -> Array:
-    """Return how far up or down each dot ``(n,)`` lies, so that dots at one place stand beside each other."""
+def _stack_dots(place: Array) -> Array:
+    """Return vertical offsets ``(n,)`` that stack dots at the same position."""
     bins = np.round(place * _SWARM_BINS / 2).astype(int)
     up = np.zeros(len(place))
     tallest = max(int(np.bincount(bins - bins.min()).max()), 1)
@@ -240,8 +244,8 @@ def _stack(place: Array) -> Array:
     return up
 
 
-def _ranks(values: Array) -> Array | None:
-    """Return where values lie among each other, from zero to one; nothing if they are all equal or have no order."""
+def _rank_values(values: Array) -> Array | None:
+    """Return ranks scaled to [0, 1], None if all values are equal or have no order."""
     series = pd.Series(values)
     if series.map(lambda value: isinstance(value, str)).any():
         return None
@@ -254,14 +258,14 @@ def _ranks(values: Array) -> Array | None:
     return (rank - rank.min()) / np.ptp(rank)
 
 
-def _blend(share: Array) -> Any:
+def _map_colours(share: Array) -> Any:
     from matplotlib.colors import LinearSegmentedColormap  # slow to import
 
     return LinearSegmentedColormap.from_list("start", [_LOW, "#d8d8d8", _HIGH])(share)
 
 
 def _draw_levels(ax: "Axes", y: int, to: pd.Series) -> None:
-    """Draw the levels that rows go to as boxes, the darker the more rows do."""
+    """Draw the new levels as boxes, darker for more rows."""
     from matplotlib.patches import Rectangle  # slow to import
 
     counts = to.map(lambda value: "missing" if pd.isna(value) else str(value)).value_counts()
@@ -278,7 +282,7 @@ def _draw_levels(ax: "Axes", y: int, to: pd.Series) -> None:
         ax.text(left + width / 2, y, text, ha="center", va="center", fontsize=7.5, color=EDGE, zorder=3)
 
 
-def _explain_colours(ax: "Axes") -> None:
+def _add_colour_legend(ax: "Axes") -> None:
     from matplotlib.lines import Line2D  # slow to import
 
     handles = [Line2D([], [], marker="o", ls="", mfc=colour, mec=EDGE, mew=0.3) for colour in (_LOW, "#d8d8d8", _HIGH)]
@@ -286,7 +290,7 @@ def _explain_colours(ax: "Axes") -> None:
 
 
 def _row_costs(table: ExplanationTable, groups: Any, rule: str | None) -> pd.DataFrame:
-    """Return the group and the cost of each row that needs a way and has one."""
+    """Return the group of each row, and its cost if the target is attainable."""
     rows = table.diagnostics.index
     status = table.diagnostics["status"].to_numpy()
     listed = [groups[row] for row in rows] if isinstance(groups, (Mapping, pd.Series)) else list(groups)
@@ -299,15 +303,15 @@ def _row_costs(table: ExplanationTable, groups: Any, rule: str | None) -> pd.Dat
     return pd.DataFrame({"group": pd.Series(listed, dtype=object), "cost": np.where(found, cost, np.nan)})
 
 
-# --- what ``explanation.plot`` and ``table.plot`` offer --------------------------------------------------------------
+# --- accessors -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Plots:
-    """The pictures of one explanation; docs/gallery.md shows each of them.
+    """Plots of one explanation; docs/gallery.md shows each of them.
 
-    Each takes ``ax``, where to draw, and returns what it drew on: the matplotlib ``Axes``, or a flat array of them
-    where there are several panels.
+    Each takes ``ax`` to draw on and returns the matplotlib ``Axes``, or a flat array of them if there are several
+    panels.
 
     Examples
     --------
@@ -317,7 +321,7 @@ class Plots:
     explanation: Explanation
 
     def before_after(self, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """Answer, from now to then, see :func:`gbce.plots.plot_before_after`."""
+        """Old and new values of the answer, see :func:`gbce.plots.plot_before_after`."""
         return plot_before_after(self.explanation, ax=ax, **options)
 
     def changes(self, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
@@ -345,33 +349,33 @@ class Plots:
         return plot_posterior(self.explanation, features, ax=ax, **options)
 
     def importance(self, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """Movement of features, beside the prior's own, see :func:`gbce.plots.plot_importance`."""
+        """Movement of features relative to the prior, see :func:`gbce.plots.plot_importance`."""
         return plot_importance(self.explanation, ax=ax, **options)
 
     def shares(self, feature: str | None = None, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """Shares of the levels of a feature, see :func:`gbce.plots.plot_shares`."""
+        """Probabilities of the levels of a feature, see :func:`gbce.plots.plot_shares`."""
         return plot_shares(self.explanation, feature, ax=ax, **options)
 
     def path(
         self, etas: Sequence[float] | None = None, *, ax: "Axes | Sequence[Axes] | None" = None, **options: Any
     ) -> "Axes | np.ndarray[Any, Any]":
-        """Figures over eta, one panel each, see :func:`gbce.plots.plot_path`."""
+        """Figures against eta, one panel each, see :func:`gbce.plots.plot_path`."""
         return plot_path(self.explanation, etas, ax=ax, **options)
 
     def frontier(self, table: "pd.DataFrame | None" = None, *, ax: "Axes | None" = None, **options: Any) -> "Axes":
-        """Cost of every reliability, see :func:`gbce.plots.plot_frontier`."""
+        """Least cost of every reliability, see :func:`gbce.plots.plot_frontier`."""
         return plot_frontier(self.explanation, table, ax=ax, **options)
 
     def disagreement(self, *, ax: "Sequence[Axes] | None" = None, **options: Any) -> "Axes | np.ndarray[Any, Any]":
-        """Between which models, and where, verdicts differ, see :func:`gbce.plots.plot_disagreement`."""
+        """How often and where models disagree, see :func:`gbce.plots.plot_disagreement`."""
         return plot_disagreement(self.explanation, ax=ax, **options)
 
 
 @dataclass(frozen=True)
 class TablePlots:
-    """The pictures of explanations of many rows; docs/gallery.md shows each of them.
+    """Plots of explanations of many rows; docs/gallery.md shows each of them.
 
-    Each takes ``ax``, where to draw, and returns the matplotlib ``Axes`` it drew on.
+    Each takes ``ax`` to draw on and returns the matplotlib ``Axes``.
 
     Examples
     --------

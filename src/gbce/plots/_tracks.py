@@ -1,4 +1,7 @@
-"""Before and after: what the answer changes, from where to where, and the range in which it still works."""
+"""Before-and-after plots: one line per changed column, from the row's value to that of a decision, with a band.
+
+The band is the range in which the decision still works, or the range of similar draws.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -33,22 +36,26 @@ if TYPE_CHECKING:
 
 __all__ = ["SafeRanges", "draw_tracks", "plot_before_after"]
 
-# --- lines from a value now to a value then, each on a scale of its own, with a band around the new value ------------
-
 SafeRanges: TypeAlias = Mapping[str, Any] | pd.DataFrame
 
-# Looks, chosen by hand.
-_MASS = 0.9  # of the draws that a band covers
-_FEWEST_DRAWS = 20  # that a band is read off; with fewer its ends are single draws
-_DIGITS = (3, 4, 6, 9, 17)  # of a number in the picture: as many as tell now from then
+_ROUNDING = 1e-9  # a share of 0.93 is 93 in 100, whatever its last bit
+
+# Layout, chosen by hand.
+_MASS = 0.9  # share of the draws that a band covers
+_FEWEST_DRAWS = 20  # for a band; with fewer its ends would be single draws
+_DIGITS = (3, 4, 6, 9, 17)  # significant digits of a number: as few as distinguish the two values
 _LONGEST_VALUE = 18  # characters
 _MOST_BOXES = 5  # for the levels of a category
-_HEIGHT = 0.26  # of a band, in units of a line
-_MARGIN = 0.16  # beside the tracks, for values, in units of a track
-_TRACK_INCHES = 4.4  # what a track is wide, about
-_PAD = 0.06  # of its span that a line goes on beyond what it shows
-_LEAST_GAP = 0.055  # of a line, between two marks
-_NO_MOVE = 0.08  # of a line, below which there is no room for an arrow
+_BAND_HEIGHT = 0.26  # in units of a line
+_MARGIN = 0.16  # on both sides of the tracks, for values, in units of a track
+_TRACK_INCHES = 4.4  # approximate width of a track
+_PAD = 0.06  # padding at both ends of a line, as a share of its span
+_LEAST_GAP = 0.055  # between two marks, in units of a line
+_NO_MOVE = 0.08  # units of a line below which there is no room for an arrow
+_LINE = 0.62  # inches between two columns
+_ROOM = 1.2  # inches for title, legend and caption
+
+# --- tracks ----------------------------------------------------------------------------------------------------------
 
 
 def draw_tracks(
@@ -62,20 +69,20 @@ def draw_tracks(
 ) -> None:
     """Draw a line for the first model's output and one for each of ``columns``, from the row to a decision."""
     labels = ["the model says" if len(explanation.models) == 1 else short_text(f"{explanation.models[0]} says", 28)]
-    output = _output_track(explanation, decision)
+    output = _build_output_track(explanation, decision)
     _draw_track(ax, 0, output)
     wanted, bands = output.band is not None, set[str]()
     if columns:
         ax.axhline(0.5, color="#cccccc", lw=0.8)
     ranges = _read_safe(explanation, safe)
-    near = _similar_draws(explanation, decision)
+    near = _find_similar_draws(explanation, decision)
     for line, j in enumerate(columns, start=1):
         feature = explanation.space.features[j]
         labels.append(short_text(feature.name, 28))
         if feature.unordered:
             bands.add(_draw_levels(ax, line, explanation, decision, j, ranges))
             continue
-        track = _feature_track(explanation, decision, j, ranges, near)
+        track = _build_feature_track(explanation, decision, j, ranges, near)
         bands.add(_draw_track(ax, line, track))
         labels[-1] += "\n(log scale)" if track.log else ""
     ax.set_yticks(range(len(labels)), labels)
@@ -89,20 +96,20 @@ def draw_tracks(
 
 @dataclass(frozen=True)
 class _Track:
-    """One line: its ends, the values now and then with their texts, and a band; all in the line's own unit."""
+    """One line: its ends, the old and the new value with their labels, and a band, all in the line's own unit."""
 
     low: float
     high: float
     now: float
     then: float
-    texts: tuple[str, str]
+    labels: tuple[str, str]
     band: tuple[float, float] | None = None
-    band_text: str = ""
+    band_label: str = ""
     colour: str = ""
     log: bool = False
 
     def at(self, value: float) -> float:
-        """Return where a value lies on a line from zero to one; missing is at its left end."""
+        """Return the position of a value on a line from zero to one; missing values are at its left end."""
         if np.isnan(value):
             return 0.0
         value = min(max(value, self.low), self.high)
@@ -111,30 +118,38 @@ class _Track:
 
 
 def _draw_track(ax: "Axes", y: float, track: _Track) -> str:
-    """Draw a line; return the colour of its band, if it has one."""
+    """Draw a line and return the colour of its band, empty without one."""
     from matplotlib.patches import Rectangle  # slow to import
 
     ax.add_patch(Rectangle((0.0, y - 0.015), 1.0, 0.03, facecolor="#d5d9de", lw=0, zorder=1))
-    now, then = _set_apart(track.at(track.now), track.at(track.then))
+    now, then = _separate(track.at(track.now), track.at(track.then))
     if track.band is not None:
         low, high = (track.at(end) for end in track.band)
         width = max(high - low, 0.006)
-        band = Rectangle((low, y - _HEIGHT / 2), width, _HEIGHT, facecolor=track.colour, lw=0, zorder=1.5)
+        band = Rectangle((low, y - _BAND_HEIGHT / 2), width, _BAND_HEIGHT, facecolor=track.colour, lw=0, zorder=1.5)
         ax.add_patch(band)
         middle = float(np.clip((low + high) / 2, 0.1, 0.9))
-        ax.text(middle, y + _HEIGHT * 0.6, track.band_text, ha="center", va="top", fontsize=7.5, color=QUIET)
+        ax.text(middle, y + _BAND_HEIGHT * 0.6, track.band_label, ha="center", va="top", fontsize=7.5, color=QUIET)
     _mark_ends(ax, now, then, y, y)
     outward = ("right", "left") if now <= then else ("left", "right")
-    for place, text, side, weight in zip((now, then), track.texts, outward, ("normal", "bold"), strict=True):
+    for place, text, side, weight in zip((now, then), track.labels, outward, ("normal", "bold"), strict=True):
         start = place + (0.015 if side == "right" else -0.015)
         ax.text(
-            start, y - _HEIGHT * 0.6, text, ha=side, va="bottom", fontsize=9.5, color=EDGE, fontweight=weight, zorder=6
+            start,
+            y - _BAND_HEIGHT * 0.6,
+            text,
+            ha=side,
+            va="bottom",
+            fontsize=9.5,
+            color=EDGE,
+            fontweight=weight,
+            zorder=6,
         )
     return track.colour if track.band is not None else ""
 
 
-def _set_apart(now: float, then: float) -> tuple[float, float]:
-    """Return two places on a line, moved a little where one mark would cover the other."""
+def _separate(now: float, then: float) -> tuple[float, float]:
+    """Move two positions on a line apart if one mark would cover the other."""
     if abs(then - now) >= _LEAST_GAP:
         return now, then
     middle, side = (now + then) / 2, 1.0 if then >= now else -1.0
@@ -172,37 +187,37 @@ def _draw_legend(ax: "Axes", decision: Decision, wanted: bool, bands: set[str]) 
     put_legend_outside(ax, handles, labels, below=True, columns=len(labels))
 
 
-# --- what the lines show -------------------------------------------------------------------------------------------
+# --- values and bands ------------------------------------------------------------------------------------------------
 
 
-def _output_track(explanation: Explanation, decision: Decision) -> _Track:
-    """Return the line of the first model's output, with the outputs that meet the wish as its band."""
+def _build_output_track(explanation: Explanation, decision: Decision) -> _Track:
+    """Return the line of the first model's output, with the accepted outputs as its band."""
     now, then = float(explanation.row.outputs[0, 0]), float(decision.outputs[0])
-    texts = _two_texts(lambda value, digits: number_text(value, digits), now, then)
+    labels = _format_pair(lambda value, digits: number_text(value, digits), now, then)
     try:
         low, high = explanation.target.accepted()
-    except TypeError:  # a wish that one number does not tell
+    except TypeError:  # a target that is not a range of one output
         low, high = np.nan, np.nan
     ends = [value for value in (now, then, low, high) if np.isfinite(value)]
-    least, most = _padded(min(ends, default=0.0), max(ends, default=1.0))
+    least, most = _add_padding(min(ends, default=0.0), max(ends, default=1.0))
     if np.isnan(low) or np.isnan(high):
-        return _Track(least, most, now, then, texts)
+        return _Track(least, most, now, then, labels)
     band = max(low, least), min(high, most)
-    said = f"wanted: {_range_text(number_text(low, 4), number_text(high, 4), low, high)}"
-    return _Track(least, most, now, then, texts, band, said, SAFE)
+    band_label = f"wanted: {_format_range(number_text(low, 4), number_text(high, 4), low, high)}"
+    return _Track(least, most, now, then, labels, band, band_label, SAFE)
 
 
-def _feature_track(
+def _build_feature_track(
     explanation: Explanation, decision: Decision, j: int, safe: dict[int, Any] | None, near: Array
 ) -> _Track:
-    """Return the line of one column."""
+    """Return the line of one numeric or ordinal column."""
     space, draws = explanation.space, explanation.draws
     now, then = float(explanation.x0[j]), float(decision.x[j])
 
     def text(value: float, digits: int) -> str:
         return say_value(space, j, value, digits=digits)
 
-    texts = _two_texts(text, now, then)
+    labels = _format_pair(text, now, then)
     band, colour, open_ends = None, SAFE, (False, False)
     if safe is not None and j in safe:
         band = safe[j]
@@ -211,21 +226,25 @@ def _feature_track(
         values, weights = draws.x[near, j], draws.weights[near]
         known = ~np.isnan(values)
         if known.sum() >= _FEWEST_DRAWS:
-            ends = [weighted_quantile(values[known], weights[known] / weights[known].sum(), q) for q in _edges()]
+            ends = [
+                weighted_quantile(values[known], weights[known] / weights[known].sum(), q) for q in _find_quantiles()
+            ]
             band, colour = (float(ends[0]), float(ends[1])), REACHING
     seen = np.array([value for value in (now, then, *(band or ())) if np.isfinite(value)])
     log = spread_wide(seen)
-    low, high = _padded(float(seen.min(initial=np.inf)), float(seen.max(initial=-np.inf)), log) if len(seen) else (0, 1)
-    said = ""
+    low, high = (
+        _add_padding(float(seen.min(initial=np.inf)), float(seen.max(initial=-np.inf)), log) if len(seen) else (0, 1)
+    )
+    band_label = ""
     if band is not None:
-        ends_said = [literal_text(text(end, 3)) if np.isfinite(end) else "" for end in band]
-        said = _range_text(ends_said[0], ends_said[1], *band)
+        end_labels = [literal_text(text(end, 3)) if np.isfinite(end) else "" for end in band]
+        band_label = _format_range(end_labels[0], end_labels[1], *band)
         band = low if open_ends[0] else band[0], high if open_ends[1] else band[1]
-    return _Track(low, high, now, then, texts, band, said, colour, log)
+    return _Track(low, high, now, then, labels, band, band_label, colour, log)
 
 
-def _similar_draws(explanation: Explanation, decision: Decision) -> Array:
-    """Return the positions of draws that reach the target and change what a decision changes, the same way."""
+def _find_similar_draws(explanation: Explanation, decision: Decision) -> Array:
+    """Return the positions of draws that reach the target by changes in the same direction as a decision's."""
     space, x0, draws = explanation.space, explanation.x0, explanation.draws
     alike = draws.reached[:, 0].copy()
     for j in np.flatnonzero(space.changed(decision.x[None, :], x0)[0]):
@@ -244,7 +263,7 @@ def _similar_draws(explanation: Explanation, decision: Decision) -> Array:
 def _draw_levels(
     ax: "Axes", y: int, explanation: Explanation, decision: Decision, j: int, safe: dict[int, Any] | None
 ) -> str:
-    """Draw a category as boxes, with an arrow from the level now to the level then."""
+    """Draw a category as boxes, with an arrow from the old to the new level."""
     now, then = float(explanation.x0[j]), float(decision.x[j])
     boxes = level_boxes(explanation, j, [then], _MOST_BOXES)
     works = {boxes.box(code) for code in (safe or {}).get(j, ())}
@@ -256,12 +275,12 @@ def _draw_levels(
     return SAFE if works else ""
 
 
-def _edges() -> tuple[float, float]:
+def _find_quantiles() -> tuple[float, float]:
     return (1 - _MASS) / 2, (1 + _MASS) / 2
 
 
-def _padded(low: float, high: float, log: bool = False) -> tuple[float, float]:
-    """Return the ends of a line that shows everything between two values, and a little more."""
+def _add_padding(low: float, high: float, log: bool = False) -> tuple[float, float]:
+    """Return two values with padding on both sides."""
     if log:
         more = (high / low) ** _PAD
         return low / more, high * more
@@ -269,22 +288,22 @@ def _padded(low: float, high: float, log: bool = False) -> tuple[float, float]:
     return low - more, high + more
 
 
-def _two_texts(text: Any, now: float, then: float) -> tuple[str, str]:
-    """Return two values with as many digits as it takes to tell them apart."""
+def _format_pair(text: Any, now: float, then: float) -> tuple[str, str]:
+    """Format two values with as many digits as distinguish them."""
     digits = _DIGITS if now != then else _DIGITS[:1]
     for n in digits:
-        said = text(now, n), text(then, n)
-        if said[0] != said[1]:
+        labels = text(now, n), text(then, n)
+        if labels[0] != labels[1]:
             break
-    return short_text(said[0], _LONGEST_VALUE), short_text(said[1], _LONGEST_VALUE)
+    return short_text(labels[0], _LONGEST_VALUE), short_text(labels[1], _LONGEST_VALUE)
 
 
-def _range_text(low_text: str, high_text: str, low: float, high: float) -> str:
-    """Return a range in words.
+def _format_range(low_text: str, high_text: str, low: float, high: float) -> str:
+    """Format a range.
 
     Examples
     --------
-    >>> _range_text("3", "", 3.0, np.inf), _range_text("1", "2", 1.0, 2.0)
+    >>> _format_range("3", "", 3.0, np.inf), _format_range("1", "2", 1.0, 2.0)
     ('3 or more', '1 to 2')
     """
     if not np.isfinite(low) and not np.isfinite(high):
@@ -294,11 +313,11 @@ def _range_text(low_text: str, high_text: str, low: float, high: float) -> str:
     return f"{high_text} or less" if not np.isfinite(low) else f"{low_text} to {high_text}"
 
 
-# --- ranges that somebody knows to be safe -------------------------------------------------------------------------
+# --- safe ranges -----------------------------------------------------------------------------------------------------
 
 
 def _read_safe(explanation: Explanation, safe: Any) -> dict[int, Any] | None:
-    """Return safe ranges by position: encoded ends of a number, encoded levels of a category."""
+    """Return safe ranges by position: encoded ends for numbers, encoded levels for categories."""
     if safe is None:
         return None
     if isinstance(safe, pd.DataFrame):
@@ -341,10 +360,6 @@ def _encode_range(explanation: Explanation, name: str, given: Any) -> Any:
 
 # --- before and after ------------------------------------------------------------------------------------------------
 
-_LINE = 0.62  # inches between two columns, by hand
-_ROUNDING = 1e-9  # a share of 0.93 is 93 of 100, whatever its last bit
-_ROOM = 1.2  # inches for title, legend and what is said below, by hand
-
 
 def plot_before_after(
     explanation: Explanation,
@@ -354,28 +369,28 @@ def plot_before_after(
     max_features: int = 12,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw what has to change, column by column, from the value now to the value then, and what the model says.
+    """Plot the change of each column from its old to its new value, and that of the model's output.
 
-    Every line has a scale of its own. A band shows a range beside the new value: where the answer is known to work
-    still, if ``safe`` or the answer's own proof (``explanation.answer.safe``) says so; else the middle 90% of the draws
-    that reach the target and change these columns the same way, whatever else they change, which is no promise for one
-    column by itself. Without enough such draws there is no band.
+    Every line has its own scale. A band around the new value is the range in which the answer is known to work, from
+    ``safe`` or the answer's own proof (``explanation.answer.safe``); otherwise the central 90% of the draws that reach
+    the target and change the same columns in the same direction, which guarantees nothing for a single column. Without
+    enough such draws there is no band.
 
     Parameters
     ----------
     explanation : Explanation
-        What to draw.
+        The explanation.
     rule : str, optional
-        Label of the decision to draw, as ``explanation.pointwise`` has it; the answer when left out, or the first
-        decision where there is no answer.
+        Label of the decision, as in ``explanation.pointwise``; by default the answer, or the first decision if there is
+        no answer.
     safe : mapping of str to (low, high), or DataFrame by feature with ``low`` and ``high``, optional
         Range of each column in which the target is still reached while the others are as in the answer, in the
-        column's own units; infinite ends are open. Of a category: the levels, as a collection. Columns without an
-        entry get no band.
+        column's own units; infinite ends are open. For a category, a collection of levels. Columns without an entry
+        get no band.
     max_features : int
-        Most columns to draw; those that change most are kept, and the others counted.
+        Largest number of columns: those that change most; the others are counted.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure when left out.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -398,7 +413,7 @@ def plot_before_after(
     columns, n_left = _choose_columns(explanation, decision.x, max_features)
     ax = new_axes(ax, 8.2, _ROOM + _LINE * (len(columns) + 1))
     draw_tracks(ax, explanation, decision, columns, safe=safe)
-    _say_rest(ax, explanation, decision, n_left)
+    _write_captions(ax, explanation, decision, n_left)
     return ax
 
 
@@ -412,14 +427,14 @@ def _choose_decision(explanation: Explanation, rule: str | None) -> Decision:
         return explanation.answer.decision
     if not decided:
         raise ValueError(
-            "there is no answer to draw: the explanation was made without rules; explain the row with rules, or draw "
+            "there is no answer to draw: the explanation was made without rules; explain the row with rules, or use "
             "explanation.plot.changes()"
         )
     return next(iter(decided.values()))
 
 
 def _choose_columns(explanation: Explanation, x: Array, most: int) -> tuple[list[int], int]:
-    """Return the positions of the columns to draw, in their own order, and how many are left out."""
+    """Return the positions of the columns to draw, in table order, and the number left out."""
     if most < 1:
         raise ValueError(f"max_features must be at least 1, not {most!r}")
     columns = changed_columns(explanation.space, explanation.x0, x)
@@ -428,19 +443,19 @@ def _choose_columns(explanation: Explanation, x: Array, most: int) -> tuple[list
     return [int(j) for j in kept], len(columns) - len(kept)
 
 
-def _say_rest(ax: "Axes", explanation: Explanation, decision: Decision, n_left: int) -> None:
-    """Write what was asked as the title, and below the picture what it leaves out and how often it holds."""
+def _write_captions(ax: "Axes", explanation: Explanation, decision: Decision, n_left: int) -> None:
+    """Write the target into the title, and omitted columns and reliability below the plot."""
     answer = explanation.answer if explanation.answer is not None and explanation.answer.decision is decision else None
     whose = "" if answer is not None else f" ({short_text(decision.label)})"
     verdict = "" if decision.reached[0] else ": best seen, does not reach the target"
     title = f"What to change{whose}, target: {target_text(explanation.target.describe())}{verdict}"
     changed = len(changed_columns(explanation.space, explanation.x0, decision.x))
-    said = [] if changed else ["Nothing has to change." if decision.reached[0] else "Nothing is changed."]
+    caption = [] if changed else ["Nothing has to change." if decision.reached[0] else "Nothing is changed."]
     if n_left:
-        said.append(f"{n_left} more column{'s' * (n_left > 1)} change, by less.")
+        caption.append(f"{n_left} more column{'s' * (n_left > 1)} change, by less.")
     if answer is not None and answer.reached and answer.reliability is not None:
         count = floor(100 * answer.reliability.share + _ROUNDING)
-        said.append(f"Under small errors of execution this holds in {count} of 100 cases.")
+        caption.append(f"If the values turn out slightly different, it still works {count} times out of 100.")
     finish_axes(ax, title, hidden=("top", "right", "left", "bottom"))
-    if said:
-        ax.set_xlabel(" ".join(said), fontsize=9, color=QUIET, loc="left", wrap=True, labelpad=24)
+    if caption:
+        ax.set_xlabel(" ".join(caption), fontsize=9, color=QUIET, loc="left", wrap=True, labelpad=24)

@@ -1,4 +1,4 @@
-"""Explanations as something to read: plain text for a terminal, HTML for a notebook."""
+"""Summaries of explanations: plain text for a terminal, HTML for a notebook."""
 
 from gbce.report._report import as_html, as_text
 

@@ -1,4 +1,4 @@
-"""What a summary says, before it is text or HTML: headed tables of ready strings."""
+"""Summaries of an explanation: its facts and tables as strings, then laid out as plain text or as HTML."""
 
 import textwrap
 from collections.abc import Sequence
@@ -14,20 +14,34 @@ from gbce.explanation import Explanation, Share, say_value
 from gbce.metrics import FIGURE_TITLES, POINT_FIGURES, PRINTED_Z_95, ROUNDS_TO_ZERO, disagreement_sentence, most_moved
 from gbce.space import value_text
 
-__all__ = ["Opening", "Section", "as_html", "as_text", "headline", "opening", "sections"]
+__all__ = ["as_html", "as_text", "format_number"]
 
-# --- what a summary says, before it is text or HTML ------------------------------------------------------------------
-
-# What a summary has room for, chosen by hand; the tables of the explanation have it all.
+# Sizes of a summary, chosen by hand; the tables of the explanation are complete.
 _MAX_FEATURES = 12
-_MAX_LEVELS = 3  # of a category
-_ENDS = (0.05, 0.95)  # quantiles between which 90% of the draws lie
-_PLAIN_NUMBERS = (1e-3, 1e9)  # sizes that are printed without an exponent
-_DIGITS = 4  # of a number, and at most after its point
+_MAX_LEVELS = 3  # most probable levels listed for a category
+_ENDS = (0.05, 0.95)  # quantiles that enclose 90% of the draws
+_PLAIN_NUMBERS = (1e-3, 1e9)  # magnitudes printed without an exponent
+_DIGITS = 4  # significant digits of a number, and most decimals
+_WIDTH = 110  # characters
+_NAME_WIDTH = 10  # characters for the names of facts: the longest, "why this" or "sampling", and two blanks
+_STYLE = """
+.gbce { font: 13px/1.5 system-ui, sans-serif; max-width: 70em; overflow-x: auto; }
+.gbce h4 { margin: 1em 0 .3em; font-size: 1em; }
+.gbce dl { display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; margin: 0; }
+.gbce dt { opacity: .65; } .gbce dd { margin: 0; }
+.gbce table { border-collapse: collapse; font: inherit; }
+.gbce th, .gbce td { padding: .2em .7em; text-align: right; border-bottom: 1px solid #8884; white-space: nowrap; }
+.gbce th:first-child { text-align: left; }
+.gbce p { margin: .3em 0; opacity: .65; }
+.gbce p.answer { font-size: 1.2em; opacity: 1; max-width: 50em; }
+.gbce .missed { color: #c0392b; }
+"""
+
+# --- facts and tables ------------------------------------------------------------------------------------------------
 
 
-class Section(NamedTuple):
-    """A title, a table of strings, a line that says how to read it, and the lines to mark: decisions that miss."""
+class _Section(NamedTuple):
+    """A titled table of strings, its legend, and which of its lines are decisions that miss the target."""
 
     title: str
     table: pd.DataFrame
@@ -35,11 +49,11 @@ class Section(NamedTuple):
     missed: tuple[bool, ...] = ()
 
 
-def headline(explanation: Explanation) -> list[tuple[str, str]]:
-    """Return the facts that follow the answer, how far to trust the sampling before all, and the notes."""
+def _collect_facts(explanation: Explanation) -> list[tuple[str, str]]:
+    """List the facts that follow the answer, the quality of the sampling first and the notes last."""
     outputs = zip(explanation.row.outputs[0], explanation.models, strict=True)
     scale = explanation.target.loss_unit
-    unit = "" if scale is None else f"; an error of {short(scale)} costs one unit of loss"
+    unit = "" if scale is None else f" (missing it by {short(scale)} counts as a loss of 1)"
     facts = [
         ("sampling", explanation.diagnostics["sampling_note"]),
         ("target", explanation.target.describe() + unit),
@@ -52,22 +66,22 @@ def headline(explanation: Explanation) -> list[tuple[str, str]]:
         if (weights > 0).sum() > 1:
             found = disagreement_sentence(explanation.draws, explanation.space, explanation.free, weights)
             facts.append(("", found))
-    asked = f"{explanation.n_model_calls} model calls, {explanation.n_model_rows:,} rows"
-    facts.append(("asked", f"{asked}; eta {explanation.eta:g}, seed {explanation.seed}"))
+    effort = f"{explanation.n_model_calls} model calls, {explanation.n_model_rows:,} rows"
+    facts.append(("effort", f"{effort}; eta {explanation.eta:g}, seed {explanation.seed}"))
     facts += [("note", note) for note in explanation.notes]
     return [(name, printable(fact)) for name, fact in facts]
 
 
-class Opening(NamedTuple):
-    """What comes first: the answer as a sentence, a table of what it changes, and facts about it."""
+class _Opening(NamedTuple):
+    """The answer as a sentence, with a table of its changes and facts about it."""
 
     sentence: str
     table: pd.DataFrame
     facts: list[tuple[str, str]]
 
 
-def opening(explanation: Explanation) -> Opening | None:
-    """Return the answer, if there is one."""
+def _make_opening(explanation: Explanation) -> _Opening | None:
+    """Return the opening of a summary, None without an answer."""
     answer = explanation.answer
     if answer is None:
         return None
@@ -77,44 +91,45 @@ def opening(explanation: Explanation) -> Opening | None:
         {"now": [say_value(space, j, x0[j]) for j in where], "then": [say_value(space, j, x[j]) for j in where]},
         index=pd.Index([space.names[j] for j in where], name="changes", dtype=object),
     )
-    facts = [("why this", answer.because), ("cost", f"{format_number(answer.cost)} units of scale in all")]
+    cost = f"{format_number(answer.cost)} (the changes added up, each in units of its column's scale)"
+    facts = [("why this", answer.because), ("cost", cost)]
     facts += [
-        (name, _say_share(share, what))
+        (name, _format_share(share, what))
         for name, share, what in (
-            ("holds", answer.reliability, "trials under execution noise"),
+            ("works", answer.reliability, "trials under execution noise"),
             ("refits", answer.survival, "refitted models"),
         )
         if share is not None
     ]
     if answer.expected is not None and answer.expected.exact:
         facts.append(("average", f"{format_number(answer.expected.mean)} under execution noise (exact)"))
-    return Opening(
+    return _Opening(
         printable(answer.sentence), _make_printable(table), [(name, printable(fact)) for name, fact in facts]
     )
 
 
-def _say_share(share: Share, what: str) -> str:
-    """Return a share with its interval and what it was tried on, or that it is exact."""
+def _format_share(share: Share, what: str) -> str:
+    """Format a share with its interval and number of trials, or as exact."""
     if share.exact:
         return f"{share.digits} (exact: summed over the model's cells under execution noise)"
     return f"{share.share:.3f} ({share.low:.3f} to {share.high:.3f}, {share.n:,} {what})"
 
 
-def sections(explanation: Explanation) -> list[Section]:
-    """Return the tables of a summary."""
-    listed = [_decision_section(explanation)]
+def _build_sections(explanation: Explanation) -> list[_Section]:
+    """List the tables of a summary."""
+    listed = [_build_decision_section(explanation)]
     if explanation.draws.info.draws_posterior:
-        listed += [_feature_section(explanation), _posterior_section(explanation)]
+        listed += [_build_feature_section(explanation), _build_posterior_section(explanation)]
     return [section._replace(table=_make_printable(section.table)) for section in listed]
 
 
 def _make_printable(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of texts, names of users' columns and levels among them, without control characters."""
+    """Remove control characters from a table of strings, which may hold users' names and levels."""
     return table.map(printable).rename(index=printable, columns=printable)
 
 
 def format_number(value: float) -> str:
-    """Four significant digits, without exponents where they can be avoided."""
+    """Format a number with four significant digits, without an exponent if possible."""
     if not np.isfinite(value):
         return "-" if np.isnan(value) else ("inf" if value > 0 else "-inf")
     if value == 0 or _PLAIN_NUMBERS[0] <= abs(value) < _PLAIN_NUMBERS[1]:
@@ -123,7 +138,7 @@ def format_number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _decision_section(explanation: Explanation) -> Section:
+def _build_decision_section(explanation: Explanation) -> _Section:
     table = explanation.pointwise
     shown = pd.DataFrame(
         {
@@ -142,7 +157,7 @@ def _decision_section(explanation: Explanation) -> Section:
         column = values[:, space.names.index(name)]
         changed = {rule for rule, feature in zip(moved["rule"], moved["feature"], strict=True) if feature == name}
         shown[name] = [
-            format_value(explanation, name, v) if rule in changed else "="
+            _format_value(explanation, name, v) if rule in changed else "="
             for rule, v in zip(table.index, column, strict=True)
         ]
     legend = "; ".join([*(f"{figure.name}: {figure.meaning}" for figure in POINT_FIGURES), "= means unchanged."])
@@ -150,11 +165,11 @@ def _decision_section(explanation: Explanation) -> Section:
     if len(further):
         shown["further"] = [str(further.get(rule, "=")) for rule in table.index]
         legend += " further: how many other columns change."
-    return Section("Decisions", shown, legend, tuple(bool(one) for one in ~table["reached"]))
+    return _Section("Decisions", shown, legend, tuple(bool(one) for one in ~table["reached"]))
 
 
 def _choose_columns(explanation: Explanation, moved: pd.DataFrame) -> list[str]:
-    """Return the columns to show: all that a decision changes if they are few, then those that draws move most."""
+    """Choose the columns to show: those that a decision changes, if few, then those that the draws move most."""
     chosen: dict[str, None] = {}
     for names in sorted((list(names) for _, names in moved.groupby("rule")["feature"]), key=len):
         if len(names) <= _MAX_FEATURES:
@@ -164,7 +179,7 @@ def _choose_columns(explanation: Explanation, moved: pd.DataFrame) -> list[str]:
     return [name for name in explanation.space.names if name in kept]
 
 
-def _feature_section(explanation: Explanation) -> Section:
+def _build_feature_section(explanation: Explanation) -> _Section:
     names = most_moved(explanation.importance, _MAX_FEATURES)
     low, middle, high = (explanation.quantiles(q) for q in (_ENDS[0], 0.5, _ENDS[1]))
     places = [explanation.space.names.index(name) for name in names]
@@ -174,8 +189,8 @@ def _feature_section(explanation: Explanation) -> Section:
     size = [f"{format_number(change)} ± {format_number(2 * se)}" for change, se in errors]
     shown = pd.DataFrame(
         {
-            "now": [format_value(explanation, name, explanation.x0[j]) for name, j in zip(names, places, strict=True)],
-            "median": [format_value(explanation, name, middle[j]) for name, j in zip(names, places, strict=True)],
+            "now": [_format_value(explanation, name, explanation.x0[j]) for name, j in zip(names, places, strict=True)],
+            "median": [_format_value(explanation, name, middle[j]) for name, j in zip(names, places, strict=True)],
             "90% of draws": span,
             "mean change": size,
             "vs prior": importance["ratio"].map(lambda ratio: f"x {ratio:.2f}"),
@@ -183,14 +198,14 @@ def _feature_section(explanation: Explanation) -> Section:
         index=importance.index,
     )
     hidden = len(explanation.space) - len(names)
-    legend = "mean change: E|x - row| with twice its error; vs prior: near x 1.00 the model does not care."
+    legend = "mean change: ± 2 standard errors; vs prior: near x 1.00 the target makes no difference to the column."
     if any(explanation.space.features[j].unordered for j in places):
-        legend += " Of a category: the most probable level, and the probability of a change."
-    return Section("What changes", shown, legend + (f" Not shown: {hidden} more." if hidden else ""))
+        legend += " For a category, median is the most probable level and mean change the probability of a change."
+    return _Section("What changes", shown, legend + (f" Not shown: {hidden} more." if hidden else ""))
 
 
-def format_value(explanation: Explanation, name: str, x: float) -> str:
-    """One value of a feature as the table has it."""
+def _format_value(explanation: Explanation, name: str, x: float) -> str:
+    """Format a value of a feature as in the table."""
     j = explanation.space.names.index(name)
     feature = explanation.space.features[j]
     return format_number(x) if feature.plain else value_text(feature, explanation.space.codecs[j], x)
@@ -198,13 +213,13 @@ def format_value(explanation: Explanation, name: str, x: float) -> str:
 
 def _format_span(explanation: Explanation, name: str, low: float, high: float) -> str:
     if not explanation.space.features[explanation.space.names.index(name)].unordered:
-        return f"{format_value(explanation, name, low)} to {format_value(explanation, name, high)}"
+        return f"{_format_value(explanation, name, low)} to {_format_value(explanation, name, high)}"
     shares = explanation.shares(name)["posterior"].sort_values(ascending=False, kind="stable")
     common = shares[shares >= ROUNDS_TO_ZERO][:_MAX_LEVELS]
     return ", ".join(f"{level} {share:.0%}" for level, share in common.items())
 
 
-def _posterior_section(explanation: Explanation) -> Section:
+def _build_posterior_section(explanation: Explanation) -> _Section:
     lines = {}
     for name, (value, se, interval) in explanation.figures.items():
         with np.errstate(invalid="ignore"):  # an infinite value with an infinite error has no interval, shown as -
@@ -223,89 +238,73 @@ def _posterior_section(explanation: Explanation) -> Section:
     table.index.name = "figure"
     share = 100 * (1 - explanation.evaluation.alpha)
     legend = f"tail loss: {share:g}% of draws stay below it. Intervals are Monte Carlo error, not model error."
-    return Section("The posterior", table, legend)
+    return _Section("The posterior", table, legend)
 
 
-# --- a summary for a notebook ----------------------------------------------------------------------------------------
-
-_STYLE = """
-.gbce { font: 13px/1.5 system-ui, sans-serif; max-width: 70em; overflow-x: auto; }
-.gbce h4 { margin: 1em 0 .3em; font-size: 1em; }
-.gbce dl { display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; margin: 0; }
-.gbce dt { opacity: .65; } .gbce dd { margin: 0; }
-.gbce table { border-collapse: collapse; font: inherit; }
-.gbce th, .gbce td { padding: .2em .7em; text-align: right; border-bottom: 1px solid #8884; white-space: nowrap; }
-.gbce th:first-child { text-align: left; }
-.gbce p { margin: .3em 0; opacity: .65; }
-.gbce p.answer { font-size: 1.2em; opacity: 1; max-width: 50em; }
-.gbce .missed { color: #c0392b; }
-"""
+# --- HTML ------------------------------------------------------------------------------------------------------------
 
 
 def as_html(explanation: Explanation) -> str:
     """Return the summary as one HTML fragment with its own style."""
-    facts = _list_facts_as_html(headline(explanation))
-    html = [f"<style>{_STYLE}</style><div class='gbce'>{_open_html(explanation)}<dl>{''.join(facts)}</dl>"]
-    for section in sections(explanation):
+    facts = _format_facts_as_html(_collect_facts(explanation))
+    html = [f"<style>{_STYLE}</style><div class='gbce'>{_format_opening_as_html(explanation)}<dl>{''.join(facts)}</dl>"]
+    for section in _build_sections(explanation):
         if len(section.table):
-            table = _draw_table(section.table, section.missed)
+            table = _format_table_as_html(section.table, section.missed)
             html.append(f"<h4>{escape(section.title)}</h4>{table}<p>{escape(section.legend)}</p>")
     return "".join(html) + "</div>"
 
 
-def _open_html(explanation: Explanation) -> str:
-    """Return the answer: its sentence, what changes, and why."""
-    first, answer = opening(explanation), explanation.answer
+def _format_opening_as_html(explanation: Explanation) -> str:
+    """Return the opening as HTML."""
+    first, answer = _make_opening(explanation), explanation.answer
     if first is None or answer is None:
         return ""
     missed = "" if answer.reached else " missed"
-    table = _draw_table(first.table) if len(first.table) else ""
-    facts = "".join(_list_facts_as_html(first.facts))
+    table = _format_table_as_html(first.table) if len(first.table) else ""
+    facts = "".join(_format_facts_as_html(first.facts))
     return f"<p class='answer{missed}'>{escape(first.sentence)}</p>{table}<dl>{facts}</dl><h4>How it was found</h4>"
 
 
-def _draw_table(table: pd.DataFrame, missed: Sequence[bool] = ()) -> str:
-    """Return a table of texts; lines of decisions that miss the target are marked."""
+def _format_table_as_html(table: pd.DataFrame, missed: Sequence[bool] = ()) -> str:
+    """Return a table of strings as HTML, with decisions that miss the target marked."""
     heads = "".join(f"<th scope='col'>{escape(str(name))}</th>" for name in ["", *table.columns])
     lines = []
     for i, (label, cells) in enumerate(zip(table.index, table.to_numpy(), strict=True)):
         marked = " class='missed'" if i < len(missed) and missed[i] else ""
-        texts = "".join(f"<td>{escape(str(cell))}</td>" for cell in cells)
-        lines.append(f"<tr{marked}><th scope='row'>{escape(str(label))}</th>{texts}</tr>")
+        row = "".join(f"<td>{escape(str(cell))}</td>" for cell in cells)
+        lines.append(f"<tr{marked}><th scope='row'>{escape(str(label))}</th>{row}</tr>")
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
-def _list_facts_as_html(facts: list[tuple[str, str]]) -> list[str]:
+def _format_facts_as_html(facts: list[tuple[str, str]]) -> list[str]:
     return [f"<dt>{escape(name)}</dt><dd>{escape(fact)}</dd>" for name, fact in facts]
 
 
-# --- a summary for the terminal --------------------------------------------------------------------------------------
-
-_WIDTH = 110  # characters, chosen by hand
-_NAME_WIDTH = 10  # of the names of facts: the longest, "why this" or "sampling", and two blanks
+# --- plain text ------------------------------------------------------------------------------------------------------
 
 
 def as_text(explanation: Explanation) -> str:
     """Return the summary as plain text, at most 110 characters wide where the columns allow it."""
-    first = opening(explanation)
-    lines = [] if first is None else _open(first)
-    lines += _list_facts(headline(explanation))
-    for section in sections(explanation):
+    first = _make_opening(explanation)
+    lines = [] if first is None else _wrap_opening(first)
+    lines += _wrap_facts(_collect_facts(explanation))
+    for section in _build_sections(explanation):
         if len(section.table):
             lines += ["", section.title, *_fold_table(section.table)]
             lines += textwrap.wrap(section.legend, _WIDTH, initial_indent="  ", subsequent_indent="  ")
     return "\n".join(lines)
 
 
-def _open(first: Opening) -> list[str]:
-    """Return the answer: its sentence, what changes, and why."""
+def _wrap_opening(first: _Opening) -> list[str]:
+    """Return the opening as lines of text."""
     lines = [*textwrap.wrap(first.sentence, _WIDTH), ""]
     if len(first.table):
         lines += [*_fold_table(first.table), ""]
-    return [*lines, *_list_facts(first.facts), ""]
+    return [*lines, *_wrap_facts(first.facts), ""]
 
 
-def _list_facts(facts: list[tuple[str, str]]) -> list[str]:
+def _wrap_facts(facts: list[tuple[str, str]]) -> list[str]:
     lines = []
     for name, fact in facts:
         indent = f"{name:<{_NAME_WIDTH}}"
@@ -314,7 +313,7 @@ def _list_facts(facts: list[tuple[str, str]]) -> list[str]:
 
 
 def _fold_table(table: pd.DataFrame) -> list[str]:
-    """Align columns on the right, folded into several blocks where they would be too wide."""
+    """Return a table as lines with right-aligned columns, folded into several blocks if it is too wide."""
     index = [str(table.index.name or ""), *map(str, table.index)]
     first = max(map(len, index))
     columns = [[str(name), *map(str, table[name])] for name in table.columns]

@@ -74,12 +74,12 @@ function percentText(share) {
   return `${percent.toFixed(0)}%`;
 }
 
-// A share as people count: so many of 100, rounded down, so that 99.7 are not all of them.
+// A share as a count in 100, rounded down so that 99.7 is not shown as 100.
 function ofHundred(share) {
   return `${Math.floor(100 * share + 1e-9)} of 100`;
 }
 
-// The same as a percentage: what holds in 98.5% of cases is not said to hold in 99%.
+// The same as a percentage: 98.5% is not shown as 99%.
 function holdsText(share) {
   return Number.isFinite(share) ? `${Math.floor(100 * share + 1e-9)}%` : "not known";
 }

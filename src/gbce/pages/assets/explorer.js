@@ -22,8 +22,8 @@ const positions = reliabilityPositions();
 const ownPosition = positions.findIndex((one) => one.own);
 const asked = { step: Math.max(ownStep, 0), wanted: ownPosition, most: ANY, conditions: new Map(), efforts: new Map() };
 const bookmarks = [];
-const AS_ASKED = `For the question as it was asked (eta ${generalText(payload.points.eta, 3)}): this part does not follow `
-  + "the controls above.";
+const AS_ASKED = `For the original question (eta ${generalText(payload.points.eta, 3)}): this part does not follow the `
+  + "controls above.";
 
 function currentState() {
   return { step: asked.step, conditions: [...asked.conditions], efforts: [...asked.efforts] };
@@ -79,12 +79,13 @@ function reliabilityOf(i) {
   const { answer } = payload;
   if (answer && i === answer.point && answer.reliability) {
     const { share, n, exact } = answer.reliability;
-    return [share, `Under small errors of execution it holds in ${ofHundred(share)} cases (${
-      exact ? "exact, no trials" : `${numberText(n)} trials`}).`];
+    return [share, `If the values turn out slightly different, it still works ${ofHundred(share)} times (${
+      exact ? "computed, not simulated" : `${numberText(n)} trials`}).`];
   }
   const decision = payload.decisions.find((one) => one.point === i && one.robustness !== null);
   if (decision) {
-    return [decision.robustness, `Under small errors of execution it holds in ${ofHundred(decision.robustness)} cases.`];
+    return [decision.robustness, `If the values turn out slightly different, it still works ${
+      ofHundred(decision.robustness)} times.`];
   }
   const step = steps.find((one) => one.point === i);
   if (step && payload.frontier.of === "measured") {
@@ -179,13 +180,13 @@ function answerSection() {
     if (answer.reliability) {
       const { share, low, high, n, exact } = answer.reliability;
       facts.push(["how sure", exact
-        ? `With small errors of execution it holds in ${ofHundred(share)} cases (exact: ${
+        ? `If the values turn out slightly different, it still works ${ofHundred(share)} times (computed, not simulated: ${
           shortNumber(share)}, a sum over the cells of the model).`
-        : `It was tried ${numberText(n)} times with small errors of execution and held in ${
-          ofHundred(share)} cases (95% interval ${ofHundred(low)} to ${ofHundred(high)}).`]);
+        : `In ${numberText(n)} trials with slightly different values, it worked ${
+          ofHundred(share)} times (95% interval ${ofHundred(low)} to ${ofHundred(high)}).`]);
     }
     if (answer.expected && answer.expected.exact) {
-      facts.push(["on average", `With such errors the output is ${shortNumber(answer.expected.mean)} (exact).`]);
+      facts.push(["on average", `In such cases the mean output is ${shortNumber(answer.expected.mean)} (exact).`]);
     }
     if (answer.survival) {
       facts.push(["other models", `Of ${plural(answer.survival.n, "refitted model")}, ${
@@ -198,21 +199,21 @@ function answerSection() {
     node.append(make("p", { class: `sentence${answer.reached ? "" : " missed"}`, id: "sentence" }, answer.sentence));
     if (!answer.reached) {
       node.append(make("p", { class: "warning", role: "note" },
-        "This does not reach the target. It is the best that was seen, not a solution."));
+        "This does not reach the target. It is the best option found, not a solution."));
     }
     node.append(changeTable(answer.point, "what changes"));
   } else {
     const known = points.cheapest((i) => points.reached[i] === 1, []);
     node.append(make("p", { class: "sentence", id: "sentence" }, known >= 0 ? sayPoint(known)
-      : "No point that was looked at reaches the target."));
-    node.append(make("p", { class: "soft" }, "No decision was asked for: this is the cheapest point that was looked at."));
+      : "None of the tested options reaches the target."));
+    node.append(make("p", { class: "soft" }, "No decision was requested: this is the cheapest tested option."));
     if (known >= 0) node.append(changeTable(known, "what changes"));
   }
   node.append(make("dl", { class: "facts" }, facts.map(([name, fact]) => [make("dt", {}, name), make("dd", {}, fact)])));
   node.append(glossary(["target", "change", "unit", "cost", "distance", "draw", "effective draws",
-    "small errors of execution", "holds", "eta", "without the target", "loss", "rule"], { target: `Here: ${payload.target}.`,
-    "small errors of execution": `So every number that may change was shifted at random, ${
-      noiseText(payload.receipt.noise)}, and the model asked again.` }));
+    "small errors of execution", "works", "eta", "without the target", "loss", "rule"], { target: `Here: ${payload.target}.`,
+    "small errors of execution": `To simulate them, every number that may change was shifted at random, ${
+      noiseText(payload.receipt.noise)}, and tested on the model.` }));
   if (answer) {
     const bar = copyButtons("The answer", () => pointTexts(answer.point));
     bar.append(make("button", { type: "button", id: "bookmark-answer", on: { click: () => bookmark(answer.point) } },
@@ -248,9 +249,9 @@ function sliderBlock() {
   const { etas, eta } = payload.points;
   sliders.eta = slider("eta", "How much the target counts",
     payload.points.fixed
-      ? "This file keeps the draws only, so that this cannot be changed. Save with pool=True to change it."
-      : "Changes the pictures below, not the suggestion: to the left they show changes that stay near the row and may "
-        + "miss the target, to the right those that reach it. (This is eta: draws are weighed anew, no model is asked.)",
+      ? "This file has the draws only, so this cannot be changed. Save with pool=True to change it."
+      : "Changes the charts below, not the suggestion: to the left, changes stay near the row and may miss the target; "
+        + "to the right, they reach it. (This is eta: the draws are reweighted, the model is not called.)",
     { max: etas.length - 1, value: asked.step, disabled: etas.length < 2 },
     (step) => {
       const ratio = etas[step] / eta;
@@ -259,19 +260,19 @@ function sliderBlock() {
       return `${words} (eta ${generalText(etas[step], 3)})`;
     },
     (step) => { asked.step = step; });
-  const how = { noise: "it holds in so many of 100 tries with small errors of execution",
-    models: "so many of the models agree", measured: "reliability as it was measured" }[payload.frontier.of];
+  const how = { noise: "how often it works if the values turn out slightly different",
+    models: "the share of the models that agree", measured: "as measured" }[payload.frontier.of];
   const texts = reliabilityTexts(positions);
   sliders.wanted = slider("wanted", "How reliable it has to be",
-    steps.length ? `Moves along what is known: ${how}. More reliable changes cost more.`
-      : "Nothing was measured about reliability. explainer.frontier(explanation, noise=0.1) measures it; give the "
-        + "result to to_html(frontier=...).",
+    steps.length ? `Choose among tested options, from least to most reliable (${how}). More reliable changes cost more.`
+      : "Reliability was not measured. explainer.frontier(explanation, noise=0.1) measures it; pass the result to "
+        + "to_html(frontier=...).",
     { max: positions.length - 1, value: ownPosition, disabled: positions.length < 2 },
     (k) => sayPosition(positions, texts, k),
     (k) => { asked.wanted = k; });
   const most = Math.min(countable, 20);
   sliders.most = slider("most", "How many columns may change",
-    "Fewer changes are easier to remember, and often larger.",
+    "Fewer changes are easier to remember, but often larger.",
     { min: 1, max: most + 1, value: most + 1, disabled: countable < 1 },
     (n) => (n > most ? "any number" : plural(n, "column")),
     (n) => { asked.most = n > most ? ANY : n; });
@@ -318,7 +319,7 @@ function columnControls(column) {
       for (const [input, value] of [[ends.low, low], [ends.high, high]]) {
         const unread = value === undefined && input.value.trim() !== "";
         input.setAttribute("aria-invalid", String(unread || empty));
-        input.title = unread ? "not read: write YYYY-MM-DD" : empty ? "from is above to: nothing lies between" : "";
+        input.title = unread ? "not a date: write YYYY-MM-DD" : empty ? "from is above to: the range is empty" : "";
       }
       if (low !== undefined || high !== undefined) {
         const written = (input, value) => (column.levels ? column.written[value] : column.moments ? input.value.trim()
@@ -408,7 +409,7 @@ function columnBlock() {
   node.append(tools, box);
   if (fixed.length) {
     const some = fixed.slice(0, MOST_COLUMNS);
-    node.append(make("p", { class: "soft small" }, `These stay as they are in any case: ${joinWords(fixed.length
+    node.append(make("p", { class: "soft small" }, `These never change: ${joinWords(fixed.length
       > some.length ? [...some, `${fixed.length - some.length} more`] : some)}.`));
   }
   return node;
@@ -438,32 +439,32 @@ function termsSection() {
   const beside = make("p", { class: "soft small", id: "python-line-lacks" });
   const advice = make("div", { class: "advice", id: "advice", hidden: true }, make("p", { id: "advice-text" }), line, beside,
     make("div", { class: "buttons no-print" }, make("button", { type: "button", on: {
-      click: () => offerCopy("The line of Python", line.textContent) } }, "Copy this line")));
+      click: () => offerCopy("The Python call", line.textContent) } }, "Copy this line")));
   const reset = make("button", { type: "button", id: "reset", on: { click: resetAll } }, "Start over");
   const keep = make("button", { type: "button", id: "bookmark", class: "main", on: {
     click: () => { if (view.plan.point >= 0) bookmark(view.plan.point); } } }, "Bookmark");
   const buttons = copyButtons("The suggestion", () => (view.plan.point >= 0 ? pointTexts(view.plan.point)
     : { text: "", CSV: "", JSON: "null" }));
   buttons.prepend(keep);
-  const plan = make("div", { class: "plan-card", id: "plan" }, make("h3", {}, "What that suggests"),
+  const plan = make("div", { class: "plan-card", id: "plan" }, make("h3", {}, "The suggestion"),
     make("div", { "aria-live": "polite" }, sentence, about), table, buttons,
-    make("h3", {}, "How many draws still count"), count, meter, advice);
+    make("h3", {}, "Effective draws left"), count, meter, advice);
   let shown = null;
   updates.push(() => {
     const { point, from } = view.plan;
     setText(sentence, point >= 0 ? sayPoint(point)
-      : "No point that was looked at does all of this. The line below asks the model.");
+      : "None of the tested options fits. To search again, run the line below in Python.");
     sentence.classList.toggle("missed", point < 0 || points.reached[point] !== 1);
     const reliability = point >= 0 ? reliabilityOf(point) : null;
     const source = { answer: "This is the answer from above.", frontier: "This is a step of the reliability frontier.",
-      known: "This is the cheapest of the points that were looked at." }[from];
+      known: "This is the cheapest of the tested options." }[from];
     // what holds less often than the answer, or nobody knows how often, must not look like it
     const held = payload.answer && payload.answer.reliability ? payload.answer.reliability.share : null;
     const weaker = point >= 0 && from !== "answer" && held !== null && (!reliability || reliability[0] < held - 0.01);
     about.classList.toggle("missed", weaker);
     setText(about, point >= 0 ? `${source} ${reliability ? reliability[1]
-      : "How often it holds under small errors of execution was not measured."}${
-      weaker && reliability ? " That is less often than the answer does." : ""}` : "");
+      : "How often it works if the values turn out slightly different was not measured."}${
+      weaker && reliability ? " That is less often than the answer." : ""}` : "");
     if (shown !== point) {
       table.replaceChildren(...(point >= 0 ? [changeTable(point, "what the suggestion changes")] : []));
       shown = point;
@@ -477,18 +478,17 @@ function termsSection() {
     meter.firstChild.style.width = `${Math.min(100 * effective / Math.max(payload.points.own_ess, 1), 100)}%`;
     meter.classList.toggle("bad", !enough);
     advice.hidden = enough && point >= 0;
-    setText(byId("advice-text") ?? advice.firstChild, enough ? "To have the model asked, type this in Python:"
-      : `Fewer than ${ENOUGH_DRAWS} effective draws are too few to be trusted: what rests on them is greyed out below. `
-        + "To have the model asked, type this in Python:");
+    setText(byId("advice-text") ?? advice.firstChild, enough ? "To search again, run this in Python:"
+      : `Fewer than ${ENOUGH_DRAWS} effective draws are too few to be trusted: whatever rests on them is greyed out. `
+        + "To search again, run this in Python:");
     const { line: words, leftOut } = askingLine();
     setText(line, words);
     setText(beside, leftOut);
     document.body.classList.toggle("too-few", !enough);
   });
   return section("terms", "On your terms",
-    "Say what you can and cannot change. The page knows many possible changes of this row that were shown to the model "
-    + "(each is called a draw). It weighs them again, and looks for the one of least cost that fits: all changes added "
-    + "up, each in units of its column. Nothing is sent anywhere, and no model is asked.",
+    `Tell us what you can and cannot change. This page picks the smallest change that fits from ${
+      plural(payload.points.n, "option")} already tested on the model. Nothing leaves your browser.`,
     make("div", { class: "work" }, sliderBlock(), plan, make("div", { class: "asking" },
       make("div", { class: "heading" }, make("h3", {}, "Column by column"), reset), columnBlock())));
 }
@@ -510,7 +510,7 @@ function comparison(points_, names, caption) {
   lines.push(["cost, in units", "", ...points_.map((i) => shortNumber(points.cost[i]))]);
   lines.push(["reaches the target", payload.row.reached ? "yes" : "no", ...points_.map((i) => (points.reached[i] ? "yes"
     : "no"))]);
-  lines.push(["holds under small errors of execution", "", ...points_.map((i) => {
+  lines.push(["works under small errors of execution", "", ...points_.map((i) => {
     const known = reliabilityOf(i);
     return known ? holdsText(known[0]) : "not measured";
   })]);
@@ -527,7 +527,7 @@ function waysSection() {
   const cards = ways.map((one, k) => make("article", { class: "card" },
     make("h3", {}, `Way ${k + 1}: ${percentText(one.mass)} of the draws`),
     make("p", {}, sayPoint(one.point)),
-    make("p", { class: "soft small" }, `Of the draws that go this way ${percentText(one.success)} reach the target. `
+    make("p", { class: "soft small" }, `${percentText(one.success)} of these draws reach the target. `
       + `Cost ${shortNumber(one.cost)} units.`),
     make("div", { class: "buttons no-print" }, make("button", { type: "button", "data-way": k, on: {
       click: () => bookmark(one.point) } }, "Bookmark"))));
@@ -550,13 +550,12 @@ function waysSection() {
       };
     });
     box.replaceChildren(make("h3", {}, "Bookmarks"), bookmarks.length ? compareTable(table())
-      : make("p", { class: "soft" }, "Bookmark answers, ways and suggestions to compare them here."),
+      : make("p", { class: "soft" }, "Bookmark the answer, other ways and suggestions to compare them here."),
     ...(bookmarks.length ? [drop, copy] : []));
   };
   showBookmarks();
-  const lead = ways.length > 1 ? "The draws fall into ways that differ in what is changed. Each is shown by its cheapest "
-    + "known change." : "";
-  return section("ways", "Other ways, and bookmarks", lead || why || "The draws go one way only.",
+  const lead = ways.length > 1 ? "Different ways to get there, each with its smallest known change." : "";
+  return section("ways", "Other ways, and bookmarks", lead || why || "All draws go the same way.",
     ways.length ? make("div", { class: "cards" }, cards) : null,
     ways.length && other > 0.005 ? make("p", { class: "soft small" }, `${percentText(other)} of the draws go other ways.`)
       : null,
@@ -580,9 +579,9 @@ function rulesSection() {
       on: { click: () => bookmark(one.point) } }, "Bookmark"),
   ]);
   return section("rules", "Rules that choose one point",
-    "Different wishes lead to different points. Each rule says when to use it.",
+    "Other ways to choose one recommendation.",
     scrollBox("rules compared",
-      makeTable("rules compared", ["rule", "reaches the target", "holds under small errors of execution",
+      makeTable("rules compared", ["rule", "reaches the target", "works under small errors of execution",
         "cost, in units", "columns changed", "compare"], lines, { class: "rules" })),
     make("p", { class: "soft small as-asked" }, AS_ASKED));
 }
@@ -632,8 +631,8 @@ function changesSection() {
         picture.update(before ? before.ends : column.prior && column.prior.ends, after.ends, value);
         const [low, middle, high] = after.ends;
         setText(figures, Number.isFinite(middle)
-          ? `now ${column.text(column.now, 4)}; nine in ten draws: ${column.text(low, 4)} to ${column.text(high, 4)
-          }, the middle one ${column.text(middle, 4)}` : `now ${column.text(column.now, 4)}; no draw tells`);
+          ? `now ${column.text(column.now, 4)}; 90% of the draws: ${column.text(low, 4)} to ${column.text(high, 4)
+          }, median ${column.text(middle, 4)}` : `now ${column.text(column.now, 4)}; no draws`);
         figures.dataset.low = low;
         figures.dataset.middle = middle;
         figures.dataset.high = high;
@@ -648,9 +647,9 @@ function changesSection() {
     update();
   } } }, `Show all ${listed.length} columns`) : null;
   return section("changes", "Where the columns end up",
-    "Many changes would do. Each line shows where they lie: strong where the draws are, pale where they would be if the "
-    + "target did not matter. Where both are alike, the model does not care about the column.",
-    legend(["row", "now"], ["draws", "nine in ten draws"], ["median", "the middle one"], ["prior", "without the target"],
+    "Strong colour: values found when aiming for the target. Pale: values without a target. Where they coincide, the "
+    + "column hardly matters.",
+    legend(["row", "now"], ["draws", "90% of the draws"], ["median", "median"], ["prior", "without the target"],
       ["plan", "the suggestion"]), make("div", { class: "needs-draws" }, box), more);
 }
 
@@ -660,9 +659,9 @@ function importanceSection() {
   const figures = make("dl", { class: "facts", id: "figures" });
   const reading = make("code", { id: "reading-line" });
   const { n_pool: kept, n_evaluated: evaluated } = payload.points;
-  const thinned = kept < evaluated ? make("p", { class: "soft small", id: "thinned" }, "As asked, these are Python's numbers. "
-    + `Once a control is moved they rest on ${numberText(kept)} of ${numberText(evaluated)} evaluated points, and may differ `
-    + "from Python's in the third digit.") : null;
+  const thinned = kept < evaluated ? make("p", { class: "soft small", id: "thinned" }, "With the controls untouched, these "
+    + `are Python's numbers. Once a control is moved, they rest on ${numberText(kept)} of ${numberText(evaluated)} evaluated `
+    + "points and may differ from Python's in the third digit.") : null;
   updates.push(() => {
     setText(reading, view.own || (view.weighed.enough && !payload.points.fixed) ? readingLine() : askingLine().line);
     const read = bars.map(({ column }) => readBoth(column).map((one) => (one ? one.change : NaN)));
@@ -687,8 +686,8 @@ function importanceSection() {
     });
   });
   return section("importance", "Which columns matter",
-    "How far each column moves on average; the bars are in units, so that columns can be compared. The tick is how far it "
-    + "would move without the target.",
+    "How far each column moves on average, in units so that columns can be compared. The tick marks how far it would move "
+    + "without the target.",
     make("div", { class: "needs-draws" }, make("ul", { class: "levels wide", id: "importance-bars" },
       bars.map(({ bar }) => bar.node)), make("h3", {}, "The draws as a whole"), figures, thinned,
     make("p", { class: "soft small" }, "The same in Python: ", reading)));
@@ -758,9 +757,9 @@ function tradeSection() {
       sliders.wanted.show();
       refresh();
     });
-    const what = { noise: "Tried under small errors of execution: the answer and the rules above. Of these, the cheapest "
-      + "for each reliability.", models: "The cheapest known change for each share of the models that agrees.",
-    measured: "The cheapest change for each reliability, as it was measured." }[payload.frontier.of];
+    const what = { noise: "The cheapest for each reliability among the answer and the rules above, all tested with small "
+      + "errors of execution.", models: "The cheapest known change for each share of the models that agrees.",
+    measured: "The cheapest change for each measured reliability." }[payload.frontier.of];
     parts.push(make("h3", {}, "What reliability costs"), make("p", { class: "soft" }, what), picture.node,
       make("p", { class: "soft small as-asked" }, AS_ASKED));
     parts.push(make("details", {}, make("summary", {}, "The same as a table"), scrollBox("what reliability costs, as a table",
@@ -793,9 +792,9 @@ function receiptSection() {
   const say = (value) => (value === null ? "none" : Array.isArray(value) ? value.join(", ") || "none"
     : typeof value === "object" ? Object.entries(value).map(([name, one]) => `${name} ${one}`).join(", ") : String(value));
   const words = { row: "hash of the row (SHA-256)", answer: "hash of the answer", columns: "hash of the columns",
-    model_rows: "rows shown to models", n_perturb: "perturbed copies", identities: "identities of models" };
-  return section("receipt", "Receipt", "With these settings, this seed and these versions the same comes out again. "
-    + "Hashes tell whether it was the same row.",
+    model_rows: "model rows evaluated", n_perturb: "perturbed copies", identities: "identities of models" };
+  return section("receipt", "Receipt", "The same settings, seed and versions reproduce this result; the hashes identify "
+    + "the row.",
   make("dl", { class: "facts small", id: "receipt-list" }, Object.entries(receipt).map(([name, value]) => [
     make("dt", {}, words[name] ?? name.replaceAll("_", " ")), make("dd", {}, say(value))])),
   make("div", { class: "buttons no-print" }, make("button", { type: "button", id: "copy-receipt", on: {

@@ -101,7 +101,7 @@ const COLUMNS = [
   number("n_changes", "changes", ofDecision(nChanges), plainText),
   number("cost", "cost", ofDecision((k) => decisions.cost[k]), plainText),
   number("output", "output", ofDecision((k) => decisions.output[k]), plainText),
-  number("reliability", "holds", (row) => figures.reliability[row], shareText),
+  number("reliability", "works", (row) => figures.reliability[row], shareText),
   ...(figures.survival.some((one) => !Number.isNaN(one))
     ? [number("survival", "refits", (row) => figures.survival[row], shareText)] : []),
   level("sampling", "sampling", "sampling"),
@@ -168,10 +168,10 @@ const KIND_ORDER = [
   "reliable", "reaches", "attainable", "nothing to change", "already reached", "best seen", "not attained", "failed",
 ];
 const KIND_WORDS = {
-  reliable: "reaches the target, and as reliably as was promised",
+  reliable: "reaches the target as reliably as promised",
   reaches: "reaches the target",
   "nothing to change": "the row reaches the target as it is",
-  "best seen": "no point was found that reaches the target; the best seen",
+  "best seen": "no point was found that reaches the target; this is the best one",
   failed: "could not be explained; the line says why",
 };
 const kindClass = (kind) => `kind-${Math.max(KIND_ORDER.indexOf(kind), 0)}`;
@@ -207,9 +207,9 @@ function makeSummary() {
     make("h2", { id: "summary-title" }, `${plural(N, "row")}${P.target ? `, wanted: ${P.target}` : ""}`),
     make("p", {}, `${capitalise(joinWords(said))}.`),
     bar, chips, make("dl", { id: "tiles", class: "tiles" }),
-    glossary(["target", "unit", "cost", "distance", "holds", "small errors of execution", "refits", "output", "loss", "rule"],
-      { target: P.target ? `Here: ${P.target}.` : "", "small errors of execution": "So every number that may change was "
-        + "shifted at random, by a tenth of a unit unless somebody said otherwise, and the model asked again." }),
+    glossary(["target", "unit", "cost", "distance", "works", "small errors of execution", "refits", "output", "loss", "rule"],
+      { target: P.target ? `Here: ${P.target}.` : "", "small errors of execution": "To simulate them, every number that "
+        + "may change was shifted at random, by default by a tenth of a unit, and tested on the model." }),
   );
 }
 
@@ -229,7 +229,7 @@ function updateSummary(rows) {
     ["columns to change, median", plainText(median(chosen.map(nChanges)))],
     ["reach the target", chosen.length
       ? percentText(chosen.filter((k) => decisions.reached[k] === 1).length / chosen.length) : "–"],
-    ["holds, median", shareText(median(rows.map((row) => figures.reliability[row])))],
+    ["works, median", shareText(median(rows.map((row) => figures.reliability[row])))],
   ];
   byId("tiles").replaceChildren(...tiles.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
 }
@@ -245,9 +245,9 @@ function makeChanges() {
   return make(
     "section", { id: "changes", "aria-labelledby": "changes-title" },
     make("h2", { id: "changes-title" }, "What changes"),
-    make("p", { class: "soft" }, "In how many of the rows shown each column is changed, and how far: every dot is a "
-      + "row (of many rows, a hill), the line their median; to the right where the column is raised, in units. (One unit is "
-      + "about as much as rows usually differ in the column.) Press a column to see its rows only."),
+    make("p", { class: "soft" }, "How often and how far each column changes, in units. One dot per row (a density "
+      + "curve for many rows); the line is the median; right = increase. (One unit is about as much as rows usually differ in "
+      + "the column.) Press a column to see its rows only."),
     make("p", { class: "no-print" }, make("label", { for: "rule" }, "Decision "), choice),
     make("ol", { id: "moves", class: "moves" }),
     make("div", { id: "moves-axis", class: "moves moves-axis", "aria-hidden": "true" }),
@@ -396,8 +396,8 @@ function makeGroups() {
   return make(
     "section", { id: "groups", "aria-labelledby": "groups-title" },
     make("h2", { id: "groups-title" }, "Groups side by side"),
-    make("p", { class: "soft" }, "All rows, whatever is filtered below. Intervals hold 95%: over rows, by resampling them. "
-      + "Groups whose intervals overlap much are not told apart."),
+    make("p", { class: "soft" }, "All rows, regardless of the filters below. 95% bootstrap intervals over rows. Do not "
+      + "read a difference into intervals that overlap widely."),
     make("p", { class: "no-print" }, make("label", { for: "grouping" }, "Groups by "), make(
       "select", { id: "grouping", on: { change: (event) => { state.grouping = Number(event.target.value); updateGroups(); } } },
       P.groups.map((one, k) => make("option", { value: k }, one.name)),
@@ -442,8 +442,8 @@ function updateGroups() {
     { id: "group-costs" },
   );
   const moved = !chosen.changes.length ? null : makeTable(
-    `How far columns move in the posterior of each group: mean size of the change in the column's own units (of a `
-      + "category, the probability of one), with its interval",
+    `How far columns move in the posterior of each group: mean absolute change in the column's own units (for a category, `
+      + "the probability of a change), with its interval",
     ["column", ...chosen.groups],
     chosen.changes.map((one) => {
       const most = Math.max(...one.lines.map((line) => line.high ?? line.change ?? 0), 1e-9);
@@ -724,10 +724,10 @@ function keyFigures(row) {
   const facts = [];
   const { reliability, survival } = figures;
   if (!Number.isNaN(reliability[row])) {
-    facts.push(["holds under small errors of execution",
+    facts.push(["works under small errors of execution",
       `${shortNumber(reliability[row])} (${intervalText(row, threeDigits)})`]);
   }
-  if (!Number.isNaN(survival[row])) facts.push(["holds under refitted models", shortNumber(survival[row])]);
+  if (!Number.isNaN(survival[row])) facts.push(["works under refitted models", shortNumber(survival[row])]);
   for (const [name, title] of Object.entries(P.titles)) {
     if (Number.isNaN(figures[name][row])) continue;
     facts.push([title, figureText(name, figures[name][row], 2 * figures[`${name}_se`][row])]);

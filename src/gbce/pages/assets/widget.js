@@ -41,13 +41,13 @@ function render({ model, el }) {
 
   const buttons = {
     value: make("button", { type: "button" }, "Ask the model"),
-    given: make("button", { type: "button" }, "Sample anew"),
+    given: make("button", { type: "button" }, "Sample again"),
     explain: make("button", { type: "button" }, "Explain the edited row"),
     reset: make("button", { type: "button" }, "Start over"),
   };
   const what = {
-    value: "what it says about the row with the values set", given: "with the columns held as chosen",
-    explain: "the row with the values set, as a row of its own", reset: "back to where it began",
+    value: "evaluates the row with the values set", given: "with the columns held as chosen",
+    explain: "explains the row with the values set", reset: "back to where it began",
   };
 
   function collect() {
@@ -112,7 +112,7 @@ function render({ model, el }) {
     "div", { class: "gbce-live" }, sentence,
     make("details", { open: true }, make("summary", {}, "Ask the model"), make(
       "div", { class: "gbce-scroll" }, make(
-        "table", {}, make("caption", {}, "Set values to ask about, or hold columns and sample anew"),
+        "table", {}, make("caption", {}, "Set values to test, or hold columns and sample again"),
         make("thead", {}, make("tr", {}, ["column", "now", "set to", "hold"].map((head) => make("th", { scope: "col" }, head)))),
         body,
       ),
