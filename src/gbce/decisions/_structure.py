@@ -189,6 +189,7 @@ def prove_nearest(
         found = prove_cheapest(
             trees, space, x0, posterior.target, x, accepts, distance=rule.distance, margin=rule.margin,
             most_changes=rule.max_changes, late=lambda: first.affords(1) < 1,
+            solver=not posterior.budget.limited,
         )  # fmt: skip
     except BudgetSpentError:
         return x, None

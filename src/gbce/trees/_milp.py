@@ -61,8 +61,8 @@ def solve_cheapest(
 ) -> Solved | None:
     """Return a lower bound on the price of cells that meet score constraints; None where the program is too large.
 
-    ``least`` ``(q,)`` are the sums that the leaves' worths must reach, ``known`` the price below which cells are sought;
-    see :func:`gbce.trees._bound.find_lowest`.
+    Arguments are those of :func:`gbce.trees._bound.find_lowest`: ``least`` ``(q,)`` are the sums that leaves' worths
+    must reach, and cells are sought below the price ``known``.
     """
     sizes = np.array([len(axis.priced.cells) for axis in axes])
     first = np.concatenate([[0], np.cumsum(sizes)])

@@ -17,6 +17,7 @@ from gbce.targets import Class
 from gbce.trees._bound import MOST_WORK, Axis, CandidateStatus, Leaves, Lowest, Sets, find_lowest, make_axes
 from gbce.trees._cells import CellTrees
 from gbce.trees._constraints import Proof, score_bounds_of
+from gbce.trees._milp import solve_cheapest
 from gbce.trees._question import price_cells
 from gbce.trees._structure import agrees
 from gbce.trees._unattainable import Outcome, say_unattainable, sum_margin
@@ -185,6 +186,7 @@ def prove_cheapest(
     most_changes: int | None = None,
     most_work: int = MOST_WORK,
     late: Callable[[], bool] = lambda: False,
+    solver: bool = True,
 ) -> Optimum | None:
     """Bound the cost of all points that reach a target; None if that is impossible.
 
@@ -212,6 +214,8 @@ def prove_cheapest(
         Maximum number of leaves processed.
     late : callable
         Whether time is up.
+    solver : bool
+        Whether HiGHS may close the gap that the search leaves open; it cannot be interrupted.
     """
     task = make_task(trees, space, x0, target, distance, margin)
     if task is None:
@@ -233,7 +237,22 @@ def prove_cheapest(
     found = find_lowest(
         task.leaves, task.axes, task.least, wanted, check, most_changes=most_changes, most_work=most_work, late=late
     )
+    if solver and found.lower < found.price * (1.0 - _CLOSER):
+        found = _close_gap(task, found, check, most_changes)
     return _as_optimum(found, wanted, check, best, distance, fewest)
+
+
+def _close_gap(task: Task, found: Lowest, check: "_CandidateCheck", most_changes: int | None) -> Lowest:
+    """Improve a bound and a point by mixed-integer programming, where the program is not too large."""
+    solved = solve_cheapest(task.leaves, task.axes, task.least, found.price, most_changes)
+    if solved is None:
+        return found
+    cells, price = found.cells, found.price
+    if solved.cells is not None and check(solved.cells) is CandidateStatus.ACCEPTED:
+        cost = float(sum(axis.priced.price[c] for axis, c in zip(task.axes, solved.cells, strict=True)))
+        cells, price = (solved.cells, cost) if cost < price else (cells, price)
+    lower = max(found.lower, solved.lower)
+    return found._replace(lower=lower if cells is None else min(lower, price), cells=cells, price=price)
 
 
 def _as_optimum(
