@@ -24,13 +24,10 @@ from gbce.space import Space
 
 __all__ = ["Nearest", "nearest_points", "reaching_rows"]
 
-# All of these but the last but one were chosen by hand.
+# Chosen by hand, except _CONFIRMED.
 _PATH = 6  # largest number of changes with a point of its own: nobody plans with more
 _MODES = 12  # cheap points with different sets of changes that are confirmed besides these
-_KNOWN_STARTS, _LANDMARK_STARTS = (
-    12,
-    12,
-)  # the cheapest evaluated points, and training rows, from which changes are undone
+_KNOWN_STARTS, _LANDMARK_STARTS = 12, 12  # cheapest evaluated points, and training rows, from which changes are undone
 _TRIALS = 60  # training rows that reach the target but must be projected, and evaluated again, to be admissible
 _SAME_COST = 0.005  # relative: a point dearer by no more than this is preferred if it has fewer changes
 _READABLE = 0.01  # relative cost that rounding to few digits may add
