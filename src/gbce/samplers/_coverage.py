@@ -32,21 +32,13 @@ _RELEVANT = 0.01  # of all mass: less around a known point is negligible; by han
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """Expected density of the points of a pool.
+    """Expected density of the points of a pool."""
 
-    Parameters
-    ----------
-    pool : Points
-        The points.
-    log_density : callable
-        Log expected number of them at evaluated points ``(n,)``, against ``N(0, I)``.
-    log_base_weights : array of shape (N,)
-        Minus that for the pool itself; runs that found different mass may count differently.
-    """
-
-    pool: Points
-    log_density: Callable[[Points], Array]
-    log_base_weights: Array
+    pool: Points  # the points
+    log_density: Callable[
+        [Points], Array
+    ]  # log expected number of pool points at evaluated points (n,), against N(0, I)
+    log_base_weights: Array  # (N,): minus that for the pool; runs that found different mass may count differently
 
     def log_mass(self, mixture: Mixture) -> float:
         """Return the log normalising constant, against ``N(0, I)``, estimated by the pool."""

@@ -47,20 +47,11 @@ class NormalComponent:
 
     Its covariance is ``I + U diag(variance - 1) U'``. Directions in which nothing was learned keep ``N(0, 1)``, so that
     a fit to a thousand points is safe in a hundred dimensions.
-
-    Parameters
-    ----------
-    mean : array of shape (m,)
-        Centre.
-    directions : array of shape (m, k)
-        ``U``, orthonormal columns.
-    variance : array of shape (k,)
-        Along each of them.
     """
 
-    mean: Array
-    directions: Array
-    variance: Array
+    mean: Array  # (m,): centre
+    directions: Array  # (m, k): ``U``, orthonormal columns
+    variance: Array  # (k,): along each of them
 
     @classmethod
     def fit(cls, z: Array, weights: Array, n: float) -> "NormalComponent":
@@ -164,27 +155,13 @@ class Proposal(NamedTuple):
 
 @dataclass(frozen=True)
 class Kernel:
-    """One sweep over a population: propose, evaluate, accept.
+    """One sweep over a population: propose, evaluate, accept."""
 
-    Parameters
-    ----------
-    posterior : GibbsPosterior
-        Evaluates proposals.
-    u : callable
-        Negative log density of evaluated points against ``N(0, I)``, ``(n,)``.
-    learned : sequence of Learned
-        Empty for pCN alone.
-    half : int array of shape (n,)
-        Which of them each point uses.
-    jumps : Jumps, optional
-        Replaces the fitted normal for half of the bold proposals.
-    """
-
-    posterior: GibbsPosterior
-    u: Callable[[Points], Array]
-    learned: Sequence[Learned] = ()
-    half: Array | None = None
-    jumps: Jumps | None = None
+    posterior: GibbsPosterior  # evaluates proposals
+    u: Callable[[Points], Array]  # negative log density of evaluated points against ``N(0, I)``, ``(n,)``
+    learned: Sequence[Learned] = ()  # empty for pCN alone
+    half: Array | None = None  # (n,): Which of them each point uses
+    jumps: Jumps | None = None  # replaces the fitted normal for half of the bold proposals
 
     def sweep(self, rng: np.random.Generator, points: Points, steps: StepSizes) -> tuple[Points, StepSizes]:
         """Move every point once."""
@@ -289,22 +266,13 @@ def _rescale(values: Array) -> Array:
 
 @dataclass(frozen=True)
 class Slice:
-    """Elliptical slice sampling (Murray, Adams and MacKay, 2010): one sweep over all chains in lockstep.
+    """Elliptical slice sampling (Murray, Adams and MacKay, 2010): one sweep over all chains in lockstep."""
 
-    Parameters
-    ----------
-    posterior : GibbsPosterior
-        Evaluates proposals.
-    u : callable
-        Negative log density of evaluated points against ``N(0, I)``, ``(n,)``.
-    max_angles : int
-        Angles that a chain tries before it stays put. A path that ends within them has a reverse path of the same
-        length, so that this keeps the target invariant.
-    """
-
-    posterior: GibbsPosterior
-    u: Callable[[Points], Array]
-    max_angles: int = _MAX_ANGLES
+    posterior: GibbsPosterior  # evaluates proposals
+    u: Callable[[Points], Array]  # negative log density of evaluated points against ``N(0, I)``, ``(n,)``
+    max_angles: int = (
+        _MAX_ANGLES  # tried before a chain stays put; the reverse path has the same length, so this is invariant
+    )
 
     def sweep(self, rng: np.random.Generator, points: Points, steps: StepSizes) -> tuple[Points, StepSizes]:
         """Move every chain once; the reported step is the mean ``|sin(a)|``, in place of pCN's."""

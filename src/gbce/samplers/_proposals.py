@@ -43,7 +43,7 @@ _LARGEST = 1.0 - 1e-16  # below one, where the normal quantile is finite
 MANY = 40  # coordinates from which components around modes are not enough
 _STEPS, _DEPTH = 16, 0.5  # on either side: each begins where exp(-_DEPTH) of the mass beyond the one before is left
 _EVALUATED = 2  # the step at which models are evaluated: a change of about the typical size
-_SHARES = (
+_SHARES = (  # of the lowest negative log density: divergences of tilts from N(0, I)
     0.25,
     0.35,
     0.5,
@@ -78,20 +78,11 @@ class Strata:
     estimated posterior mass, its probability under ``N(0, I)`` times ``exp(-potential)``, and draws are truncated
     normals (recursive stratified sampling, Press and Farrar, 1990, with the strata of a fitted tree). They cover all
     regions where the model was seen to be good, whether or not a search ended there.
-
-    Parameters
-    ----------
-    boxes : Partition
-        The leaves of a regression tree.
-    log_mass : array of shape (L,)
-        Log probability of each under ``N(0, I)``.
-    weights : array of shape (L,)
-        Probability of drawing from each.
     """
 
-    boxes: Partition
-    log_mass: Array
-    weights: Array
+    boxes: Partition  # the leaves of a regression tree
+    log_mass: Array  # (L,): log probability of each under ``N(0, I)``
+    weights: Array  # (L,): probability of drawing from each
 
     @classmethod
     def fit(cls, rng: np.random.Generator, z: Array, potential: Array) -> "Strata | None":
@@ -156,21 +147,11 @@ def _draw_truncated(rng: np.random.Generator, low: Array, high: Array) -> Array:
 
 @dataclass(frozen=True)
 class TiltedProduct:
-    """An exponentially tilted product distribution, whose density against ``N(0, I)`` is a step function.
+    """An exponentially tilted product distribution, whose density against ``N(0, I)`` is a step function."""
 
-    Parameters
-    ----------
-    tail : array of shape (m,)
-        Mass of ``N(0, 1)`` on either side of each coordinate's middle step, on which its column stays unchanged.
-    price : array of shape (2 * steps + 1, m)
-        Change of the potential on each step, from the lowest values to the highest.
-    power : float
-        Strength of the tilt towards steps that lower the potential.
-    """
-
-    tail: Array
-    price: Array
-    power: float
+    tail: Array  # (m,): mass of N(0, 1) on either side of the middle step, on which a column stays unchanged
+    price: Array  # (2 * steps + 1, m): change of the potential on each step, from the lowest values to the highest
+    power: float  # strength of the tilt towards steps that lower the potential
 
     @property
     def dimension(self) -> int:
@@ -261,14 +242,9 @@ class ProductOfMarginals:
     A posterior spread over dozens of sets of changed columns is not a mixture of few normals: fitted to some hundred
     points, these leave holes, and draws that fall there carry most of the weight. Its marginals are well estimated from
     as many points, and their product has no holes.
-
-    Parameters
-    ----------
-    log_ratio : array of shape (m, bins)
-        Log density in each bin against ``N(0, 1)``.
     """
 
-    log_ratio: Array
+    log_ratio: Array  # (m, bins): log density in each bin against ``N(0, 1)``
 
     @property
     def dimension(self) -> int:
@@ -364,27 +340,13 @@ def _find_spike_edges(prior: LocatedPrior) -> Array:
 
 @dataclass(frozen=True)
 class MixtureProposal:
-    """A defensive mixture: normal, tilted, product and strata components beside ``N(0, I)``.
+    """A defensive mixture: normal, tilted, product and strata components beside ``N(0, I)``."""
 
-    Parameters
-    ----------
-    components : tuple of NormalComponent, TiltedProduct or ProductOfMarginals
-        At least one, and at least one normal one.
-    share : float
-        Of the components and strata together; the rest is ``N(0, I)`` itself.
-    weights : array of shape (k,), optional
-        Of the components, summing to one; equal when left out.
-    modes : int array of shape (k,), optional
-        The mode of each component, where there are modes.
-    strata : Strata, optional
-        The last component, whose weight is the last of ``k + 1``.
-    """
-
-    components: tuple[NormalComponent | TiltedProduct | ProductOfMarginals, ...]
-    share: float
-    weights: Array | None = None
-    modes: Array | None = None
-    strata: Strata | None = None
+    components: tuple[NormalComponent | TiltedProduct | ProductOfMarginals, ...]  # at least one normal one
+    share: float  # of the components and strata together; the rest is ``N(0, I)`` itself
+    weights: Array | None = None  # (k,): of the components, summing to one; equal when left out
+    modes: Array | None = None  # (k,): the mode of each component, where there are modes
+    strata: Strata | None = None  # the last component, whose weight is the last of ``k + 1``
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
         """Draw ``n`` latent points ``(n, m)`` from components and strata."""

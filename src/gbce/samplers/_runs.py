@@ -152,24 +152,12 @@ def _make_gauss_newton_component(z: Array, gradient: Array, potential: float) ->
 
 @dataclass
 class ProposalAdaptation:
-    """Population Monte Carlo: points of all rounds are weighted together, and the mixture is refitted by EM.
+    """Population Monte Carlo: points of all rounds are weighted together, and the mixture is refitted by EM."""
 
-    Parameters
-    ----------
-    posterior : GibbsPosterior
-        The target.
-    points : Points
-        At first, draws from the prior.
-    known : arrays of shapes (n, m) and (n,)
-        Other latent points, and their potentials: strata are fitted to these as well.
-    rng : Generator
-        For the strata.
-    """
-
-    posterior: GibbsPosterior
-    points: Points
-    known: tuple[Array, Array]
-    rng: np.random.Generator
+    posterior: GibbsPosterior  # the target
+    points: Points  # at first, draws from the prior
+    known: tuple[Array, Array]  # latent points (n, m) and their potentials (n,), to which strata are fitted as well
+    rng: np.random.Generator  # for the strata
     proposals: list[tuple[MixtureProposal, int]] = field(init=False, default_factory=list)
     log_density: Array = field(init=False)
 
@@ -302,27 +290,13 @@ def _find_best_of_modes(proposal: MixtureProposal, shares: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ProposalRun:
-    """One run of adaptive importance sampling.
+    """One run of adaptive importance sampling."""
 
-    Parameters
-    ----------
-    proposal : MixtureProposal
-        The adapted proposal.
-    points : Points
-        Evaluated draws from it, without those that break a constraint.
-    n : int
-        Number of draws, those that break a constraint included.
-    modes : Modes
-        Result of its mode search.
-    efficiency : float
-        Effective sample size per draw.
-    """
-
-    proposal: MixtureProposal
-    points: Points
-    n: int
-    modes: Modes
-    efficiency: float
+    proposal: MixtureProposal  # the adapted proposal
+    points: Points  # evaluated draws from it, without those that break a constraint
+    n: int  # number of draws, those that break a constraint included
+    modes: Modes  # result of its mode search
+    efficiency: float  # effective sample size per draw
 
 
 def rows_for_run(n_effective: float) -> int:

@@ -60,33 +60,15 @@ _MODES_SHARE = 0.5  # of these points that come from components at modes
 
 @dataclass
 class SearchFirst:
-    """One run of the sampler, with its results so far.
+    """One run of the sampler, with its results so far."""
 
-    Parameters
-    ----------
-    posterior : GibbsPosterior
-        The target.
-    rng : Generator
-        For everything.
-    first : Points
-        Prior draws.
-    complete : bool
-        Whether these are as many as were wanted.
-    n_effective : float
-        Effective sample size that is wanted.
-    max_looks : int
-        Most runs of adaptive importance sampling; with 0 there is no search.
-    islands : Islands
-        Options of tempered runs.
-    """
-
-    posterior: GibbsPosterior
-    rng: np.random.Generator
-    first: Points
-    complete: bool
-    n_effective: float
-    max_looks: int
-    islands: Islands
+    posterior: GibbsPosterior  # the target
+    rng: np.random.Generator  # for everything
+    first: Points  # prior draws
+    complete: bool  # whether these are as many as were wanted
+    n_effective: float  # effective sample size that is wanted
+    max_looks: int  # most runs of adaptive importance sampling; with 0 there is no search
+    islands: Islands  # options of tempered runs
     starts: Starts | None = field(init=False, default=None)
     found: list[Modes] = field(init=False, default_factory=list)
     runs: list[ProposalRun] = field(init=False, default_factory=list)

@@ -31,21 +31,11 @@ _HYBRIDS, _FEW, _WIDTH, _LOWEST_HYBRIDS, _GOOD_HYBRIDS = 300, 4, 2.0, 12, 4
 
 @dataclass
 class Starts:
-    """Selects starts, and searches for modes from them.
+    """Selects starts, and searches for modes from them."""
 
-    Parameters
-    ----------
-    posterior : GibbsPosterior
-        The target.
-    rng : Generator
-        For all random choices.
-    first : Points
-        Prior draws. The first two searches get a half each, later ones draw their own.
-    """
-
-    posterior: GibbsPosterior
-    rng: np.random.Generator
-    first: Points
+    posterior: GibbsPosterior  # the target
+    rng: np.random.Generator  # for all random choices
+    first: Points  # prior draws. The first two searches get a half each, later ones draw their own
     memory: Memory = field(init=False)
     known: Points | None = field(init=False, default=None)
     plain: list[Points] = field(init=False, default_factory=list)

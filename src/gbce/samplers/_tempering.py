@@ -61,21 +61,11 @@ STALLED = "no point reached the target and the loss no longer fell"
 
 @dataclass(frozen=True)
 class Bridge:
-    """Densities between the initial distribution and the posterior.
+    """Densities between the initial distribution and the posterior."""
 
-    Parameters
-    ----------
-    mixture : Mixture
-        Turns losses into a potential; its own eta is not used.
-    proposal : MixtureProposal, optional
-        From which a part of the first population was drawn. Its share of the initial distribution falls with beta.
-    fade : float
-        The beta at which that share becomes zero.
-    """
-
-    mixture: Mixture
-    proposal: MixtureProposal | None = None
-    fade: float = 1.0
+    mixture: Mixture  # turns losses into a potential; its own eta is not used
+    proposal: MixtureProposal | None = None  # source of a part of the first population; its share falls with beta
+    fade: float = 1.0  # the beta at which that share becomes zero
 
     def u(self, points: Points, level: float) -> Array:
         """Return the negative log density ``(n,)`` of evaluated points at a level, against ``N(0, I)``."""
@@ -101,24 +91,12 @@ class Bridge:
 
 @dataclass(frozen=True)
 class Population:
-    """Evaluated points of several islands at one level, of equal weight within each island.
+    """Evaluated points of several islands at one level, of equal weight within each island."""
 
-    Parameters
-    ----------
-    points : Points
-        All of them.
-    island : int array of shape (n,)
-        The island of each.
-    level : float
-        On the bridge.
-    log_z : array of shape (J,)
-        Each island's own estimate of the level's log normalising constant.
-    """
-
-    points: Points
-    island: Array
-    level: float
-    log_z: Array
+    points: Points  # all of them
+    island: Array  # (n,): the island of each
+    level: float  # on the bridge
+    log_z: Array  # (J,): each island's own estimate of the level's log normalising constant
 
     def increments(self, bridge: Bridge, level: float, other: Bridge | None = None) -> Array:
         """Return the log weights ``(n,)`` that carry the points to another level, possibly of another bridge."""
@@ -320,12 +298,7 @@ def _principal_coordinates(z: Array, weights: Array) -> Array:
 
 
 def _make_kernel(
-    posterior: GibbsPosterior,
-    bridge: Bridge,
-    before: Population,
-    moving: Population,
-    increments: Array,
-    states: float,
+    posterior: GibbsPosterior, bridge: Bridge, before: Population, moving: Population, increments: Array, states: float
 ) -> Kernel:
     """Return moves in which each half of the islands adapts to the other half only, so that weights stay unbiased."""
     learned = []
@@ -386,19 +359,10 @@ def _move_until_forgotten(
 
 @dataclass
 class StallDetector:
-    """Detects that a target which no point has reached stays out of reach.
+    """Detects that a target which no point has reached stays out of reach."""
 
-    Parameters
-    ----------
-    lowest : float
-        The lowest loss so far, of all models together.
-    patience : int
-        Rungs without progress before a pass is given up: one after independent searches, which have sought a lower loss
-        before, else two.
-    """
-
-    lowest: float
-    patience: int
+    lowest: float  # the lowest loss so far, of all models together
+    patience: int  # rungs without progress: one after independent searches, which sought a lower loss before, else two
     rungs: int = 0
 
     def stalls(self, now: Population, bridge: Bridge) -> bool:

@@ -90,24 +90,12 @@ class Sections(NamedTuple):
 
 @dataclass(frozen=True)
 class CandidateMoves:
-    """Candidates around one row.
+    """Candidates around one row."""
 
-    Parameters
-    ----------
-    space : Space
-        With limits, steps and constraints.
-    x0 : array of shape (d,)
-        The row.
-    values : dict
-        For each feature that can move, by position, the values to try; see :func:`values_to_try`.
-    cost : callable
-        Takes points ``(n, d)``, returns their cost ``(n,)``.
-    """
-
-    space: Space
-    x0: Array
-    values: dict[int, Array]
-    cost: Callable[[Array], Array]
+    space: Space  # with limits, steps and constraints
+    x0: Array  # (d,): the row
+    values: dict[int, Array]  # to try, for each feature that can move, by position; see :func:`values_to_try`
+    cost: Callable[[Array], Array]  # takes points ``(n, d)``, returns their cost ``(n,)``
 
     # --- properties of points -----------------------------------------------------------------------------------------
 
@@ -355,20 +343,9 @@ def step_to_plane(
 ) -> Array:
     """Return the cheapest points on the linearised boundary of the target, not yet projected.
 
-    Parameters
-    ----------
-    around : CandidateMoves
-        The row.
-    x : array of shape (d,)
-        A point that reaches.
-    gradient : array of shape (d,)
-        Change of the shortfall per unit of each feature's scale.
-    shortfall : float
-        At the point: zero or less.
-    power : {1, 2}
-        Of the distance: sum of changes, or Euclidean.
-    sizes : int array
-        Numbers of changed features to try.
+    ``x`` ``(d,)`` reaches, with a ``shortfall`` of at most zero and its ``gradient`` ``(d,)`` per unit of each
+    feature's scale. Costs add up (``power`` 1) or are Euclidean (2); ``sizes`` are the numbers of changed features to
+    try.
     """
     space, x0 = around.space, around.x0
     with np.errstate(invalid="ignore"):

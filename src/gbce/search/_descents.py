@@ -27,10 +27,7 @@ _BLOCK_CELLS = 2_000_000  # numbers in points that are evaluated together: 16 MB
 _NEWTON_STEPS = 8  # at most; starts that stall end earlier, and those worth it go on in the next round (by hand)
 _LEAST_STEP_GAIN = 1e-5  # of a Newton step: a tenth of what counts in a round
 _MOST_FAILURES = 2  # Newton steps in a row that gain nothing, the second one with the curvature forgotten
-_GRADIENT_STEP, _COST_GRADIENT_STEP = (
-    1e-4,
-    1e-6,
-)  # finite differences; many models are in single precision, the cost is not
+_GRADIENT_STEP, _COST_GRADIENT_STEP = 1e-4, 1e-6  # many models round to single precision, the cost does not
 _ROUNDING = 1e-14  # relative, of a sum: some hundred times the last bit
 _LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.005])[:, None]  # of a Newton step, tried in one call; by hand
 

@@ -38,10 +38,7 @@ __all__ = ["Modes", "rows_for_search", "search_modes", "walk_out"]
 _STEPS, _SMOOTH_STEPS = 40, 12  # of undoing blocks; fewer for smooth models, where few coordinates are superfluous
 _SHRUNK, _HALVINGS = 40, 5  # points shrunk coordinate by coordinate, and bisection steps of each
 _SAME_POTENTIAL = 1e-9  # up to rounding
-_COMBINED, _COMBINE_STEPS = (
-    8,
-    12,
-)  # points whose changes are combined, and steps of undoing what the union does not need
+_COMBINED, _COMBINE_STEPS = 8, 12  # points whose changes are combined, and steps of undoing needless ones
 _MOST_AFTER = 16  # starts left after these rounds
 _SINGLE_ROUNDS = 4  # of rescaling single coordinates, at most
 _COARSE = np.array([0.0, 0.3, 0.6, 0.8, 0.92, 1.04, 1.15])  # factors tried for a coordinate; zero is the row
@@ -109,87 +106,67 @@ def search_modes(
 ) -> Modes:
     """Descend from evaluated points, all in lockstep, and return the modes where they end.
 
-    Parameters
-    ----------
-    posterior : GibbsPosterior
-        The target density; its models are called within its budget and at most 5,000 rows plus 80 per coordinate.
-    rng : Generator
-        For the blocks of coordinates that are undone together, and for overdispersed starts.
-    starts : Points
-        Evaluated points; those of zero density are dropped.
-    memory : Memory
-        Records every point that is evaluated.
-    donors : array of shape (n, m), optional
-        Latent points of training rows, whose coordinates may be swapped into the modes.
-    others : Points, optional
-        Evaluated points; for smooth models, those below all known basins are further starts.
-    components : bool
-        Whether proposal components will be placed at the modes; if not, gradients and curvatures are left at zero.
+    It evaluates at most 5,000 rows plus 80 per coordinate, and records all of them in ``memory``. Coordinates of
+    ``donors`` ``(n, m)``, latent training rows, may be swapped into the modes. For smooth models, ``others`` below all
+    known basins are further starts. Without proposal ``components`` to be placed at the modes, gradients and curvatures
+    stay zero.
     """
-    neg_log_density = neg_log_density_of(posterior, starts)
-    usable = np.isfinite(neg_log_density)
-    now, neg_log_density = starts.take(usable), neg_log_density[usable]
+    f = neg_log_density_of(posterior, starts)
+    usable = np.isfinite(f)
+    now, f = starts.take(usable), f[usable]
     m = starts.z.shape[1]
     objective = BudgetedObjective(posterior, memory, posterior.affords(rows_for_search(m)) // _BUDGET_PARTS)
     try:
-        now, neg_log_density = keep_apart(now, neg_log_density, np.inf, len(neg_log_density))
+        now, f = keep_apart(now, f, np.inf, len(f))
         gradient = find_gradients(objective, now.take(np.arange(min(_PROBED, len(now)))))
-        now = _undo_needless(objective, rng, now, neg_log_density, bool(gradient.any()))
-        neg_log_density = neg_log_density_of(posterior, now)
-        now, neg_log_density = keep_apart(now, neg_log_density, np.inf, len(neg_log_density))
+        now = _undo_needless(objective, rng, now, f, bool(gradient.any()))
+        f = neg_log_density_of(posterior, now)
+        now, f = keep_apart(now, f, np.inf, len(f))
         if gradient.any():
             descent = Descent(objective, bool(_has_gradient(gradient).any()))
-            now, neg_log_density = descent.choose(rng, now, neg_log_density)
+            now, f = descent.choose(rng, now, f)
             for steps in _NEWTON_STEPS:  # no start is dropped before its first step
-                now, neg_log_density = descent.descend(now, neg_log_density, steps)
-                now, neg_log_density = keep_apart(now, neg_log_density, _HOPELESS, _MOST_AFTER)
+                now, f = descent.descend(now, f, steps)
+                now, f = keep_apart(now, f, _HOPELESS, _MOST_AFTER)
             if others is not None:
-                now, neg_log_density = descent.descend_unexplained(others, now, neg_log_density, _HOPELESS, _MOST_AFTER)
-        now, neg_log_density = keep_apart(now, neg_log_density, _HOPELESS, _MOST_AFTER)
-        now, neg_log_density = _rescale_coordinates(objective, now, neg_log_density)
+                now, f = descent.descend_unexplained(others, now, f, _HOPELESS, _MOST_AFTER)
+        now, f = keep_apart(now, f, _HOPELESS, _MOST_AFTER)
+        now, f = _rescale_coordinates(objective, now, f)
         if donors is not None and len(donors):
             n = min(_SWAPS_PER_COORDINATE * m, _MOST_SWAPS) // (_FEWER_IF_SMOOTH if gradient.any() else 1)
             for _ in range(_MOST_SWAP_ROUNDS):  # the result of one round can be swapped again
-                lowest = neg_log_density.min(initial=np.inf)
-                swapped = keep_apart(
-                    *_swap_coordinates(objective, rng, now, neg_log_density, donors, n), _HOPELESS, _MOST_AFTER
-                )
-                now, neg_log_density = keep_apart(
-                    *join(now, neg_log_density, *_rescale_coordinates(objective, *swapped)), _HOPELESS, _MOST_AFTER
-                )
-                if neg_log_density.min(initial=np.inf) > lowest - LEAST_GAIN:
+                lowest = f.min(initial=np.inf)
+                swapped = keep_apart(*_swap_coordinates(objective, rng, now, f, donors, n), _HOPELESS, _MOST_AFTER)
+                now, f = keep_apart(*join(now, f, *_rescale_coordinates(objective, *swapped)), _HOPELESS, _MOST_AFTER)
+                if f.min(initial=np.inf) > lowest - LEAST_GAIN:
                     break
-        combined = keep_apart(*_combine_pairs(objective, rng, now, neg_log_density), _HOPELESS, _MOST_AFTER)
-        now, neg_log_density = keep_apart(
-            *join(now, neg_log_density, *_rescale_coordinates(objective, *combined)), _HOPELESS, _MOST_AFTER
-        )
+        combined = keep_apart(*_combine_pairs(objective, rng, now, f), _HOPELESS, _MOST_AFTER)
+        now, f = keep_apart(*join(now, f, *_rescale_coordinates(objective, *combined)), _HOPELESS, _MOST_AFTER)
     except BudgetSpentError:  # the points so far are modes as well, only less refined
         pass
-    now, neg_log_density = keep_apart(now, neg_log_density, _MARGIN, _MOST_MODES)
+    now, f = keep_apart(now, f, _MARGIN, _MOST_MODES)
     flat = np.zeros(now.z.shape)
     if not components:
-        return Modes(now, neg_log_density, flat, flat)
+        return Modes(now, f, flat, flat)
     objective.rows_left = max(
         objective.rows_left, 3 * now.z.size
     )  # for the final differences, whatever was spent before
     gradient = curvature = flat
     with suppress(BudgetSpentError):
         gradient, curvature = find_gradients_and_curvatures(objective, now)
-    z, potential = (
-        zip(*objective.evaluated, strict=True) if objective.evaluated else ((flat[:0],), (neg_log_density[:0],))
-    )
-    return Modes(now, neg_log_density, gradient, curvature, (np.concatenate(z), np.concatenate(potential)))
+    z, potential = zip(*(objective.evaluated or [(flat[:0], f[:0])]), strict=True)
+    return Modes(now, f, gradient, curvature, (np.concatenate(z), np.concatenate(potential)))
 
 
 def walk_out(posterior: GibbsPosterior, row: Points, memory: Memory) -> Points:
     """Move out from the row ``(1, m)`` greedily, by the single coordinates that gain most, and return the end point."""
-    now, neg_log_density = row, neg_log_density_of(posterior, row)
+    now, f = row, neg_log_density_of(posterior, row)
     m = row.z.shape[1]
     objective = BudgetedObjective(posterior, memory, _MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m)
     try:
         for _ in range(_WALK_STEPS):
             to = now.z[:, :, None] + _OUTWARD
-            now, neg_log_density, gained = _try_single_values(objective, now, neg_log_density, to.transpose(0, 2, 1))
+            now, f, gained = _try_single_values(objective, now, f, to.transpose(0, 2, 1))
             if not gained:
                 break
     except BudgetSpentError:
@@ -198,7 +175,7 @@ def walk_out(posterior: GibbsPosterior, row: Points, memory: Memory) -> Points:
 
 
 def _undo_needless(
-    objective: BudgetedObjective, rng: np.random.Generator, now: Points, neg_log_density: Array, smooth: bool
+    objective: BudgetedObjective, rng: np.random.Generator, now: Points, f: Array, smooth: bool
 ) -> Points:
     """Undo the changes that points do not need.
 
@@ -206,9 +183,9 @@ def _undo_needless(
     needs, and would never reach the near corner of its box.
     """
     if smooth:
-        return _undo_blocks(objective, rng, now, neg_log_density, _SMOOTH_STEPS, neg_log_density_of)
+        return _undo_blocks(objective, rng, now, f, _SMOOTH_STEPS, neg_log_density_of)
     potential = potential_of(objective.posterior, now)
-    worth = potential < neg_log_density.min(initial=np.inf)  # the potential bounds what shrinking can reach
+    worth = potential < f.min(initial=np.inf)  # the potential bounds what shrinking can reach
     far, value = now.take(worth), potential[worth]
     far = _undo_blocks(objective, rng, far, value, _STEPS, potential_of)
     order = np.argsort(neg_log_density_of(objective.posterior, far), kind="stable")[:_SHRUNK]
@@ -276,39 +253,37 @@ def _move_unless_above(
 
 
 def _combine_pairs(
-    objective: BudgetedObjective, rng: np.random.Generator, now: Points, neg_log_density: Array
+    objective: BudgetedObjective, rng: np.random.Generator, now: Points, f: Array
 ) -> tuple[Points, Array]:
     """Combine the changes of every two of the lowest points, and undo what the union does not need."""
     k = min(_COMBINED, len(now))
     one, other = np.triu_indices(k, 1)
     if len(one) == 0:
-        return now, neg_log_density
+        return now, f
     both, _ = objective(np.where(now.z[one] != 0, now.z[one], now.z[other]))
     both = _undo_blocks(objective, rng, both, potential_of(objective.posterior, both), _COMBINE_STEPS, potential_of)
     return both, neg_log_density_of(objective.posterior, both)
 
 
-def _rescale_coordinates(objective: BudgetedObjective, now: Points, neg_log_density: Array) -> tuple[Points, Array]:
+def _rescale_coordinates(objective: BudgetedObjective, now: Points, f: Array) -> tuple[Points, Array]:
     """Rescale single coordinates until nothing is gained, merging points that coincide on the way."""
     for number in range(_SINGLE_ROUNDS):
-        now, neg_log_density, gained = _rescale_singly(
-            objective, now, neg_log_density, _FINE if number % 2 else _COARSE
-        )
+        now, f, gained = _rescale_singly(objective, now, f, _FINE if number % 2 else _COARSE)
         if number and not gained:
             break
-        now, neg_log_density = keep_apart(now, neg_log_density, _HOPELESS, _MOST_AFTER)
-    return now, neg_log_density
+        now, f = keep_apart(now, f, _HOPELESS, _MOST_AFTER)
+    return now, f
 
 
 def _swap_coordinates(
-    objective: BudgetedObjective, rng: np.random.Generator, now: Points, neg_log_density: Array, donors: Array, n: int
+    objective: BudgetedObjective, rng: np.random.Generator, now: Points, f: Array, donors: Array, n: int
 ) -> tuple[Points, Array]:
     """Swap changes of the lowest points for the value of one coordinate of a training row.
 
     Some changes are undone and one coordinate is set to a donor's value. Where the potential does not rise, the new
     coordinate is shrunk as far as that holds, and changes that are no longer needed are undone.
     """
-    now, neg_log_density = now.take(np.arange(min(_SWAPPED, len(now)))), neg_log_density[:_SWAPPED]
+    now, f = now.take(np.arange(min(_SWAPPED, len(now)))), f[:_SWAPPED]
     k, m = now.z.shape
     mode = rng.integers(k, size=n)
     line, trial = np.arange(len(mode)), now.z[mode]
@@ -319,7 +294,7 @@ def _swap_coordinates(
     value = potential_of(objective.posterior, now)[mode]
     accepted = np.flatnonzero(potential_of(objective.posterior, tried) <= value + _SAME_POTENTIAL)
     if len(accepted) == 0:
-        return now, neg_log_density
+        return now, f
     others = np.where(np.arange(m) == new[:, None], 0.0, trial)[accepted]
     accepted = accepted[np.argsort(np.square(others).sum(axis=1), kind="stable")[:_SHRUNK]]  # those that undid most
     moved, value = tried.take(accepted), value[accepted]
@@ -337,37 +312,33 @@ def _swap_coordinates(
     return moved, neg_log_density_of(objective.posterior, moved)
 
 
-def _rescale_singly(
-    objective: BudgetedObjective, now: Points, neg_log_density: Array, parts: Array
-) -> tuple[Points, Array, bool]:
+def _rescale_singly(objective: BudgetedObjective, now: Points, f: Array, parts: Array) -> tuple[Points, Array, bool]:
     """Rescale single coordinates by each of ``parts``, and combine those that gain."""
-    return _try_single_values(objective, now, neg_log_density, now.z[:, None, :] * parts[:, None])
+    return _try_single_values(objective, now, f, now.z[:, None, :] * parts[:, None])
 
 
-def _try_single_values(
-    objective: BudgetedObjective, now: Points, neg_log_density: Array, to: Array
-) -> tuple[Points, Array, bool]:
+def _try_single_values(objective: BudgetedObjective, now: Points, f: Array, to: Array) -> tuple[Points, Array, bool]:
     """Try values ``to`` ``(k, t, m)`` of single coordinates, then the best ones of each point together."""
     k, m = now.z.shape
     start, kind, coordinate = np.nonzero(to != now.z[:, None, :])
     if len(start) == 0:
-        return now, neg_log_density, False
+        return now, f, False
     objective.require(len(start))
     trial = now.z[start]
     trial[np.arange(len(start)), coordinate] = to[start, kind, coordinate]
-    _, neg_log_densities = objective(trial)
+    _, trial_f = objective(trial)
     table = np.full(to.shape, np.inf)
-    table[start, kind, coordinate] = neg_log_densities
+    table[start, kind, coordinate] = trial_f
     best, least = table.argmin(axis=1), table.min(axis=1)  # (k, m): for each coordinate by itself
-    gains = least < neg_log_density[:, None] - LEAST_GAIN / m
+    gains = least < f[:, None] - LEAST_GAIN / m
     if not gains.any():
-        return now, neg_log_density, False
+        return now, f, False
     goal = np.take_along_axis(to, best[:, None, :], axis=1)[:, 0]
     # all that gain together, the better half of them, and the best one alone, which is known already
     rank = np.argsort(np.argsort(np.where(gains, least, np.inf), axis=1, kind="stable"), axis=1, kind="stable")
     count = gains.sum(axis=1)
     shares = [count, np.ceil(count / 2), np.minimum(count, 2), np.minimum(count, 1)]
     together = np.concatenate([np.where(rank < n[:, None], goal, now.z) for n in shares])
-    joined, neg_log_densities = objective(together)
-    after, lower = take_lower(now, neg_log_density, joined, neg_log_densities.reshape(len(shares), k))
-    return after, lower, bool((neg_log_density - lower > LEAST_GAIN).any())
+    joined, trial_f = objective(together)
+    after, lower = take_lower(now, f, joined, trial_f.reshape(len(shares), k))
+    return after, lower, bool((f - lower > LEAST_GAIN).any())

@@ -73,15 +73,9 @@ _LEAST_POTENTIAL = 1e-6  # against division by zero
 
 @dataclass
 class Memory:
-    """The best points that a search evaluated, for decision rules: of low objective, and cheap ones that reach.
+    """The best points that a search evaluated, for decision rules: of low objective, and cheap ones that reach."""
 
-    Parameters
-    ----------
-    posterior : GibbsPosterior
-        Its objective and cost order the points.
-    """
-
-    posterior: GibbsPosterior
+    posterior: GibbsPosterior  # its objective and cost order the points
     kept: Points | None = field(default=None, init=False)
     _dearest: tuple[float, float] = field(default=(np.inf, np.inf), init=False)  # worst kept of each kind
 
@@ -142,31 +136,31 @@ class BudgetedObjective:
             raise BudgetSpentError(f"{n:,} more model rows are not within the limit of a search")
 
 
-def join(now: Points, neg_log_density: Array, more: Points, neg_log_densities: Array) -> tuple[Points, Array]:
+def join(now: Points, f: Array, more: Points, trial_f: Array) -> tuple[Points, Array]:
     """Append points and their values."""
-    return Points.join([now, more]), np.append(neg_log_density, neg_log_densities)
+    return Points.join([now, more]), np.append(f, trial_f)
 
 
-def take_lower(now: Points, neg_log_density: Array, tried: Points, neg_log_densities: Array) -> tuple[Points, Array]:
+def take_lower(now: Points, f: Array, tried: Points, trial_f: Array) -> tuple[Points, Array]:
     """Replace each of ``k`` points by the lowest of its trials ``(t, k)``, where that is lower."""
-    k = len(neg_log_density)
-    winner = neg_log_densities.argmin(axis=0)
-    least = neg_log_densities[winner, np.arange(k)]
-    lower = least < neg_log_density
-    return now.replace_where(tried.take(winner * k + np.arange(k)), lower), np.where(lower, least, neg_log_density)
+    k = len(f)
+    winner = trial_f.argmin(axis=0)
+    least = trial_f[winner, np.arange(k)]
+    lower = least < f
+    return now.replace_where(tried.take(winner * k + np.arange(k)), lower), np.where(lower, least, f)
 
 
-def keep_apart(points: Points, neg_log_density: Array, margin: float, most: int) -> tuple[Points, Array]:
+def keep_apart(points: Points, f: Array, margin: float, most: int) -> tuple[Points, Array]:
     """Return the lowest points within a margin of the lowest that are apart from each other, in order."""
-    order = np.argsort(neg_log_density, kind="stable")
-    order = order[np.isfinite(neg_log_density[order])]
-    order = order[neg_log_density[order] <= neg_log_density[order[:1]].min(initial=np.inf) + margin]
+    order = np.argsort(f, kind="stable")
+    order = order[np.isfinite(f[order])]
+    order = order[f[order] <= f[order[:1]].min(initial=np.inf) + margin]
     kept: list[int] = []
     while len(order) and len(kept) < most:
         kept.append(int(order[0]))
         order = order[_distances(points.z[order], points.z[order[0]]) > _APART]
     where = np.array(kept, dtype=int)
-    return points.take(where), neg_log_density[where]
+    return points.take(where), f[where]
 
 
 def _distances(z: Array, to: Array) -> Array:
@@ -311,7 +305,7 @@ class Basins(NamedTuple):
         roots = [_root_of_curvature(offset[owner == k, k], gradients.uphill[owner == k]) for k in range(len(place))]
         return cls(place, lowest, np.array(roots))
 
-    def explain(self, z: Array, neg_log_density: Array) -> Array:
+    def explain(self, z: Array, f: Array) -> Array:
         """Return the share of the rise of points ``(n,)`` that basins explain: 1 on a quadratic, less below all.
 
         A basin whose quadratic lies below some point is scaled up to it, so that a poor fit does not explain
@@ -321,7 +315,7 @@ class Basins(NamedTuple):
         for place, lowest, root in zip(self.place, self.lowest, self.root, strict=True):
             quadratic = 0.5 * np.square((z - place) @ root).sum(axis=1)
             with np.errstate(invalid="ignore", over="ignore"):
-                part = (neg_log_density - lowest) / np.maximum(quadratic, TINY)
+                part = (f - lowest) / np.maximum(quadratic, TINY)
             part = np.where(np.isfinite(part), part, 1.0)
             parts.append(part / max(float(part.max(initial=1.0)), 1.0))
         return np.asarray(np.max(parts, axis=0))
@@ -344,21 +338,13 @@ def _root_of_curvature(offset: Array, uphill: Array) -> Array:
 
 @dataclass
 class Descent:
-    """Gradient descents that keep every gradient they compute.
+    """Gradient descents that keep every gradient they compute."""
 
-    Parameters
-    ----------
-    objective : BudgetedObjective
-        Evaluates points.
-    smooth : bool
-        Whether points have a gradient in most coordinates, not just beside the step of a tree.
-    """
-
-    objective: BudgetedObjective
-    smooth: bool
+    objective: BudgetedObjective  # evaluates points
+    smooth: bool  # whether points have a gradient in most coordinates, not just beside the step of a tree
     _seen: list[Gradients] = field(init=False, default_factory=list)
 
-    def choose(self, rng: np.random.Generator, now: Points, neg_log_density: Array) -> tuple[Points, Array]:
+    def choose(self, rng: np.random.Generator, now: Points, f: Array) -> tuple[Points, Array]:
         """Choose starts: the lowest points, and others at random, overdispersed ones for smooth models."""
         m = now.z.shape[1]
         affordable = self.objective.rows_left // (_FORESEEN_STEPS * m)
@@ -367,21 +353,21 @@ class Descent:
             most = max(min(most, affordable), 2)
             lowest, others = np.split(np.arange(len(now)), [most // 2])
             chosen = np.append(lowest, rng.permutation(others)[: most // 2])
-            return now.take(chosen), neg_log_density[chosen]
+            return now.take(chosen), f[chosen]
         most = max(min(_WIDE_STARTS, affordable), 2)
         low = min(max(int(_LOWEST_SHARE * most), 1), len(now))
         width = rng.uniform(*_WIDTHS, size=(most - low, 1))
-        wide, neg_log_densities = self.objective(width * rng.standard_normal((most - low, m)))
-        finite = np.isfinite(neg_log_densities)
-        return join(now.take(np.arange(low)), neg_log_density[:low], wide.take(finite), neg_log_densities[finite])
+        wide, trial_f = self.objective(width * rng.standard_normal((most - low, m)))
+        finite = np.isfinite(trial_f)
+        return join(now.take(np.arange(low)), f[:low], wide.take(finite), trial_f[finite])
 
-    def descend(self, now: Points, neg_log_density: Array, steps: int) -> tuple[Points, Array]:
+    def descend(self, now: Points, f: Array, steps: int) -> tuple[Points, Array]:
         """Take Gauss-Newton steps from the points at which the potential has a gradient.
 
         With gradient ``g`` and potential ``P`` the curvature of a squared loss is ``g g' / 2P``, beside the prior's
         own. For smooth models an isotropic basin of that curvature is tried as well.
         """
-        active: Array = np.arange(len(neg_log_density))
+        active: Array = np.arange(len(f))
         for _ in range(steps):
             if len(active) == 0:
                 break
@@ -391,47 +377,47 @@ class Descent:
             active, here, gradient = active[moving], here.take(moving), gradient[moving]
             if len(active) == 0:  # piecewise constant
                 break
-            self._seen.append(Gradients(here.z, neg_log_density[active], here.z + gradient))
+            self._seen.append(Gradients(here.z, f[active], here.z + gradient))
             steep, round_ = _newton_steps(here.z, gradient, potential_of(self.objective.posterior, here))
             trial = here.z + _LENGTHS[:, None, None] * steep
             if self.smooth:
                 trial = np.concatenate([trial, here.z + _ROUND_LENGTHS[:, None, None] * round_])
             trial = np.clip(trial, -_FARTHEST, _FARTHEST)
-            tried, neg_log_densities = self.objective(trial.reshape(-1, here.z.shape[1]))
-            after, lower = take_lower(here, neg_log_density[active], tried, neg_log_densities.reshape(len(trial), -1))
-            gain = neg_log_density[active] - lower
-            now, neg_log_density = _put(now, active, after), _put_values(neg_log_density, active, lower)
+            tried, trial_f = self.objective(trial.reshape(-1, here.z.shape[1]))
+            after, lower = take_lower(here, f[active], tried, trial_f.reshape(len(trial), -1))
+            gain = f[active] - lower
+            now, f = _put(now, active, after), _put_values(f, active, lower)
             active = active[gain > LEAST_GAIN]
-        return now, neg_log_density
+        return now, f
 
     def descend_unexplained(
-        self, others: Points, now: Points, neg_log_density: Array, margin: float, most: int
+        self, others: Points, now: Points, f: Array, margin: float, most: int
     ) -> tuple[Points, Array]:
         """Descend from evaluated points below all known basins, as long as this finds new basins.
 
         ``margin`` and ``most`` are those of :func:`keep_apart`.
         """
-        neg_log_densities = neg_log_density_of(self.objective.posterior, others)
-        finite = np.isfinite(neg_log_densities)
-        others, neg_log_densities, m = others.take(finite), neg_log_densities[finite], others.z.shape[1]
+        trial_f = neg_log_density_of(self.objective.posterior, others)
+        finite = np.isfinite(trial_f)
+        others, trial_f, m = others.take(finite), trial_f[finite], others.z.shape[1]
         if not self.smooth or m > MATRIX_UP_TO or not self._seen or not len(others):
-            return now, neg_log_density
+            return now, f
         for _ in range(_UNEXPLAINED_ROUNDS):
-            basins = Basins.fit(now.z, neg_log_density, Gradients.join(self._seen))
-            explained = basins.explain(others.z, neg_log_densities)
+            basins = Basins.fit(now.z, f, Gradients.join(self._seen))
+            explained = basins.explain(others.z, trial_f)
             least = np.argsort(explained, kind="stable")[:_UNEXPLAINED]
             least = least[explained[least] < _EXPLAINED]
             rows = len(least) * (m + len(_LENGTHS) + len(_ROUND_LENGTHS))  # of one step
             if len(least) == 0 or self.objective.rows_left < rows:
                 break
             ends, depths = self.descend(
-                others.take(least), neg_log_densities[least], min(self.objective.rows_left // rows, _UNEXPLAINED_STEPS)
+                others.take(least), trial_f[least], min(self.objective.rows_left // rows, _UNEXPLAINED_STEPS)
             )
             new = basins.explain(ends.z, depths) < _NEW
-            now, neg_log_density = keep_apart(*join(now, neg_log_density, ends, depths), margin, most)
+            now, f = keep_apart(*join(now, f, ends, depths), margin, most)
             if not new.any():
                 break
-        return now, neg_log_density
+        return now, f
 
 
 def find_gradients(objective: BudgetedObjective, points: Points) -> Array:

@@ -53,25 +53,11 @@ def try_near_corners(
     evaluate: Callable[[Array], Array],
     least: float,
 ) -> None:
-    """Evaluate the point nearest to the row between points with identical outputs, as long as it may improve.
+    """Evaluate the near corners of groups of points with identical outputs, as long as they may improve.
 
-    Parameters
-    ----------
-    space : Space
-        Projects points.
-    x0 : array of shape (d,)
-        The row.
-    x : array of shape (n, d)
-        Points, the best first.
-    outputs : array of shape (n, K)
-        Model outputs there.
-    predict : callable
-        Takes points ``(g, d)`` and positions ``(g,)`` in ``x``; returns the figure ``(g,)`` of the points if their
-        outputs are those at these positions. It is a lower bound for all points between them.
-    evaluate : callable
-        Takes points ``(g, d)``, evaluates them, returns their figure ``(g,)``.
-    least : float
-        The lowest figure known so far.
+    ``x`` ``(n, d)`` are points, the best first, with ``outputs`` ``(n, K)``. ``predict`` takes corners ``(g, d)`` and
+    positions ``(g,)`` in ``x`` and returns the figure ``(g,)`` of the corners if their outputs are those at the
+    positions; ``evaluate`` takes corners and returns their actual figure. ``least`` is the lowest figure so far.
     """
     groups = _group_by_outputs(outputs)
     for number in range(_ROUNDS + 1):

@@ -38,10 +38,7 @@ _MOST_LEVELS_TRIED = 60  # of a category, the most frequent ones
 
 # Walk; chosen by hand.
 _MAX_STEPS, _MAX_ROUNDS = 60, 7  # of the walk, and of shrinking
-_MOST_POINTS, _MOST_POINTS_PER_FEATURE = (
-    4_000,
-    200,
-)  # evaluated on the walk: the sum of both; shrinking adds the first again
+_MOST_POINTS, _MOST_POINTS_PER_FEATURE = 4_000, 200  # on the walk: the sum of both; shrinking adds the first again
 _LEAST_GAIN = 1e-6  # of a step: less is rounding
 _LEAST_PRICE = 0.5  # of the median cost of a change: floor of the cost that a gain is divided by
 _LEAST_SAVING = 1e-3  # of the cost, for another round of shrinking
@@ -53,21 +50,11 @@ _ROUNDING = 1e-9  # of reliabilities, which are shares
 
 @dataclass(frozen=True)
 class StepsFromRow:
-    """Changes of single features, to given values.
+    """Changes of single features, to given values."""
 
-    Parameters
-    ----------
-    space : Space
-        With limits, steps and constraints.
-    x0 : array of shape (d,)
-        The row.
-    values : dict
-        For each feature that can move, by position: its values in ascending order, or the codes of its levels.
-    """
-
-    space: Space
-    x0: Array
-    values: dict[int, Array]
+    space: Space  # with limits, steps and constraints
+    x0: Array  # (d,): the row
+    values: dict[int, Array]  # for each movable feature, by position: ascending values, or codes of levels
 
     @classmethod
     def of(cls, space: Space, x0: Array, data: Array) -> Self:
@@ -192,20 +179,8 @@ def _pick_few(values: Array) -> Array:
 def values_to_try(space: Space, x0: Array, data: Array) -> dict[int, Array]:
     """Return the values that each movable feature, by position, is given when it changes alone.
 
-    Parameters
-    ----------
-    space : Space
-        With limits and levels.
-    x0 : array of shape (d,)
-        The row.
-    data : array of shape (n, d)
-        Rows whose values count as usual, such as training rows.
-
-    Returns
-    -------
-    dict
-        Numbers in ascending order, or codes of levels; NaN comes last where a value may become missing. The row's own
-        value is left out.
+    They are taken from rows ``(n, d)`` of usual values: numbers in ascending order, or codes of levels, with NaN last
+    where a value may become missing. The row's own value is left out.
     """
     low, high = space.limits(x0)
     free = space.free(x0)
@@ -275,21 +250,11 @@ Score = Callable[[Array], Scored]
 
 @dataclass
 class BestPerLevel:
-    """The cheapest point so far for every level of reliability.
+    """The cheapest point so far for every level of reliability."""
 
-    Parameters
-    ----------
-    levels : array of shape (l,)
-        Reliabilities in ascending order.
-    x : array of shape (l, d)
-        The points; the row where there is none yet.
-    cost : array of shape (l,)
-        Their cost; infinite where there is none yet.
-    """
-
-    levels: Array
-    x: Array
-    cost: Array
+    levels: Array  # (l,): reliabilities in ascending order
+    x: Array  # (l, d): the points; the row where there is none yet
+    cost: Array  # (l,): their cost; infinite where there is none yet
 
     @classmethod
     def empty(cls, levels: Array, x0: Array) -> Self:
@@ -325,16 +290,8 @@ def _unpack_points(kept: Iterable[bytes], d: int) -> Array:
 def walk(judge: Judge, cost: Callable[[Array], Array], steps: StepsFromRow, best: BestPerLevel) -> None:
     """Walk from the row until the highest level is reached or nothing is gained, then shrink the points kept.
 
-    Parameters
-    ----------
-    judge : callable
-        Takes points ``(n, d)``, returns their reliability and their loss, ``(n,)`` each.
-    cost : callable
-        Takes points, returns their cost ``(n,)``.
-    steps : StepsFromRow
-        Changes that may be made.
-    best : BestPerLevel
-        Receives every point that is the cheapest for a level.
+    ``judge`` takes points ``(n, d)`` and returns their reliability and loss, ``cost`` their cost, ``(n,)`` each.
+    ``best`` receives every point that is the cheapest for a level.
     """
     left = _MOST_POINTS + _MOST_POINTS_PER_FEATURE * len(steps.values)
 
