@@ -294,8 +294,7 @@ class _Trajectories(NamedTuple):
 def _start_from_pool(draws: Draws, rng: np.random.Generator, n_chains: int) -> _Start:
     """Start chains in every independent part of a pool, with the mass of that part.
 
-    Before normalisation, the masses times any average over such a chain's states are unbiased, however short the chain
-    is. Parts are independent, so their differences are the whole error, that of the mass of modes included.
+    Before normalisation, mass times any average over such a chain is unbiased, however short the chain is.
     """
     weights, groups = draws.pool_weights, draws.groups
     if groups is None:

@@ -102,11 +102,7 @@ def _latent_log_density(mixture: Mixture, points: Points) -> Array:
 
 
 def estimate_mass_around(posterior: GibbsPosterior, rng: np.random.Generator, z: Array) -> Array:
-    """Estimate the log mass ``(n,)``, against ``N(0, I)``, around latent points ``(n, m)`` from a few draws.
-
-    The draws come from three normals of different widths, so that a tiny forest cell is not taken for a wide basin. Use
-    with few coordinates only: with many, such draws see a small part of a basin.
-    """
+    """Estimate the log mass ``(n,)`` around latent points ``(n, m)`` from a few draws; for few coordinates only."""
     n, m = z.shape
     offset = rng.choice(_WIDTHS, size=(n, _COPIES, 1)) * rng.standard_normal((n, _COPIES, m))
     there = (z[:, None, :] + offset).reshape(-1, m)

@@ -213,11 +213,7 @@ class Kernel:
 
 
 def _propose_hops(rng: np.random.Generator, z: Array, learned: Learned) -> Array:
-    """Move by the difference of two other points, in full or at the scale of a random walk, in a few directions.
-
-    These are coordinates, or, for half of the points, directions in which the fit differs from ``N(0, I)``: in many
-    dimensions modes differ in few of those.
-    """
+    """Add the difference of two other points in a few coordinates or fitted directions, in full or scaled."""
     n, m = z.shape
     a, b = learned.points[rng.integers(len(learned.points), size=(2, n))]
     shift = a - b

@@ -184,10 +184,7 @@ class _Run:
         return base
 
     def variance(self, log_weights: Array) -> float:
-        """Return the variance of the log evidence for log weights ``(n,)``: that within shells, and of volumes.
-
-        A shell's volume is that of its bound times the share ``p`` of points tried there that no later bound contains.
-        """
+        """Return the variance of the log evidence for log weights ``(n,)``: that within shells, and of volumes."""
         total = 0.0
         for own, p, bound in zip(self.members, self.shares, self.volumes, strict=True):
             n = len(own)
@@ -244,10 +241,7 @@ class _Run:
         return self.weightless and self.nautilus.n_like >= _HOPELESS * self.nautilus.n_live
 
     def _explored(self) -> bool:
-        """Whether the effective sample size is reached, or smaller shells would hardly be more uniform.
-
-        Without this, a plateau of the loss, such as that of a target that is reached, would be explored for long.
-        """
+        """Whether to stop exploring: enough effective draws, or a plateau that smaller shells would not resolve."""
         nautilus = self.nautilus
         if nautilus.explored or nautilus.n_like < nautilus.n_live:
             return False

@@ -43,13 +43,7 @@ _LARGEST = 1.0 - 1e-16  # below one, where the normal quantile is finite
 MANY = 40  # coordinates from which components around modes are not enough
 _STEPS, _DEPTH = 16, 0.5  # on either side: each begins where exp(-_DEPTH) of the mass beyond the one before is left
 _EVALUATED = 2  # the step at which models are evaluated: a change of about the typical size
-_SHARES = (  # of the lowest negative log density: divergences of tilts from N(0, I)
-    0.25,
-    0.35,
-    0.5,
-    0.7,
-    1.0,
-)  # of the lowest negative log density at a mode: divergences of the tilts from N(0, I)
+_SHARES = (0.25, 0.35, 0.5, 0.7, 1.0)  # of the lowest negative log density: divergences of tilts from N(0, I)
 _HALVINGS = 60  # of an interval: to the last digits
 _WIDEST_SPIKE = 8.0  # latent standard deviations, beyond which a column changes with probability 1e-15
 _FARTHEST = 40.0  # log odds that a tilt may change for one coordinate: beyond, only overflow matters
@@ -253,10 +247,7 @@ class ProductOfMarginals:
 
     @classmethod
     def fit(cls, z: Array, weights: Array, n: float) -> "ProductOfMarginals":
-        """Fit to weighted points ``(N, m)`` with an effective sample size of ``n``.
-
-        A histogram that diverges from ``N(0, 1)`` by no more than chance explains is replaced by ``N(0, 1)``.
-        """
+        """Fit to weighted points ``(N, m)`` of effective size ``n``, shrunk to ``N(0, 1)`` where chance explains it."""
         chance, bins = _bin_masses(), len(_EDGES) + 1
         where = np.searchsorted(_EDGES, z)
         found = np.array([np.bincount(own, weights, bins) for own in where.T])
@@ -294,28 +285,19 @@ def _tail_shares() -> Array:
 
 
 def tilt(posterior: GibbsPosterior, modes: Modes) -> list[TiltedProduct]:
-    """Return tilted products that diverge from ``N(0, I)`` about as far as a posterior with these modes can.
-
-    There are none with few columns, or under a prior that moves all of them. The effect of each coordinate alone is
-    evaluated at the row, two rows for each.
-    """
+    """Return tilted products that diverge from ``N(0, I)`` about as far as a posterior with these modes can."""
     prior, m = posterior.prior, posterior.prior.dimension
     if not prior.spikes or m < MANY or len(modes.neg_log_density) == 0:
         return []
     tail = ndtr(-_find_spike_edges(prior))
     middle = -ndtri(_tail_shares()[:, None] * np.exp(-0.5 * _DEPTH) * tail)
     price = np.concatenate([_price_steps(posterior, -middle)[::-1], np.zeros((1, m)), _price_steps(posterior, middle)])
-    component = TiltedProduct(tail, price, 0.0)
-    return (
-        [component.with_divergence(share * float(modes.neg_log_density[0])) for share in _SHARES] if price.any() else []
-    )
+    flat, lowest = TiltedProduct(tail, price, 0.0), float(modes.neg_log_density[0])
+    return [flat.with_divergence(share * lowest) for share in _SHARES] if price.any() else []
 
 
 def _price_steps(posterior: GibbsPosterior, z: Array) -> Array:
-    """Return the change of the potential when single coordinates move to the steps ``(steps, m)`` of one side.
-
-    One step of each is evaluated; on the others the price is proportional to the change.
-    """
+    """Return the potential's change on the steps ``(steps, m)`` of one side, extrapolated from one step each."""
     prior = posterior.prior
     points = Points.evaluate(posterior, np.vstack([np.zeros((1, z.shape[1])), np.diag(z[_EVALUATED])]))
     potential = -log_target(posterior.mixture, points)
@@ -370,13 +352,12 @@ class MixtureProposal:
 
     def with_strata(self, strata: Strata | None, weight: float) -> "MixtureProposal":
         """Return the mixture with these strata, of this weight among the components, or without any."""
-        components = (
-            np.full(len(self.components), 1.0) if self.weights is None else self.weights[: len(self.components)]
-        )
-        components = components / components.sum()
+        k = len(self.components)
+        own = np.full(k, 1.0) if self.weights is None else self.weights[:k]
+        own = own / own.sum()
         if strata is None:
-            return replace(self, weights=components, strata=None)
-        return replace(self, weights=np.append((1.0 - weight) * components, weight), strata=strata)
+            return replace(self, weights=own, strata=None)
+        return replace(self, weights=np.append((1.0 - weight) * own, weight), strata=strata)
 
     def log_component_density(self, z: Array) -> Array:
         """Return the log density ``(n,)`` of components and strata against ``N(0, I)``."""
@@ -389,9 +370,8 @@ class MixtureProposal:
                 return parts
         equal = np.full(len(self.components), 1.0 / len(self.components))
         parts = np.empty((len(z), len(self.components)))
-        parts[:, [isinstance(component, NormalComponent) for component in self.components]] = (
-            self._stacked.log_densities(z)
-        )
+        normal = [isinstance(component, NormalComponent) for component in self.components]
+        parts[:, normal] = self._stacked.log_densities(z)
         tail, steps = np.zeros(0), None
         for k, component in enumerate(self.components):
             if isinstance(component, TiltedProduct):  # finding the steps is most of the work, and tails are equal
@@ -410,9 +390,7 @@ class MixtureProposal:
     @cached_property
     def _stacked(self) -> "_StackedNormals":
         """All normal components, stacked."""
-        return _StackedNormals.of(
-            [component for component in self.components if isinstance(component, NormalComponent)]
-        )
+        return _StackedNormals.of([one for one in self.components if isinstance(one, NormalComponent)])
 
     @cached_property
     def _cache(self) -> list[tuple[Array, Array]]:

@@ -25,7 +25,6 @@ __all__ = [
     "MOST_FOR_EFFECTIVE",
     "WIDER",
     "Agreement",
-    "ProposalAdaptation",
     "ProposalRun",
     "compare_runs",
     "initial_proposal",
@@ -88,11 +87,8 @@ def initial_proposal(modes: Modes, posterior: GibbsPosterior, tilted: Sequence[T
     parts = zip(modes.points.z, modes.gradient, modes.curvature, modes.smooth, potential, strict=True)
     for z, gradient, curvature, smooth, at_mode in parts:
         narrow = _make_basin_component(z, curvature) if smooth else _make_narrow_component(z, curvature)
-        components += [
-            NormalComponent(z, np.zeros((len(z), 0)), np.zeros(0)),
-            _make_tail_component(z, curvature),
-            narrow,
-        ]
+        wide = NormalComponent(z, np.zeros((len(z), 0)), np.zeros(0))
+        components += [wide, _make_tail_component(z, curvature), narrow]
         if gradient.any():
             components.append(_make_gauss_newton_component(z, gradient, float(at_mode)))
         if gradient.any() and len(z) >= MANY:
@@ -131,11 +127,7 @@ def _make_basin_component(z: Array, curvature: Array) -> NormalComponent:
 
 
 def _project_on_gradient(z: Array, gradient: Array) -> Array:
-    """Return the projection of a mode on its gradient, which leaves an exact mode unchanged.
-
-    In many coordinates a search ends beside the mode, off by a little in each, and a component centred there has next
-    to no draws where the posterior is.
-    """
+    """Project a mode on its gradient: an exact mode stays, the small errors of many coordinates go."""
     unit = gradient / np.hypot.reduce(gradient)
     return np.asarray((z @ unit) * unit)
 
@@ -203,12 +195,11 @@ class ProposalAdaptation:
         if effective_sample_size(weights) < self.enough_points:
             weights = _clip_weights(weights, int(self.enough_points))
         log_parts = proposal.log_component_parts(z) + np.log(proposal.share)
-        both = np.logaddexp(log_sum_exp(log_parts, axis=1), np.log1p(-proposal.share))
-        part = log_parts - both[:, None]
+        mixture = np.logaddexp(log_sum_exp(log_parts, axis=1), np.log1p(-proposal.share))
+        part = log_parts - mixture[:, None]
         np.exp(part, out=part)
-        tilted = [isinstance(component, TiltedProduct) for component in proposal.components] + [False] * (
-            part.shape[1] - len(proposal.components)
-        )
+        tilted = np.zeros(part.shape[1], dtype=bool)  # strata, if any, are the last column
+        tilted[: len(proposal.components)] = [isinstance(one, TiltedProduct) for one in proposal.components]
         # a tilt has one parameter: it takes few points, unclipped
         part *= np.where(tilted, plain[:, None], weights[:, None])
         mass = part.sum(axis=0)
@@ -220,9 +211,8 @@ class ProposalAdaptation:
             elif isinstance(component, ProductOfMarginals):
                 components.append(component)
             else:
-                components.append(
-                    NormalComponent.fit(z, own / total, size).widen(WIDER) if size >= self.enough_points else component
-                )
+                fits = size >= self.enough_points
+                components.append(NormalComponent.fit(z, own / total, size).widen(WIDER) if fits else component)
         by_strata = float(np.clip(mass[len(components) :].sum() / max(mass.sum(), TINY), *_STRATA_WEIGHT))
         shares = mass[: len(components)] / max(mass[: len(components)].sum(), TINY)
         product = np.array([isinstance(component, ProductOfMarginals) for component in components])
@@ -258,9 +248,8 @@ class ProposalAdaptation:
             return proposal
         own, share = proposal.weights[: len(proposal.components)], _TEMPERED_SHARE / (1 - proposal.strata_weight)
         weights = np.concatenate([(1 - share) * own / own.sum(), np.full(len(components), share / len(components))])
-        return MixtureProposal(proposal.components + tuple(components), proposal.share, weights).with_strata(
-            proposal.strata, proposal.strata_weight
-        )
+        more = MixtureProposal(proposal.components + tuple(components), proposal.share, weights)
+        return more.with_strata(proposal.strata, proposal.strata_weight)
 
 
 def _clip_weights(weights: Array, n: int) -> Array:
@@ -323,11 +312,7 @@ def run_proposal(
     n_effective: float,
     most: int,
 ) -> ProposalRun:
-    """Adapt a mixture at the modes, then draw until about ``n_effective`` draws count, ``most`` at most.
-
-    ``plain`` are prior draws, which adaptation uses as well. Nothing is drawn if adaptation does not reach one
-    effective draw in sixty.
-    """
+    """Adapt a mixture at the modes, then draw ``n_effective`` effective draws, none if each takes over 60 draws."""
     adaptation = ProposalAdaptation(posterior, plain, known, rng)
     proposal = initial_proposal(modes, posterior, tilt(posterior, modes)).with_strata(
         adaptation.stratify(), _STRATA_SHARE

@@ -77,9 +77,8 @@ class SearchFirst:
         """Draw at the given eta."""
         posterior, searches, n = self.posterior, self._can_search, len(self.first)
         plain = None
-        if (
-            not searches or np.isfinite(log_target(posterior.mixture, self.first)).any()
-        ):  # a search may find the first point of finite loss
+        # without any finite loss, a search may still find one
+        if not searches or np.isfinite(log_target(posterior.mixture, self.first)).any():
             plain = Draws.weigh(self.first, posterior.mixture, posterior.prior, info=SMCInfo(complete=self.complete))
             if len(self.first) < _FEWEST_CANDIDATES:
                 return plain
@@ -106,9 +105,8 @@ class SearchFirst:
 
     def draw_for_goal(self) -> Draws:
         """Find the eta that meets the goal on a tempered run, and draw there."""
-        run = self.islands.temper(
-            self.posterior, self.rng, Bridge(self.posterior.mixture), self._draw_tempering_start()
-        )
+        first = self._draw_tempering_start()
+        run = self.islands.temper(self.posterior, self.rng, Bridge(self.posterior.mixture), first)
         runs = [run]
         if run.info.complete and self._can_search:
             with suppress(BudgetSpentError):  # time ran out earlier than foreseen: keep the first run
@@ -157,9 +155,8 @@ class SearchFirst:
         if len(self.runs) < (1 if spent else 2):
             return None
         cover = pool_runs(self.runs)
-        reason = _describe_missed(len(self._find_missed(cover))) or self._describe_disagreement(
-            agreed, agreements > min(disagreements, 1)
-        )
+        reason = _describe_missed(len(self._find_missed(cover)))
+        reason = reason or self._describe_disagreement(agreed, agreements > min(disagreements, 1))
         weights = normalise(cover.log_base_weights + log_target(self.posterior.mixture, cover.pool))
         ess, limited = effective_sample_size(weights), self.posterior.budget.limited
         if ess < _LOST * self.n_effective and not (spent or limited):
@@ -178,9 +175,8 @@ class SearchFirst:
 
     def _run_first_two(self) -> list[ProposalRun | BudgetSpentError | None]:
         """Run around the modes of the first two searches, in shared model calls."""
-        return run_together(
-            self.posterior, [self._prepare_run(0), self._prepare_run(1)], rows_for_run(0.5 * self.n_effective)
-        )
+        both = [self._prepare_run(0), self._prepare_run(1)]
+        return run_together(self.posterior, both, rows_for_run(0.5 * self.n_effective))
 
     def _run_again(self, number: int) -> ProposalRun | BudgetSpentError | None:
         """Search once more, and run around the modes found."""
@@ -210,10 +206,7 @@ class SearchFirst:
         return run
 
     def _covers_posterior(self, plain: Draws) -> bool:
-        """Whether prior draws cover the posterior, as far as their weights tell.
-
-        The correction for a map that is not the prior is unbounded: there the Pareto tail of the weights is checked.
-        """
+        """Whether prior draws are enough, by their weights, and the Pareto tail of these if they are unbounded."""
         if plain.ess < min(self.n_effective, 0.5 * len(plain.pool)):
             return False
         exact = self.posterior.prior.exact
@@ -280,7 +273,7 @@ class SearchFirst:
     def _temper(self) -> Draws:
         """Temper to eta from the prior, and from components at modes if there are any."""
         bridge, first = Bridge(self.posterior.mixture), None
-        if self.runs:  # if there are none, the prior is the better start
+        if self.runs:  # a proposal that does not fit is a worse start than the prior
             proposal = join_proposals([run.proposal for run in self.runs], self._share)
             bridge, first = self._start_from(proposal, self.posterior.mixture.eta)
         if first is None:
@@ -299,10 +292,7 @@ class SearchFirst:
         return StallDetector(lowest, patience=1 if self.found else 2)
 
     def _rerun_with_missed(self, run: Run) -> list[Run]:
-        """Search at the last eta of a run for a goal, and run again from the modes if draws have missed mass.
-
-        A goal may have raised eta far beyond the value at which missed mass matters first: every rung is checked.
-        """
+        """Search at the last eta of a run for a goal, and run again from the modes if any rung has missed mass."""
         rungs = [eta for eta in run.info.climbed or run.draws.rungs if eta > 0]
         if not rungs:
             return []
@@ -335,10 +325,8 @@ class SearchFirst:
     def _start_from(self, proposal: MixtureProposal, fade: float) -> tuple[Bridge, Points | None]:
         """Return a bridge that starts from a proposal, and its first points if they can be afforded."""
         bridge = Bridge(self.posterior.mixture, proposal, fade)
-        limited = self.posterior.budget.limited
-        return bridge, draw_start_if_affordable(
-            self.posterior, self.rng, bridge, len(self.first) if limited else _TEMPERED_POINTS
-        )
+        n = len(self.first) if self.posterior.budget.limited else _TEMPERED_POINTS
+        return bridge, draw_start_if_affordable(self.posterior, self.rng, bridge, n)
 
     @property
     def _share(self) -> float:

@@ -177,9 +177,8 @@ class Starts:
         with np.errstate(over="ignore"):
             best = np.argsort(potential + placed.cost, kind="stable")[:_BEST_KNOWN]
         changed = np.setdiff1d(np.argsort(np.square(z).sum(axis=1), kind="stable"), np.flatnonzero(as_it_is), True)
-        evaluated = self._evaluate_with_row(
-            z[np.union1d(best, changed[:_MOST_CHANGED])]
-        )  # no rule may do worse than these
+        # no decision rule may do worse than these
+        evaluated = self._evaluate_with_row(z[np.union1d(best, changed[:_MOST_CHANGED])])
         unevaluated = np.zeros(loss.shape)
         every = Points(z, placed.x, unevaluated, loss, unevaluated > 0, placed.cost, placed.log_correction)
         self.known = Points.join([every.take(as_it_is), evaluated])

@@ -28,7 +28,6 @@ __all__ = [
     "Population",
     "StallDetector",
     "TemperingPass",
-    "find_next_level",
     "log_density",
     "recycle",
     "run_tempering",
@@ -267,10 +266,7 @@ def run_tempering(
 
 
 def _resample(before: Population, rng: np.random.Generator, increments: Array, level: float, n: int) -> Population:
-    """Resample each island at a level, to the same number of points.
-
-    Resampling is systematic along the principal direction, so that each mode keeps its share.
-    """
+    """Resample each island, systematically along its principal direction, so that each mode keeps its share."""
     n_islands = len(before.log_z)
     each = -(-n // n_islands)
     picks = []
@@ -328,10 +324,7 @@ class _Moves(NamedTuple):
 def _move_until_forgotten(
     rng: np.random.Generator, kernel: Kernel, start: Population, steps: StepSizes, max_sweeps: int
 ) -> _Moves:
-    """Move until the points have decorrelated from their start; all states are kept (Dau and Chopin, 2022).
-
-    All states are draws from the rung's distribution, since the start was one, and they are paid for.
-    """
+    """Move until the points have decorrelated from their start, and keep all states (Dau and Chopin, 2022)."""
     now, correlation, out_of_budget = start.points, 1.0, False
     passed: list[Points] = []
     accepted: list[float] = []

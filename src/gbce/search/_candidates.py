@@ -42,10 +42,7 @@ _RAYS = np.array([-0.05, 0.0005, 0.01, 0.05, 0.2])  # relative excess over the l
 
 
 class Singles(NamedTuple):
-    """Rows ``(n, d)`` that differ from the row in one feature ``(n,)``, with price and gain ``(n,)``.
-
-    Prices add up over features, and so, nearly, do gains, the reductions of the shortfall.
-    """
+    """Rows ``(n, d)`` that change one feature ``(n,)``, with price and reduction of the shortfall ``(n,)``."""
 
     x: Array
     feature: Array
@@ -208,10 +205,7 @@ class CandidateMoves:
         return [np.array(members) for members in found]
 
     def add_one_change(self, base: Array, ceiling: Array, enough: int) -> Array:
-        """Return rows with one more change than one of the points ``(b, d)``, of cost below its ``ceiling`` ``(b,)``.
-
-        It stops once there are ``enough`` rows.
-        """
+        """Return about ``enough`` rows that add a change to points ``(b, d)``, below the cost ``ceiling`` ``(b,)``."""
         where, to = self._few_changes
         found, total = [np.zeros((0, len(self.x0)))], 0
         some = max(1, _ROWS_AT_ONCE // max(len(where), 1))
@@ -250,10 +244,7 @@ class CandidateMoves:
     # --- fewer and smaller changes ------------------------------------------------------------------------------------
 
     def undo_changes(self, x: Array, worth: Array | None = None) -> Array:
-        """Return rows in which one or several whole changes of points ``(k, d)`` are undone.
-
-        The largest changes are undone first, or those with the least gain per price (``worth`` ``(2, d)``).
-        """
+        """Return rows in which changes of points ``(k, d)`` are undone, the largest or least worthwhile ones first."""
         found = [np.zeros((0, len(self.x0)))]
         sizes = self.space.change(x, self.x0) / np.maximum(self.space.scale, np.finfo(float).tiny)
         for one, size, changed in zip(x, sizes, self.changed(x), strict=True):
@@ -307,11 +298,7 @@ class CandidateMoves:
     # --- values of few digits -----------------------------------------------------------------------------------------
 
     def rounded(self, x: Array, most_digits: int) -> tuple[Array, Array, Array]:
-        """Return rows near points ``(k, d)`` whose changed real numbers have few digits.
-
-        Also return the number of digits ``(n,)`` and the position of the point ``(n,)``. Numbers are rounded away from
-        the row, or to the nearest.
-        """
+        """Return rows near points ``(k, d)`` with few digits, these ``(n,)`` and the points' positions ``(n,)``."""
         rows, digits, whose = [np.zeros((0, len(self.x0)))], [np.zeros(0, dtype=int)], [np.zeros(0, dtype=int)]
         wanted = np.arange(1, most_digits + 1)
         for i, (one, real) in enumerate(zip(x, self.changed(x) & ~self.space.discrete & ~np.isnan(x), strict=True)):

@@ -19,7 +19,7 @@ from gbce.draws import Points, Scene
 from gbce.posterior import GibbsPosterior
 from gbce.search._objective import SMOOTH_SHARE, curvature_of
 
-__all__ = ["Minima", "Search", "coordinates", "has_gained", "levels", "nelder_mead", "newton"]
+__all__ = ["Search", "coordinates", "has_gained", "levels", "nelder_mead", "newton"]
 
 _LEAST_ROUND_GAIN = 1e-4  # of a round of descents, relative above one: less counts as none (by hand)
 _BLOCK_CELLS = 2_000_000  # numbers in points that are evaluated together: 16 MB
@@ -48,15 +48,11 @@ _TOLERANCE = 1e-4  # of points and values, as in scipy
 
 @dataclass
 class Search:
-    """The objective, ``(..., m)`` to ``(...)`` in one model call; keeps the best point that was evaluated.
+    """The objective, ``(..., m)`` to ``(...)`` in one model call; keeps the best points that were evaluated.
 
-    It also keeps the best one that reaches the target, the objective of both (``least``, ``least_reached``), the values
-    at which Newton descents ended (``settled``), and whether any gradient was seen: a model without one is piecewise
-    constant.
-
-    ``precision`` ``(m, m)`` is the curvature of a Gaussian prior's cost, or that of the Gaussian nearest to another
-    prior; ``floor`` is a lower bound of the potential. ``smooth`` ``(m,)`` marks real features, ``ordered`` all but
-    categories, whose coordinates are differences of codes.
+    ``precision`` ``(m, m)`` is the curvature of the prior's cost, or of the nearest Gaussian's; ``floor`` bounds the
+    potential from below; ``smooth`` ``(m,)`` marks real features, ``ordered`` all but categories, which move by codes;
+    ``settled`` are the values at which Newton descents ended. A model without any gradient is piecewise constant.
     """
 
     scene: Scene

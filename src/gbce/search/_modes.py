@@ -148,9 +148,7 @@ def search_modes(
     flat = np.zeros(now.z.shape)
     if not components:
         return Modes(now, f, flat, flat)
-    objective.rows_left = max(
-        objective.rows_left, 3 * now.z.size
-    )  # for the final differences, whatever was spent before
+    objective.rows_left = max(objective.rows_left, 3 * now.z.size)  # always enough for the final differences
     gradient = curvature = flat
     with suppress(BudgetSpentError):
         gradient, curvature = find_gradients_and_curvatures(objective, now)
@@ -199,10 +197,7 @@ def _undo_needless(
 def _undo_blocks(
     objective: BudgetedObjective, rng: np.random.Generator, now: Points, value: Array, steps: int, kind: _Value
 ) -> Points:
-    """Set coordinates to zero while a ``value`` does not rise: random blocks, halved where one fails.
-
-    A point that needs ``q`` of ``m`` coordinates keeps only these after about ``2 q log2(m / q)`` steps.
-    """
+    """Set random blocks of coordinates to zero while a ``value`` does not rise, halving blocks that fail."""
     k, m = now.z.shape
     moved = now.z != 0
     rank = np.argsort(np.argsort(np.where(moved, rng.random((k, m)), np.inf), axis=1), axis=1)
@@ -220,10 +215,7 @@ def _undo_blocks(
 
 
 def _shrink_in_box(objective: BudgetedObjective, now: Points, value: Array) -> Points:
-    """Shrink points towards zero while their potential does not rise: as a whole, then by coordinate (bisection).
-
-    In a box of constant potential this ends near the corner nearest to zero.
-    """
+    """Shrink points, as a whole and then by coordinate, while the potential does not rise: to a box's corner."""
     for _ in range(_HALVINGS):
         now, _won = _move_unless_above(objective, now, 0.5 * now.z, np.arange(len(now)), value, potential_of)
     low = np.zeros(now.z.shape)  # shares of each coordinate at which the potential is higher, and at which it is not

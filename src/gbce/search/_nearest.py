@@ -56,10 +56,7 @@ class Judged(NamedTuple):
 
 
 class NearestPoints(NamedTuple):
-    """Cheap points that reach, each with another set of changed features: ``n`` points, the cheapest first.
-
-    ``cost`` ``(n,)`` is in units of the features' scales, ``changes`` ``(n,)`` counts changed features.
-    """
+    """The cheapest point ``(n, d)`` for each set of changed features, the cheapest first, with cost and size."""
 
     x: Array
     cost: Array
@@ -156,34 +153,13 @@ def find_nearest(
     affords: Callable[[int], int] = lambda n: n,
     max_rows: int | None = None,
 ) -> NearestPoints:
-    """Find cheap points that reach a target.
+    """Find the cheapest point that reaches a target for each set of changed features, within a row limit.
 
-    Parameters
-    ----------
-    around : CandidateMoves
-        The row, the values to try, and the cost of points.
-    judge : callable
-        Takes points ``(n, d)``, returns :class:`Judged`; it may raise :class:`gbce.BudgetSpentError`, which ends the
-        search.
-    starts : array of shape (s, d)
-        Points that are known to reach.
-    trials : array of shape (t, d), optional
-        Points that may reach, to be judged first.
-    known : tuple of arrays of shapes (n, d) and (n, K), optional
-        Points that reach, the cheapest first, admissible from the row or not, and the model outputs there.
-    power : {1, 2}
-        Whether the costs of single changes add up, or their squares.
-    most_changes : int, optional
-        Largest useful number of changed features; points that change more are only intermediate.
-    affords : callable, optional
-        Takes a number of points, returns how many of them may be judged.
-    max_rows : int, optional
-        Limit of rows in all; by default 4,000 plus 150 for each feature that can move, at most 12,000.
-
-    Returns
-    -------
-    NearestPoints
-        One point for each set of changed features that was found, ``starts`` included.
+    ``judge`` maps points ``(n, d)`` to :class:`Judged`, and may raise :class:`gbce.BudgetSpentError`, which ends the
+    search; ``affords`` says how many of ``n`` points may be judged. ``starts`` ``(s, d)`` are known to reach,
+    ``trials`` ``(t, d)`` may reach, and ``known`` are further points that reach, the cheapest first, admissible or not,
+    with their outputs. Costs add up (``power`` 1) or are Euclidean (2); points with more than ``most_changes`` changes
+    are only intermediate.
     """
     n_free = len(around.values)
     limit = min(_MOST_ROWS + _MOST_ROWS_PER_FEATURE * n_free, _MOST_ROWS_IN_ALL) if max_rows is None else max_rows

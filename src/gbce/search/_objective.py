@@ -174,11 +174,7 @@ class Curvature(Protocol):
     """Curvature of ``s`` potentials in ``m`` coordinates each."""
 
     def learn(self, which: Array, move: Array, change: Array, gradient: Array, potential: Array) -> None:
-        """Update from the change ``(k, m)`` of gradients over the last move ``(k, m)`` of starts ``which`` ``(k,)``.
-
-        Without a last move (NaN) it is that of a squared error, whose gradient ``g`` and value ``P`` give ``g g' /
-        2P``.
-        """
+        """Update from the change ``(k, m)`` of gradients over the last move ``(k, m)``; restart where that is NaN."""
         ...
 
     def step(self, which: Array, uphill: Array) -> Array:
@@ -393,10 +389,7 @@ class Descent:
     def descend_unexplained(
         self, others: Points, now: Points, f: Array, margin: float, most: int
     ) -> tuple[Points, Array]:
-        """Descend from evaluated points below all known basins, as long as this finds new basins.
-
-        ``margin`` and ``most`` are those of :func:`keep_apart`.
-        """
+        """Descend from points below all known basins while that finds new ones; for the rest see :func:`keep_apart`."""
         trial_f = neg_log_density_of(self.objective.posterior, others)
         finite = np.isfinite(trial_f)
         others, trial_f, m = others.take(finite), trial_f[finite], others.z.shape[1]

@@ -221,10 +221,7 @@ def _add_corners(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
 
 
 def _add_scattered(search: Search, v: Array, f: Array, *, nearest: float) -> tuple[Array, Array]:
-    """Add points spread over the region where the cost alone is below the best objective.
-
-    They lie at a share of the way from the best point, from ``nearest`` to 1.
-    """
+    """Add points between the best one and the border of the region whose cost is below the best objective."""
     scene, (n, m) = search.scene, (_SCATTERED, v.shape[1])
     best, least = v[f.argmin()], f.min()
     placed = search.posterior.prior.place(scene.rng.standard_normal((n, search.posterior.prior.dimension)))

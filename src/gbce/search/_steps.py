@@ -18,7 +18,7 @@ from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.space import Space
 
-__all__ = ["BestPerLevel", "Shrunk", "StepsFromRow", "values_to_try", "walk"]
+__all__ = ["BestPerLevel", "StepsFromRow", "values_to_try", "walk"]
 
 # Single changes; chosen by hand: finer steps cost more rows, and repeated rounds make up for coarse ones.
 _QUANTILES = np.linspace(0.01, 0.99, 41)  # of a column of the data: values tried, without the extremes
@@ -104,12 +104,7 @@ class StepsFromRow:
         return Shrunk(rows[good], parent[good], feature[good])
 
     def exchange(self, x: Array) -> Array:
-        """Return points ``(n, d)`` in which one change of a point ``(k, d)`` is undone and another extended.
-
-        Only the largest changes are traded, in units of the features' scales; a change of category, or to a missing
-        value, is one unit. The other change is extended by less than is saved (before rounding), and not beyond the
-        values.
-        """
+        """Return points ``(n, d)`` in which one large change of a point ``(k, d)`` is undone and another extended."""
         ordered = ~self.space.unordered & ~np.isnan(self.x0)
         step = (x - self.x0) / self.space.scale
         size = np.where(self._movable_changes(x), np.where(ordered & ~np.isnan(step), np.abs(step), 1.0), 0.0)
@@ -143,10 +138,7 @@ class StepsFromRow:
         return fixed
 
     def combine(self, x: Array, singles: Array, features: Array) -> Array:
-        """Return ``x`` ``(d,)`` with the first two, three, ... changes made together.
-
-        ``singles`` ``(n, d)`` differ from ``x`` by one of ``features`` ``(n,)`` each.
-        """
+        """Return ``x`` ``(d,)`` with the first two, three, ... of single changes ``(n, d)`` made together."""
         rows = np.tile(x, (max(len(features) - 1, 0), 1))
         for i, (single, j) in enumerate(zip(singles, features, strict=True)):
             rows[max(i - 1, 0) :, j] = single[j]
@@ -327,10 +319,7 @@ def _walk_forward(score: Score, steps: StepsFromRow, highest: float) -> None:
 
 
 def _make_two_changes(steps: StepsFromRow, x: Array, trial: Array) -> Array:
-    """Return ``x`` ``(d,)`` with the first of the changes ``(n, d)`` and the next one of another feature.
-
-    If the second does not pay beside the first, it is undone later.
-    """
+    """Return ``x`` ``(d,)`` with the first of the changes ``(n, d)`` and the next one of another feature."""
     changed = steps.space.changed(trial, x)
     apart = np.flatnonzero(~(changed & changed[0]).any(axis=1))
     if len(apart) == 0:
