@@ -14,8 +14,8 @@ from gbce.draws import Draws, Points, SamplerInfo
 from gbce.metrics import Diagnosis, Verdict
 from gbce.posterior import Mixture
 from gbce.samplers._coverage import Coverage
-from gbce.samplers._importance import candidates
-from gbce.samplers._runs import WIDER, agreement, initial_proposal, pool_runs, run_proposal
+from gbce.samplers._importance import draw_candidates
+from gbce.samplers._runs import WIDER, compare_runs, initial_proposal, pool_runs, run_proposal
 from gbce.samplers._search_first import _can_be_outweighed, _cover_of_prior, _has_light_tail
 from gbce.samplers._starts import Starts
 from gbce.search import Memory, Modes, search_modes
@@ -34,7 +34,7 @@ def test_the_narrow_law_of_a_smooth_well_is_as_wide_as_the_well():
     there = Points.evaluate(posterior, centre[None] / (1 + width**2))
     sites = search_modes(posterior, np.random.default_rng(0), there, Memory(posterior))
     assert sites.smooth.all()
-    law = initial_proposal(sites, posterior).laws[2]
+    law = initial_proposal(sites, posterior).components[2]
     assert len(law.variance) == 14
     np.testing.assert_allclose(law.variance, WIDER * width**2 / (1 + width**2), rtol=0.01)
 
@@ -189,7 +189,7 @@ def test_what_could_outweigh_candidates():
     rng = np.random.default_rng(0)
 
     def outweighed(posterior):
-        return _can_be_outweighed(posterior, _cover_of_prior(posterior, candidates(posterior, rng, 3_000)))
+        return _can_be_outweighed(posterior, _cover_of_prior(posterior, draw_candidates(posterior, rng, 3_000)))
 
     assert not outweighed(posterior_linear(case))
     assert outweighed(posterior_linear(hard(2)))  # log evidence -14
@@ -200,15 +200,15 @@ def test_what_could_outweigh_candidates():
 def test_a_search_for_rules_does_not_look_around_its_ends():
     posterior = posterior_linear(hard(20))
     rows, ends = [], []
-    for laws in (True, False):
+    for components in (True, False):
         rng = np.random.default_rng(0)
-        starts, before = candidates(posterior, rng, 40), posterior.n_rows
-        ends.append(search_modes(posterior, rng, starts, Memory(posterior), laws=laws))
+        starts, before = draw_candidates(posterior, rng, 40), posterior.n_rows
+        ends.append(search_modes(posterior, rng, starts, Memory(posterior), components=components))
         rows.append(posterior.n_rows - before)
     np.testing.assert_array_equal(ends[0].points.z, ends[1].points.z)
     assert rows[0] - rows[1] == 3 * ends[0].points.z.size
-    assert ends[0].slope.any()
-    assert not ends[1].slope.any()
+    assert ends[0].gradient.any()
+    assert not ends[1].gradient.any()
 
 
 # --- learning ---------------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def test_laws_come_to_a_well_from_far_away():
     there = Points.evaluate(posterior, (centre + 0.5 * rng.choice([-1, 1], size=d))[None])
     flat = np.zeros((1, d))
     sites = Modes(there, np.zeros(1), flat, flat)
-    look = run_proposal(posterior, rng, sites, candidates(posterior, rng, 1_000), nothing_known(d), 400, 10_000)
+    look = run_proposal(posterior, rng, sites, draw_candidates(posterior, rng, 1_000), nothing_known(d), 400, 10_000)
     spread = 1 + width**2
     log_evidence = -0.5 * d * np.log(spread / width**2) - 0.5 * np.square(centre).sum() / spread
     assert look.efficiency > 0.25  # 0.44 to 0.48; a fit to the draws that count does not move, at 0.003
@@ -239,7 +239,7 @@ def test_laws_come_to_a_well_from_far_away():
 
 def test_heavy_tails_are_seen():
     posterior = posterior_linear(hard(2, eta=0.5, away=1.0))
-    plain = candidates(posterior, np.random.default_rng(0), 2_000)
+    plain = draw_candidates(posterior, np.random.default_rng(0), 2_000)
     light = Coverage(plain, lambda points: np.zeros(len(points)), np.zeros(2_000))
     assert _has_light_tail(light, posterior.mixture)
     heavy = replace(light, log_base_weights=2.0 * np.random.default_rng(1).exponential(size=2_000))  # Pareto k 2
@@ -256,10 +256,12 @@ def wells_look(seed, side):
     """A look at two wells whose search was shown one side only, or both."""
     posterior = posterior_of(APART.loss, np.zeros(3), as_loss(), 1.0)
     rng = np.random.default_rng(seed)
-    starts = Starts(posterior, rng, candidates(posterior, rng, 2_000))
+    starts = Starts(posterior, rng, draw_candidates(posterior, rng, 2_000))
     sites = starts.search()
     chosen = (np.sign(sites.points.z[:, 0]) == side) | (side == 0)
-    some = Modes(sites.points.take(chosen), sites.height[chosen], sites.slope[chosen], sites.bend[chosen])
+    some = Modes(
+        sites.points.take(chosen), sites.neg_log_density[chosen], sites.gradient[chosen], sites.curvature[chosen]
+    )
     plain = starts.plain[0].take(np.flatnonzero(np.sign(starts.plain[0].z[:, 0]) == side)) if side else starts.plain[0]
     return posterior, run_proposal(posterior, rng, some, plain, nothing_known(3), 400, 10_000)
 
@@ -267,12 +269,12 @@ def wells_look(seed, side):
 def test_looks_that_end_in_different_wells_do_not_agree():
     posterior, left = wells_look(0, -1)
     _, right = wells_look(1, 1)
-    apart = agreement(posterior.mixture, [left, right])
+    apart = compare_runs(posterior.mixture, [left, right])
     assert not apart.holds
     assert apart.seen_once > 0.5
-    assert "different places" in apart.describe()
+    assert "different modes" in apart.describe()
     (_, one), (_, other) = wells_look(2, 0), wells_look(3, 0)
-    together = agreement(posterior.mixture, [one, other])
+    together = compare_runs(posterior.mixture, [one, other])
     assert together.holds
     cover = pool_runs([one, other])
     draws = Draws.weigh(cover.pool, posterior.mixture, posterior.prior, log_base_weights=cover.log_base_weights)
@@ -355,9 +357,9 @@ def test_nothing_finite_is_met_in_good_order():
 def test_find_sites_without_starts():
     posterior = posterior_linear(hard(2))
     rng = np.random.default_rng(0)
-    none = candidates(posterior, rng, 10).take(np.zeros(0, dtype=int))
+    none = draw_candidates(posterior, rng, 10).take(np.zeros(0, dtype=int))
 
-    assert len(search_modes(posterior, rng, none, Memory(posterior)).height) == 0
+    assert len(search_modes(posterior, rng, none, Memory(posterior)).neg_log_density) == 0
 
 
 def test_other_etas_are_carried_by_draws_around_sites():

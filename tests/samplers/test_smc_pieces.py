@@ -10,12 +10,12 @@ from gbce.budget import Budget
 from gbce.draws import Draws, Points
 from gbce.draws._draws import _error_of_sum
 from gbce.posterior import Mixture
-from gbce.samplers._importance import candidates
+from gbce.samplers._importance import draw_candidates
 from gbce.samplers._islands import Islands
-from gbce.samplers._moves import Kernel, Learned, NormalComponent, StepSizes, memory
+from gbce.samplers._moves import Kernel, Learned, NormalComponent, StepSizes, correlate_with_start
 from gbce.samplers._proposals import MixtureProposal
 from gbce.samplers._starts import Starts
-from gbce.samplers._tempering import Bridge, Population, _kernel
+from gbce.samplers._tempering import Bridge, Population, _make_kernel
 from support.laws import close
 from support.tempering import (
     SEARCHING,
@@ -55,7 +55,7 @@ def test_moves_keep_a_skewed_law():
     steps, before = StepSizes(), points
     for _ in range(25):
         points, steps = kernel.sweep(rng, points, steps)
-    assert memory(before, points, lambda p: p.z[:, 0]) < 0.2
+    assert correlate_with_start(before, points, lambda p: p.z[:, 0]) < 0.2
     exact = draws_of_bent(rng, 100_000)
 
     def figures(z):
@@ -71,7 +71,7 @@ def test_a_half_of_the_islands_knows_only_the_other():
     island = np.arange(400) % 4
     z = np.random.default_rng(0).normal(size=(400, 2)) + np.where(island % 2 == 0, 10.0, -10.0)[:, None]
     now = Population(Points.evaluate(posterior, z), island, 0.0, np.zeros(4))
-    kernel = _kernel(posterior, Bridge(posterior.mixture), now, now, np.zeros(400), 1.0)
+    kernel = _make_kernel(posterior, Bridge(posterior.mixture), now, now, np.zeros(400), 1.0)
     for half, sign in ((0, -1.0), (1, 1.0)):
         assert (sign * kernel.learned[half].points > 0).all()
         assert (sign * kernel.learned[half].law.mean > 5).all()
@@ -121,7 +121,7 @@ def test_islands_that_learn_from_each_other_count_for_less():
 def unguided(sampler, posterior, seed):
     """Return a run before it is guided."""
     rng = np.random.default_rng(seed)
-    first = candidates(posterior, rng, sampler.n_candidates)
+    first = draw_candidates(posterior, rng, sampler.n_candidates)
     islands = Islands(sampler.n_draws, sampler.n_islands, sampler.max_sweeps, sampler.max_rounds)
     return islands.temper(posterior, rng, Bridge(posterior.mixture), first).draws
 
@@ -233,7 +233,7 @@ def test_a_guide_is_normalised():
     guide = MixtureProposal(tuple(laws), 0.3)
     near = guide.draw(rng, 60_000)
     z = np.concatenate([near, rng.normal(size=(140_000, 3))])
-    latent = np.exp(-guide.excess(z))
+    latent = np.exp(-guide.log_density(z))
     close(latent.mean(), 1.0, latent.std() / np.sqrt(len(z)), "total mass of the latent law")
     values = np.column_stack([z, np.square(z) - 1.0]) * latent[:, None]
     close(values.mean(axis=0), np.zeros(6), values.std(axis=0) / np.sqrt(len(z)), "its moments")
@@ -255,21 +255,21 @@ def test_a_guide_says_the_same_of_points_it_was_asked_about_before():
     points = [rng.normal(size=(n, 3)) for n in (40, 40, 7, 1)]
     guide = MixtureProposal(laws, 0.3)
     for z in [*points, points[1].copy(), *points[::-1]]:
-        np.testing.assert_array_equal(guide.log_parts(z), MixtureProposal(laws, 0.3).log_parts(z))
+        np.testing.assert_array_equal(guide.log_component_parts(z), MixtureProposal(laws, 0.3).log_component_parts(z))
     assert len(guide._remembered) <= 2
 
 
-def test_known_rows_line_up_in_turns():
+def test_known_rows_order_known_in_turns():
     """Of each group in turn the nearest that is left, and any other: each row once."""
     posterior = replace(
         posterior_of(lambda x: x.sum(axis=1), np.zeros(3), as_loss(), 1.0),
         landmarks=np.random.default_rng(1).normal(size=(70, 3)),
     )
     rng = np.random.default_rng(2)
-    starts = Starts(posterior, rng, candidates(posterior, rng, 200))
+    starts = Starts(posterior, rng, draw_candidates(posterior, rng, 200))
     starts._groups = [group[: 5 + 3 * k] for k, group in enumerate(starts._groups)]
     starts.rng = np.random.default_rng(3)
-    lined_up = starts._line_up()
+    lined_up = starts._order_known()
     rng, turns = np.random.default_rng(3), []
     shuffled = [rng.permutation(len(group)) for group in starts._groups]
     for t in range(max(map(len, starts._groups))):

@@ -76,7 +76,7 @@ def test_product_law_draws_what_its_density_says():
     rng = np.random.default_rng(3)
     z = np.column_stack([-2.5 + 0.3 * rng.standard_normal(400), rng.standard_normal(400)])
     law = ProductOfMarginals.fit(z, np.full(400, 1 / 400), 400.0)
-    drawn = law.place(rng.standard_normal((20_000, 2)))
+    drawn = law.transform(rng.standard_normal((20_000, 2)))
     weights = np.exp(-law.log_density(drawn))
     for value, exact in ((np.ones(20_000), 1.0), (drawn[:, 0], 0.0), (drawn[:, 1] > 1.0, ndtr(-1.0))):
         each = weights * value

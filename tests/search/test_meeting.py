@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gbce
-from gbce.search import meet_alike
+from gbce.search import try_near_corners
 
 D = 20
 SPACE, ROW = gbce.Space.real(D), np.zeros(D)
@@ -29,7 +29,7 @@ class Asked:
     def meet(self, x, outputs, least=np.inf):
         order = np.argsort(np.abs(x).sum(axis=1), kind="stable")
         price = lambda met, _: np.abs(met).sum(axis=1)  # noqa: E731
-        meet_alike(SPACE, ROW, x[order], outputs[order], price, self, least)
+        try_near_corners(SPACE, ROW, x[order], outputs[order], price, self, least)
 
 
 def inside(box, n, seed):
@@ -79,5 +79,5 @@ def test_levels_and_missing_values_of_the_row_are_taken_where_any_point_has_them
         met.append(rows)
         return np.zeros(len(rows))
 
-    meet_alike(space, x0, x, np.ones((3, 1)), lambda rows, _: np.zeros(len(rows)), ask, np.inf)
+    try_near_corners(space, x0, x, np.ones((3, 1)), lambda rows, _: np.zeros(len(rows)), ask, np.inf)
     np.testing.assert_array_equal(met[0], [[0.0, 1.0, np.nan]])  # of levels that all differ, the first one's

@@ -9,11 +9,11 @@ from sklearn.tree import DecisionTreeRegressor
 import gbce
 from gbce.budget import Budget
 from gbce.draws import Points
-from gbce.samplers._importance import candidates
+from gbce.samplers._importance import draw_candidates
 from gbce.samplers._starts import Starts
 from gbce.search import Memory, neg_log_density_of, search_modes, walk_out
-from gbce.search._objective import Basins as KnownWells
-from gbce.search._objective import Slopes
+from gbce.search._objective import Basins as FittedBasins
+from gbce.search._objective import Gradients
 from support.boxes import Boxes
 from support.exact import linear
 from support.tempering import Basins, as_loss, hard, posterior_linear, posterior_of
@@ -21,7 +21,7 @@ from support.tempering import Basins, as_loss, hard, posterior_linear, posterior
 
 def starts_of(posterior, seed=0, n=2_000):
     rng = np.random.default_rng(seed)
-    return Starts(posterior, rng, candidates(posterior, rng, n))
+    return Starts(posterior, rng, draw_candidates(posterior, rng, n))
 
 
 @pytest.mark.parametrize("d", [2, 10, 40])
@@ -29,14 +29,14 @@ def test_a_smooth_model_has_its_closed_form_mode(d):
     case = hard(d)
     sites = starts_of(posterior_linear(case)).search()
     exact = np.square(case.mean - case.x0).sum() / 2 + case.eta * (case.predict(case.mean) - case.y) ** 2
-    assert exact - 1e-9 <= sites.height[0] <= exact + 0.02
+    assert exact - 1e-9 <= sites.neg_log_density[0] <= exact + 0.02
 
 
 def test_both_of_two_wells_are_found_from_the_best_candidates():
     sites = starts_of(posterior_of(Basins(4).loss, np.zeros(4), as_loss(), 1.0)).search()
     assert {np.sign(z[0]) for z in sites.points.z} == {-1.0, 1.0}
     np.testing.assert_allclose(np.abs(sites.points.z[:2, 0]), 2.2 / (1 + 0.09), atol=0.05)
-    assert (np.diff(sites.height) >= 0).all()
+    assert (np.diff(sites.neg_log_density) >= 0).all()
 
 
 def basins(centres, shapes):
@@ -84,13 +84,13 @@ def test_wells_say_what_they_do_not_explain():
     bend, place, other = root @ root.T + np.eye(4), rng.normal(size=4), rng.normal(size=4)
     z = place + 2 * rng.normal(size=(30, 4))
     height = 1.5 + 0.5 * np.einsum("ni,ij,nj->n", z - place, bend, z - place)
-    slopes = Slopes(z, height, (z - place) @ bend)
-    astray = Slopes(z, height, 3 * slopes.uphill + 1)  # agrees with no square, and is left out
-    found = KnownWells.fit(place[None], np.array([1.5]), Slopes.join([slopes, astray]))
+    gradients = Gradients(z, height, (z - place) @ bend)
+    astray = Gradients(z, height, 3 * gradients.uphill + 1)  # agrees with no square, and is left out
+    found = FittedBasins.fit(place[None], np.array([1.5]), Gradients.join([gradients, astray]))
     np.testing.assert_allclose(found.root[0] @ found.root[0].T, bend, rtol=1e-6)
     np.testing.assert_allclose(found.explain(z, height), 1.0, rtol=1e-6)
     np.testing.assert_allclose(found.explain(z, 1.5 + 0.3 * (height - 1.5)), 0.3, rtol=1e-6)
-    both = KnownWells.fit(np.array([place, other]), np.array([1.5, 1.0]), slopes)
+    both = FittedBasins.fit(np.array([place, other]), np.array([1.5, 1.0]), gradients)
     assert (both.explain(z, height) > 1 - 1e-6).all()  # the second, of which nothing is known, takes nothing away
 
 
@@ -114,7 +114,7 @@ def test_the_lowest_leaf_of_a_tree_is_found_from_known_rows():
     excess = []
     for row in np.flatnonzero(tree.predict(X) < wish.y)[:40:2]:
         posterior = tree_posterior(X, tree, wish, row)
-        lowest = min(starts.search().height[0] for starts in [starts_of(posterior, seed=row)] * 2)
+        lowest = min(starts.search().neg_log_density[0] for starts in [starts_of(posterior, seed=row)] * 2)
         excess.append(lowest - boxes.lowest(X[row], 0.5 * X.std(axis=0), loss))
     assert min(excess) > -1e-9  # no search is better than exact
     # the edge of a leaf is approached, not met; a search that misses the leaf is off by several units
@@ -129,7 +129,7 @@ def test_what_is_asked_about_is_remembered_if_it_is_good():
     add = memory.add
     memory.add = lambda points: (asked.append(points), add(points))[1]  # type: ignore[method-assign]
     rng = np.random.default_rng(0)
-    first = candidates(posterior, rng, 200)
+    first = draw_candidates(posterior, rng, 200)
     search_modes(posterior, rng, first.take(np.arange(20)), memory)
     points = Points.join(asked)
     objective = posterior.mixture.objective
@@ -143,15 +143,15 @@ def test_the_limit_of_rows_holds_and_a_budget_ends_the_search_in_good_order():
     case = hard(10)
     posterior = posterior_linear(case)
     rng = np.random.default_rng(0)
-    first = candidates(posterior, rng, 500)
+    first = draw_candidates(posterior, rng, 500)
     before = posterior.n_rows
     search_modes(posterior, rng, first.take(np.arange(40)), Memory(posterior))
     assert posterior.n_rows - before <= 2_500 + 80 * 10 + 3 * 16 * 10
     short = posterior_linear(case, budget=Budget(max_rows=300))
     sites = search_modes(short, rng, first.take(np.arange(10)), Memory(short))
     assert short.budget.rows <= 300
-    assert len(sites.height) > 0
-    assert sites.height[0] <= neg_log_density_of(posterior, first.take(np.arange(10))).min()
+    assert len(sites.neg_log_density) > 0
+    assert sites.neg_log_density[0] <= neg_log_density_of(posterior, first.take(np.arange(10))).min()
 
 
 def test_a_walk_from_the_row_goes_down():
@@ -169,14 +169,14 @@ def test_infinite_losses_everywhere_leave_no_site():
     posterior = posterior_of(lambda x: x[:, 0], np.zeros(2), nowhere, 1.0)
     rng = np.random.default_rng(0)
     points = Points.evaluate(posterior, rng.standard_normal((10, 2)))
-    assert len(search_modes(posterior, rng, points, Memory(posterior)).height) == 0
+    assert len(search_modes(posterior, rng, points, Memory(posterior)).neg_log_density) == 0
 
 
 def test_a_descent_in_a_thousand_columns_comes_to_the_mode():
-    """Rows for four slopes and no step left it at a height of 36, where it began."""
+    """Rows for four gradients and no step left it at a height of 36, where it began."""
     d = 1_000
     weights = np.random.default_rng(1).uniform(0.5, 1.5, d) / np.sqrt(d)
     posterior = posterior_of(lambda x: np.square(6.0 - x @ weights), np.zeros(d), as_loss(), 1.0)
     rng = np.random.default_rng(0)
     sites = search_modes(posterior, rng, Points.evaluate(posterior, rng.standard_normal((20, d))), Memory(posterior))
-    np.testing.assert_allclose(sites.height[0], 36.0 / (1.0 + 2.0 * weights @ weights), rtol=1e-3)
+    np.testing.assert_allclose(sites.neg_log_density[0], 36.0 / (1.0 + 2.0 * weights @ weights), rtol=1e-3)

@@ -1,4 +1,4 @@
-"""Samplers: a posterior in, weighted and evaluated draws out."""
+"""Samplers: take a posterior, return weighted, evaluated draws."""
 
 from gbce.samplers._chains import Chains
 from gbce.samplers._importance import Importance

@@ -1,8 +1,8 @@
-"""Markov chains: many of them, stepping together in the latent space.
+"""Markov chain Monte Carlo: many chains in the latent space, moved together.
 
-Chains are exact in the limit whatever they start from, so they check other samplers. They know nothing of the
-evidence, nor of how much mass lies in a mode that they never leave; both come from the run that they start from. Its
-points and the chains' states are weighed as one pool, see :func:`_join`.
+Chains are exact in the limit whatever they start from, so they check other samplers. They estimate neither the evidence
+nor the mass of modes between which they do not cross; both come from the run that they start from. Its points and the
+chains' states are weighted as one pool, see :func:`_pool_start_and_states`.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from gbce.base import Array, Sampler
 from gbce.budget import BudgetSpentError
 from gbce.draws import Draws, Points, SamplerInfo
 from gbce.posterior import GibbsPosterior, Mixture
-from gbce.samplers._importance import N_DRAWS, PRIOR_DRAWS, candidates
+from gbce.samplers._importance import N_DRAWS, PRIOR_DRAWS, draw_candidates
 from gbce.samplers._moves import Kernel, Slice, StepSizes
 from gbce.samplers._smc import SMC
 
@@ -27,22 +27,22 @@ __all__ = ["Chains"]
 KernelName = Literal["pcn", "elliptical"]
 
 _LEAST_CHAINS, _LEAST_STEPS = 4, 10  # to compare chains, and their halves, at all (a convention)
-_LEAST_STATES = 4  # of a chain, for a convergence figure: two for each half of it
+_LEAST_STATES = 4  # of a chain, for a convergence figure: two for each half
 _START_SHARE = 0.5  # of the budget; the other half is for the steps
-_MOST_STATES = 20_000  # of all chains together, in the pool: as many as candidates, so that memory is bounded
-_MOST_COORDINATES = 100  # that are looked at for convergence: bounds the time it takes
+_MOST_STATES = 20_000  # of all chains together in the pool: as many as candidates, to bound memory
+_MOST_COORDINATES = 100  # whose convergence is computed: bounds its time
 _LEAST_BLOCKS = 8  # independent parts of a start without groups: as many as SMC has islands
-_BLOCK_ESS = 10.0  # effective points in each part, where there are more; chosen by hand
-_TAIL = 0.05  # probability in each tail whose effective sample size is given (a convention)
+_BLOCK_ESS = 10.0  # effective points in each part, where there are more; by hand
+_TAIL = 0.05  # probability in each tail whose effective sample size is reported (a convention)
 
 
 @dataclass(frozen=True)
 class Chains:
-    """Markov chains in the latent space, all of them moved by one model call.
+    """Markov chains in the latent space, all moved by one model call.
 
-    The chains start from the draws of another sampler, which also gives the evidence and the mass of modes that are
-    too far apart for a chain to cross. Every figure's error is one between independent runs: the start's islands, or
-    parts of its candidates, each with the chains that began there.
+    The chains start from the draws of another sampler, which also estimates the evidence and the mass of modes that are
+    too far apart for a chain to cross. Errors are those between independent runs: the start's islands, or parts of its
+    candidates, each with the chains that began there.
 
     Parameters
     ----------
@@ -52,14 +52,14 @@ class Chains:
         Steps of each, at least 10, warm-up included.
     kernel : {"pcn", "elliptical"}
         Preconditioned Crank-Nicolson proposals, one row of the model per chain and step, or elliptical slice
-        sampling, which needs no step size but asks about two to ten rows.
+        sampling, which needs no step size but evaluates two to ten rows.
     warmup : int, optional
-        Steps that are thrown away, in which pCN's step is adapted to an acceptance of a quarter; it is fixed after
-        them. Half of the steps when left out.
+        Steps that are discarded, in which pCN's step is adapted to an acceptance rate of a quarter; it is fixed
+        afterwards. Half of the steps when left out.
     start : Sampler or "prior", optional
         What the chains start from; ``SMC()`` when left out. With ``"prior"`` they start from draws of the prior and
         count equally: they have to find the posterior by themselves, R-hat tells whether they did, and the evidence
-        is only that of importance sampling on as many draws as there are chains.
+        is only that of importance sampling with as many draws as there are chains.
     n_draws : int
         Draws picked from all states.
 
@@ -67,7 +67,7 @@ class Chains:
     -----
     ``draws.info`` holds ``acceptance``, ``step``, ``r_hat`` (the largest, over latent coordinates, their squared norm
     and the potential), ``ess_bulk`` and ``ess_tail`` (the smallest), all of the states after warm-up, and
-    ``complete``, which is False if the budget ended before the steps did. Figures that cannot be had are left out.
+    ``complete``, which is False if the budget ended before the steps did. Figures that cannot be computed are left out.
 
     Examples
     --------
@@ -96,21 +96,21 @@ class Chains:
         most = self.n_steps - _LEAST_STATES
         if self.warmup is not None and not (is_count(self.warmup, least=0) and self.warmup <= most):
             raise ValueError(
-                f"Chains: warmup must be a whole number from 0 to {most}, so that "
+                f"Chains: warmup must be an integer from 0 to {most}, so that "
                 f"{_LEAST_STATES} of {self.n_steps} steps are kept, not {self.warmup!r}"
             )
         known = self.start is None or (isinstance(self.start, str) and self.start == "prior")
         if not known and (isinstance(self.start, type) or not hasattr(self.start, "sample")):
-            raise TypeError(f'Chains: start must be a sampler such as SMC() or the text "prior", not {self.start!r}')
+            raise TypeError(f'Chains: start must be a sampler such as SMC() or the string "prior", not {self.start!r}')
 
     @property
     def searches(self) -> bool:
-        """Whether the sampler that chains start from begins at rows of the data."""
+        """Whether the sampler that chains start from begins at training rows."""
         return self.start != "prior" and bool(getattr(self._starter, "searches", False))
 
     @property
     def usual_rows(self) -> int:
-        """Rows that a usual explanation with these options shows to each model; none are counted for slices."""
+        """Rows per model of a usual explanation with these options; slice sampling takes more."""
         return self.n_chains * self.n_steps + int(getattr(self._starter, "usual_rows", 0))
 
     @property
@@ -119,45 +119,49 @@ class Chains:
         return self.n_steps - (self.n_steps // 2 if self.warmup is None else int(self.warmup))
 
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
-        """Draw: the start's model calls, then one for each step of all chains (several with slices)."""
-        start = self._begin(posterior, rng)
-        # the start has found eta where it was open, and knows how far it came where the budget was short
+        """Draw: the start's model calls, then one for each step of all chains (several with slice sampling)."""
+        start = self._draw_start(posterior, rng)
+        # the start has solved for eta if there was a goal, or stopped early if the budget was short
         mixture = replace(posterior.mixture, eta=start.draws.rungs[-1])
 
         def u(points: Points) -> Array:
             return mixture.potential(points.loss) + points.log_correction
 
-        walk = self._walk(Kernel(posterior, u) if self.kernel == "pcn" else Slice(posterior, u), rng, start.points)
-        info = self._info(start, walk)
-        if not walk.states:
+        chains_run = self._run_chains(
+            Kernel(posterior, u) if self.kernel == "pcn" else Slice(posterior, u), rng, start.points
+        )
+        info = self._make_info(start, chains_run)
+        if not chains_run.states:
             return replace(start.draws, info=info).resample(rng, self.n_draws)
-        info = replace(info, acceptance=walk.acceptance, step=walk.step)
-        info = _add_mixing(info, walk.states, mixture)
-        return self._weigh(posterior, rng, start, walk.states, mixture, info).resample(rng, self.n_draws)
+        info = replace(info, acceptance=chains_run.acceptance, step=chains_run.step)
+        info = _add_mixing(info, chains_run.states, mixture)
+        return self._weigh(posterior, rng, start, chains_run.states, mixture, info).resample(rng, self.n_draws)
 
-    def _info(self, start: "_Start", walk: "_Walk") -> "ChainsInfo":
+    def _make_info(self, start: "_Start", chains_run: "_Trajectories") -> "ChainsInfo":
+        """Return the info of a run, without mixing figures."""
         before = start.draws.info
-        done = len(walk.states) == self.kept and len(start.points) == self.n_chains
+        done = len(chains_run.states) == self.kept and len(start.points) == self.n_chains
         return ChainsInfo(
             complete=done and before.complete,
             goal_met=before.goal_met,
             start="prior" if self.start == "prior" else type(self._starter).__name__,
             kernel=self.kernel,
             n_chains=len(start.points),
-            n_steps=walk.n_steps,
+            n_steps=chains_run.n_steps,
             own_evidence=self.start != "prior",
         )
 
     @property
     def _starter(self) -> Sampler:
+        """The sampler that chains start from."""
         return SMC() if self.start is None or self.start == "prior" else self.start
 
-    def _begin(self, posterior: GibbsPosterior, rng: np.random.Generator) -> "_Start":
+    def _draw_start(self, posterior: GibbsPosterior, rng: np.random.Generator) -> "_Start":
         """Run the sampler that chains start from, or draw their starts from the prior."""
         half = replace(posterior, budget=posterior.budget.share(_START_SHARE))
         if self.start != "prior":
             return _start_from_pool(self._starter.sample(half, rng), rng, self.n_chains)
-        points = candidates(posterior, rng, self.n_chains)
+        points = draw_candidates(posterior, rng, self.n_chains)
         if posterior.goal is None:
             draws = Draws.weigh(points, posterior.mixture, posterior.prior)
         else:
@@ -165,25 +169,25 @@ class Chains:
         n = len(points)
         return _Start(draws, np.arange(len(draws.pool)) % n, points, np.full(n, 1.0 / n), np.arange(n))
 
-    def _walk(self, kernel: Kernel | Slice, rng: np.random.Generator, points: Points) -> "_Walk":
-        """Step as often as asked or as the budget allows."""
-        steps, tried, went, states = StepSizes(), [], [], []
+    def _run_chains(self, kernel: Kernel | Slice, rng: np.random.Generator, points: Points) -> "_Trajectories":
+        """Take all steps, or as many as the budget allows."""
+        steps, tried, sweeps, states = StepSizes(), [], [], []
         warmup = self.n_steps - self.kept
         try:
             for _ in range(warmup):
                 points, steps = kernel.sweep(rng, points, steps)
                 tried.append(steps.plain)
-            if tried:  # the mean over half of the warm-up, because one step's adaptation is noise
+            if tried:  # the mean over half of the warm-up, because a single adapted step is noisy
                 steps = steps._replace(plain=float(np.exp(np.log(tried[warmup // 2 :]).mean())))
             for _ in range(self.kept):
                 points, after = kernel.sweep(rng, points, steps)
                 states.append(points)
-                went.append(after)
+                sweeps.append(after)
         except BudgetSpentError:
-            pass  # what there is, is returned
-        accepted = float(np.mean([one.acceptance for one in went])) if went else 0.0
-        step = steps.plain if self.kernel == "pcn" or not went else float(np.mean([one.plain for one in went]))
-        return _Walk(states, step, accepted, len(tried) + len(states))
+            pass  # keep the states so far
+        accepted = float(np.mean([one.acceptance for one in sweeps])) if sweeps else 0.0
+        step = steps.plain if self.kernel == "pcn" or not sweeps else float(np.mean([one.plain for one in sweeps]))
+        return _Trajectories(states, step, accepted, len(tried) + len(states))
 
     def _weigh(
         self,
@@ -194,10 +198,10 @@ class Chains:
         mixture: Mixture,
         info: "ChainsInfo",
     ) -> Draws:
-        """Weigh the start's points and some of the states together."""
+        """Weight the start's points and some of the states together."""
         most = max(_MOST_STATES // len(start.points), 1)
         chosen = np.unique(np.linspace(0, len(states) - 1, min(most, len(states))).round().astype(int))
-        pool, base, groups = _join(start, [states[i] for i in chosen], mixture)
+        pool, base, groups = _pool_start_and_states(start, [states[i] for i in chosen], mixture)
         prior, rungs, evidence_inflation = posterior.prior, start.draws.rungs, start.draws.evidence_inflation
         draws = Draws.weigh(
             pool,
@@ -211,7 +215,7 @@ class Chains:
         )
         if self.start != "prior":
             return draws
-        # chains that count equally say nothing of the evidence's error, and few prior draws little of the prior
+        # equally weighted chains carry no error of the evidence, and few prior draws little of the prior
         placed = prior.place(rng.standard_normal((PRIOR_DRAWS, prior.dimension)))
         return replace(
             draws,
@@ -223,18 +227,18 @@ class Chains:
 
 @dataclass(frozen=True)
 class ChainsInfo(SamplerInfo):
-    """What chains report; figures of mixing are ``None`` where there were too few states.
+    """What chains report; mixing figures are ``None`` where there were too few states.
 
     Parameters
     ----------
     start, kernel : str
-        What they started from, and how they moved.
+        The sampler they started from, and the kind of moves.
     n_chains, n_steps : int
         Their number and length, warm-up included.
     own_evidence : bool
         Whether the evidence rests on the chains' own start.
     acceptance, step, ess_bulk, ess_tail : float, optional
-        After warm-up: share of accepted moves, their size, and the smallest effective sample sizes.
+        After warm-up: acceptance rate, step size, and the smallest effective sample sizes.
     """
 
     sampler: str = "Chains"
@@ -255,20 +259,20 @@ class ChainsInfo(SamplerInfo):
 
     @property
     def runs(self) -> str:
-        """How many chains."""
+        """Number of chains."""
         return f"{self.n_chains} chains"
 
     @property
     def kind_of_run(self) -> str:
-        """What several runs are called."""
+        """Name of several runs."""
         return "chains"
 
 
 class _Start(NamedTuple):
-    """Where chains begin.
+    """Starting points of chains.
 
-    ``draws`` is a weighed pool of ``N`` points in ``groups`` ``(N,)``; ``points`` are one place for each of the ``C``
-    chains, ``mass`` ``(C,)`` is the share of the posterior that each stands for, ``chain_groups`` ``(C,)`` its group.
+    ``draws`` is a weighted pool of ``N`` points in ``groups`` ``(N,)``; ``points`` has one point for each of the ``C``
+    chains, ``mass`` ``(C,)`` is the share of the posterior that each represents, ``chain_groups`` ``(C,)`` its group.
     """
 
     draws: Draws
@@ -278,8 +282,8 @@ class _Start(NamedTuple):
     chain_groups: Array
 
 
-class _Walk(NamedTuple):
-    """States after warm-up, all chains at each; the step, the share accepted, and how many steps there were in all."""
+class _Trajectories(NamedTuple):
+    """States after warm-up, all chains at each; step size, acceptance rate, and the number of steps in all."""
 
     states: list[Points]
     step: float
@@ -288,11 +292,9 @@ class _Walk(NamedTuple):
 
 
 def _start_from_pool(draws: Draws, rng: np.random.Generator, n_chains: int) -> _Start:
-    """Start chains in every independent part of a pool, with the mass that this part found.
+    """Start chains in every independent part of a pool, with the mass of that part.
 
-    Before they are divided by their sum, the masses times any average over such a chain's states have the right
-    expectation, however short the chain is. Parts share nothing, so what differs between them is the whole error,
-    that of the mass of modes included.
+    Before normalisation, mass times any average over such a chain is unbiased, however short the chain is.
     """
     weights, groups = draws.pool_weights, draws.groups
     if groups is None:
@@ -310,13 +312,12 @@ def _start_from_pool(draws: Draws, rng: np.random.Generator, n_chains: int) -> _
     return _Start(draws, groups, draws.pool.take(picks), mass[chain_groups], chain_groups)
 
 
-def _join(start: _Start, states: Sequence[Points], mixture: Mixture) -> tuple[Points, Array, Array]:
-    """Return the start's points and the chains' states as one pool, the log weight ``base`` of each, and its group.
+def _pool_start_and_states(start: _Start, states: Sequence[Points], mixture: Mixture) -> tuple[Points, Array, Array]:
+    """Return the start's points and the chains' states as one pool, with base log weights and groups.
 
-    The start's pool stands for the latent law and the states for the posterior. A point's weight in either is shared
-    out as it would be if it were from ``n`` draws of the first and ``n * ratio`` of the second (Veach and Guibas,
-    1995; the two shares add up to one at every point). Where the posterior is dense the states count, and in the
-    prior's far ends the start's points, so that no reweighting rests on the inverse of a density.
+    The start's pool represents ``N(0, I)`` and the states the posterior. Weights are those of a mixture of ``n`` draws
+    of the first and ``n * ratio`` of the second (balance heuristic, Veach and Guibas, 1995). The states dominate where
+    the posterior is dense, the start's points in the prior's tails, so that no reweighting rests on an inverse density.
     """
     draws, after = start.draws, Points.join(states)
 
@@ -326,7 +327,7 @@ def _join(start: _Start, states: Sequence[Points], mixture: Mixture) -> tuple[Po
     log_weights = draws.log_base_weights - u(draws.pool)
     log_z = logsumexp(log_weights) - logsumexp(draws.log_base_weights)
     log_ratio = np.log(len(after) / effective_sample_size(normalise(draws.log_base_weights))) - log_z
-    with np.errstate(divide="ignore"):  # a part of the start that found nothing has no mass
+    with np.errstate(divide="ignore"):  # a part of the start may have no mass
         mass = np.log(np.tile(start.mass, len(states))) - np.log(len(states))
     base = np.concatenate(
         [
@@ -339,7 +340,7 @@ def _join(start: _Start, states: Sequence[Points], mixture: Mixture) -> tuple[Po
 
 
 def _add_mixing(info: ChainsInfo, states: Sequence[Points], mixture: Mixture) -> ChainsInfo:
-    """Add R-hat and effective sample sizes of the worst figure, as far as there are states enough."""
+    """Add R-hat and effective sample sizes of the worst figure, if there are enough states."""
     if len(states) < _LEAST_STATES:
         return info
     from arviz_stats.base import array_stats  # type: ignore[attr-defined]  # slow to import, needed only here
@@ -352,7 +353,7 @@ def _add_mixing(info: ChainsInfo, states: Sequence[Points], mixture: Mixture) ->
             for p in states
         ]
     ).transpose(2, 1, 0)  # (figure, chain, step)
-    watched = watched[np.ptp(watched, axis=(1, 2)) > 0]  # a plateau has nothing to converge to
+    watched = watched[np.ptp(watched, axis=(1, 2)) > 0]  # constant figures have no convergence
     if len(watched) == 0:
         return info
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Importance sampling from the prior: Algorithm 1 of the paper."""
+"""Importance sampling from the prior (Algorithm 1 of the paper), and the info that SMC reports."""
 
 from dataclasses import dataclass, replace
 
@@ -11,23 +11,26 @@ from gbce.draws import Draws, Points, SamplerInfo
 from gbce.eta import solve_eta
 from gbce.posterior import GibbsPosterior
 
-__all__ = ["N_CANDIDATES", "N_DRAWS", "PRIOR_DRAWS", "Importance", "SMCInfo", "candidates", "weigh_candidates"]
+__all__ = ["N_DRAWS", "PRIOR_DRAWS", "Importance", "SMCInfo", "draw_candidates", "weigh_candidates"]
 
-# --- what SMC reports beside its draws -------------------------------------------------------------------------------
+N_CANDIDATES, N_DRAWS = 20_000, 2_000  # N_cand and N_samp of the paper's experiments in two dimensions
+PRIOR_DRAWS = 20_000  # for figures of the prior alone, where the pool has few such points; no model call
+
+# --- info of SMC ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SMCInfo(SamplerInfo):
-    """What SMC reports; where draws from the prior or around sites were enough, there were no islands.
+    """What SMC reports; where draws from the prior or around modes were enough, there were no islands.
 
     Parameters
     ----------
     sites, looks : int, optional
-        Distinct places of low objective that all searches found, and how many independent looks were taken at them.
+        Distinct modes that all searches found, and the number of independent runs of adaptive importance sampling.
     islands, rounds, guides : int, optional
-        Populations that went up by themselves, how often more of them were sent, and how often from a fitted start.
+        Islands of the tempered run, how often as many were added, and how often it was rerun from a fitted start.
     sweeps, acceptance, memory : tuple, optional
-        Of each rung: moves of all points, the share that was accepted, and the correlation with the start that is left.
+        For each rung (temperature): sweeps, their acceptance rate, and the correlation left with the start.
     climbed : tuple of float, optional
         All rungs, where a goal was missed and eta went back below the last of them.
     """
@@ -50,7 +53,7 @@ class SMCInfo(SamplerInfo):
 
     @property
     def runs(self) -> str:
-        """Islands and rungs."""
+        """Number of islands and rungs."""
         if self.islands is None:
             return ""
         rungs = len(self.sweeps or ())
@@ -58,7 +61,7 @@ class SMCInfo(SamplerInfo):
 
     @property
     def kind_of_run(self) -> str:
-        """What several runs are called."""
+        """Name of several runs."""
         return "islands"
 
     @property
@@ -67,10 +70,7 @@ class SMCInfo(SamplerInfo):
         return self.islands is not None
 
 
-# --- importance sampling from the prior ------------------------------------------------------------------------------
-
-N_CANDIDATES, N_DRAWS = 20_000, 2_000  # N_cand and N_samp of the paper's experiments in two dimensions
-PRIOR_DRAWS = 20_000  # for figures of the prior alone, where the pool has few points of it; they cost no model call
+# --- importance sampling ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ImportanceInfo(SamplerInfo):
 
     @property
     def scope(self) -> str:
-        """There is no search: what no candidate has met is not known."""
+        """Without a search, regions that no candidate has met are unknown."""
         return ", as far as weights tell"
 
     @property
@@ -92,12 +92,12 @@ class ImportanceInfo(SamplerInfo):
 
 @dataclass(frozen=True)
 class Importance:
-    """Candidates from the prior, weighted by ``exp(-potential)``, resampled with replacement.
+    """Importance sampling: prior draws weighted by ``exp(-potential)``, resampled with replacement.
 
     Parameters
     ----------
     n_candidates : int
-        Points drawn from the prior and shown to the model, N_cand.
+        Points drawn from the prior and evaluated by the model, N_cand.
     n_draws : int
         Draws resampled from them, N_samp.
 
@@ -115,13 +115,13 @@ class Importance:
 
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
         """Run Algorithm 1: one model call per model, up to its batch limit."""
-        pool = candidates(posterior, rng, self.n_candidates)
+        pool = draw_candidates(posterior, rng, self.n_candidates)
         info = ImportanceInfo(complete=len(pool) == self.n_candidates)
         return weigh_candidates(posterior, pool, info).resample(rng, self.n_draws)
 
 
 def weigh_candidates(posterior: GibbsPosterior, pool: Points, info: SamplerInfo) -> Draws:
-    """Weigh candidates of the prior, at the eta that was given or at the one that meets the goal."""
+    """Weight prior draws at the given eta, or at the one that meets the goal."""
     mixture = posterior.mixture
     if posterior.goal is not None:
         flat = Draws.weigh(pool, replace(mixture, eta=0.0), posterior.prior)
@@ -130,25 +130,25 @@ def weigh_candidates(posterior: GibbsPosterior, pool: Points, info: SamplerInfo)
     return Draws.weigh(pool, mixture, posterior.prior, info=info)
 
 
-def candidates(posterior: GibbsPosterior, rng: np.random.Generator, n: int) -> Points:
-    """Draw ``n`` points from the prior's map and ask the models about as many as the budget allows."""
+def draw_candidates(posterior: GibbsPosterior, rng: np.random.Generator, n: int) -> Points:
+    """Draw ``n`` points from the prior's map, and evaluate as many as the budget allows."""
     z = posterior.prior.draw(rng, n)
     parts: list[Points] = []
     try:
         for some in posterior.portions(n):
             parts.append(Points.evaluate(posterior, z[some]))
-    except BudgetSpentError:  # time ran out earlier than was foreseen: what there is, is returned
+    except BudgetSpentError:  # time ran out earlier than foreseen: return what there is
         if not parts and posterior.budget.deadline is None:
             raise
     if not parts and posterior.budget.deadline is not None:
-        parts = _ask_one_batch(posterior, z)
+        parts = _evaluate_one_batch(posterior, z)
     if not parts:
         raise BudgetSpentError("the budget does not allow a single candidate: raise max_model_rows or time_budget")
     return parts[0] if len(parts) == 1 else Points.join(parts)
 
 
-def _ask_one_batch(posterior: GibbsPosterior, z: Array) -> list[Points]:
-    """Ask about one batch in the time that is left in all: without candidates there is nothing to go on with."""
-    whole = replace(posterior, budget=posterior.budget.outermost)
-    size = min(posterior.budget.rows_left, len(z), whole.budget.batch(len(z), whole.panel.load))
-    return [Points.evaluate(whole, z[:size])] if whole.budget.time_left > 0 and size > 0 else []
+def _evaluate_one_batch(posterior: GibbsPosterior, z: Array) -> list[Points]:
+    """Evaluate one batch in the total time that is left: without candidates nothing can follow."""
+    full = replace(posterior, budget=posterior.budget.outermost)
+    size = min(posterior.budget.rows_left, len(z), full.budget.batch(len(z), full.panel.load))
+    return [Points.evaluate(full, z[:size])] if full.budget.time_left > 0 and size > 0 else []

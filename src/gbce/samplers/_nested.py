@@ -1,4 +1,4 @@
-"""Importance nested sampling for models that cost money per row, by the package nautilus (Lange, 2023)."""
+"""Importance nested sampling for models that are expensive per row, with the package nautilus (Lange, 2023)."""
 
 import warnings
 from dataclasses import dataclass, field, replace
@@ -15,32 +15,32 @@ from gbce.draws import Draws, Points, SamplerInfo
 from gbce.eta import solve_eta
 from gbce.posterior import EtaGoal, GibbsPosterior, Mixture
 from gbce.priors import LocatedPrior
-from gbce.samplers._importance import N_DRAWS, PRIOR_DRAWS, candidates
+from gbce.samplers._importance import N_DRAWS, PRIOR_DRAWS, draw_candidates
 
 __all__ = ["Nested"]
 
-_BATCH = 100  # points shown to the models at a time (chosen by hand)
-_LEAST_LIVE = 50  # of n_live: with fewer, a shell is learned from next to nothing (chosen by hand)
-_LIVE_PER_DIMENSION = 4  # live points for each coordinate, at least (chosen by hand)
-_LEAST_DIMENSIONS = 2  # that nautilus works with
-_LIVE_EVIDENCE = 0.01  # of the evidence among the live points: then exploring is over, nautilus' own default
-_PLATEAU = 0.25  # range of the live points' log likelihood that is as good as none: weights within a factor of 1.3
+_BATCH = 100  # points per model call (by hand)
+_LEAST_LIVE = 50  # of n_live: with fewer, there is too little to learn a shell from (by hand)
+_LIVE_PER_DIMENSION = 4  # live points per coordinate, at least (by hand)
+_LEAST_DIMENSIONS = 2  # that nautilus supports
+_LIVE_EVIDENCE = 0.01  # of the evidence among the live points, which ends exploration: nautilus' own default
+_PLATEAU = 0.25  # range of the live points' log likelihood that is negligible: weights within a factor of 1.3
 _ENLARGED = 1.5  # along each dimension around the points of a shell: with less, corners of the cube get lost
 _LOWEST = -HUGE  # stands for a log likelihood of minus infinity, which nautilus would turn into NaN
-_IN_VAIN = 10  # times the live points, none of which has any weight, after which exploring is given up
-_RAISES = 4  # of eta, at most, in search of one that achieves a goal
-_RAISE = 10.0  # how much larger eta is each time
-_LADDER = np.arange(4, -30, -1.0)  # powers of two times eta at which effective draws are counted, the largest first
-_INSIDE_CUBE = 2.0**-53  # as near to the faces of the unit cube as floats near one go
-_NOISY_MODULES = r"(nautilus|sklearn\.neural_network|sklearn\.mixture)(\.|$)"  # whose warnings concern no user
+_HOPELESS = 10  # times the live points, none with any weight, after which exploration is given up
+_RAISES = 4  # of eta, at most, in search of one that meets a goal
+_RAISE = 10.0  # factor of eta each time
+_LADDER = np.arange(4, -30, -1.0)  # log2 factors of eta at which the effective size is computed, the largest first
+_INSIDE_CUBE = 2.0**-53  # distance from the faces of the unit cube: the resolution of floats near one
+_NOISY_MODULES = r"(nautilus|sklearn\.neural_network|sklearn\.mixture)(\.|$)"  # whose warnings do not concern users
 
 
 @dataclass(frozen=True)
 class Nested:
     """Nested shells that close in on the posterior: few model rows, much computing between them.
 
-    For models whose rows cost money or minutes, such as those behind an API. Shells are learned from the points seen
-    so far, by small neural networks, and sampled evenly; every point counts with the volume it stands for. Where the
+    For models whose rows cost money or minutes, such as those behind an API. Shells are learned from the points so far
+    by small neural networks and sampled uniformly; every point is weighted by the volume it represents. Where the
     posterior is far from the prior this needs far fewer rows than :class:`Importance`. It needs the package
     ``nautilus-sampler``: ``pip install 'gbce[nested]'``.
 
@@ -49,11 +49,11 @@ class Nested:
     n_live : int
         Points that a new shell is drawn around; at least 50. More find more separate modes.
     n_effective : int
-        Effective draws to be reached.
+        Effective sample size to be reached.
     n_draws : int
-        Draws resampled from them, N_samp.
+        Draws resampled from the pool, N_samp.
     n_networks : int
-        Networks that learn a shell together. Fewer take less time and somewhat more rows.
+        Networks in the ensemble that learns a shell. Fewer take less time and somewhat more rows.
     reuse : bool
         Whether points that the shells were learned from count as draws, too. It takes about half the rows, but the
         shells fit these points a little better than others: errors can be off by about as much as is stated.
@@ -88,9 +88,9 @@ class Nested:
             raise ValueError(f"Nested: reuse must be True or False, not {self.reuse!r}")
 
     def sample(self, posterior: GibbsPosterior, rng: np.random.Generator) -> Draws:
-        """Draw; where the budget runs out, from what there is by then."""
+        """Draw; if the budget runs out, from the points so far."""
         run = _Run(self, posterior, posterior.mixture, rng)
-        met = None if posterior.goal is None else self._seek(run, posterior.goal)
+        met = None if posterior.goal is None else self._raise_eta(run, posterior.goal)
         run.run_until(self.n_effective)
         if posterior.goal is not None and met:
             met = run.solve(posterior.goal)
@@ -101,8 +101,8 @@ class Nested:
         draws = Draws.weigh(run.pool, run.mixture, posterior.prior, log_base_weights=run.log_base_weights, info=info)
         return _add_evidence(draws, run, posterior.prior, rng).resample(rng, self.n_draws)
 
-    def _seek(self, run: "_Run", goal: EtaGoal) -> bool:
-        """Raise eta, exploring further each time, until a smaller one is known to be enough; go back to that one."""
+    def _raise_eta(self, run: "_Run", goal: EtaGoal) -> bool:
+        """Raise eta, exploring further each time, until a smaller one suffices, and go back to that one."""
         run.run_until(0)
         for _ in range(_RAISES):
             if run.solve(goal) or run.spent:
@@ -119,9 +119,9 @@ class NestedInfo(SamplerInfo):
     Parameters
     ----------
     n_live, n_effective : int
-        What was asked for.
+        The sampler's options.
     n_shells : int
-        Into which the latent law was parted.
+        Shells that partition the latent space.
     """
 
     sampler: str = "Nested"
@@ -137,11 +137,11 @@ class NestedInfo(SamplerInfo):
 
 @dataclass
 class _Run:
-    """A run of nautilus, whose eta can change. Every evaluated point is kept, whether nautilus keeps it or not.
+    """A run of nautilus whose eta can change; every evaluated point is kept, whether nautilus keeps it or not.
 
-    Nautilus parts the latent law into shells and samples each evenly: ``log_v`` are their log volumes ``(S,)``,
-    ``shares`` those of their bounds ``(S,)``, ``volumes`` the variances of these bounds' log volumes ``(S,)``, and
-    ``members`` the positions of the points in each. A step that is broken off does not touch them.
+    Nautilus partitions the latent space into shells: ``log_v`` are their log volumes ``(S,)``, ``shares`` their shares
+    of their bounds ``(S,)``, ``volumes`` the variances of the bounds' log volumes ``(S,)``, and ``members`` the
+    positions of the points in each. An interrupted step leaves them unchanged.
     """
 
     options: Nested
@@ -152,13 +152,13 @@ class _Run:
     spent: bool = False
     complete: bool = False
     weightless: bool = True
-    top: float = 0.0  # the largest eta at which a goal was looked for
+    top: float = 0.0  # the largest eta at which a goal was sought
 
     def __post_init__(self) -> None:
         dimension = self.posterior.prior.dimension
-        self.nautilus = _nautilus().Sampler(
+        self.nautilus = _import_nautilus().Sampler(
             lambda u: u, self._log_likelihood,
-            n_dim=max(dimension, _LEAST_DIMENSIONS),  # the second one then means nothing
+            n_dim=max(dimension, _LEAST_DIMENSIONS),  # a second one is a dummy
             n_live=max(self.options.n_live, _LIVE_PER_DIMENSION * dimension),
             n_networks=self.options.n_networks, enlarge_per_dim=_ENLARGED, n_batch=_BATCH, vectorized=True,
             blobs_dtype=int, seed=int(self.rng.integers(2**63)),
@@ -176,7 +176,7 @@ class _Run:
 
     @property
     def log_base_weights(self) -> Array:
-        """Log volume that each point stands for; minus infinity for one that nautilus has dropped."""
+        """Log volume that each point represents; minus infinity for one that nautilus has dropped."""
         base = np.full(len(self.pool), -np.inf)
         for log_v, own in zip(self.log_v, self.members, strict=True):
             if len(own):
@@ -184,10 +184,7 @@ class _Run:
         return base
 
     def variance(self, log_weights: Array) -> float:
-        """Variance of the log evidence, where points ``(n,)`` have these weights: that within shells, and of volumes.
-
-        A shell's volume is that of its bound times the share ``p`` of points tried there that no later bound holds.
-        """
+        """Return the variance of the log evidence for log weights ``(n,)``: that within shells, and of volumes."""
         total = 0.0
         for own, p, bound in zip(self.members, self.shares, self.volumes, strict=True):
             n = len(own)
@@ -198,19 +195,19 @@ class _Run:
         return total
 
     def run_until(self, wanted: int) -> None:
-        """Learn shells until that is done, then sample them until there are ``wanted`` effective draws."""
+        """Learn shells until that is done, then sample them until ``wanted`` effective draws are reached."""
         self.complete = False
         while not (self.complete or self.spent or self._hopeless()):
             if self.posterior.affords(_BATCH) < _BATCH:
                 self.spent = True
             else:
-                self._step(wanted)
-        if not self.parts:  # not even one batch: importance sampling with less
-            self.parts = [candidates(self.posterior, self.rng, _BATCH)]
+                self._add_batch(wanted)
+        if not self.parts:  # less than one batch: importance sampling with that
+            self.parts = [draw_candidates(self.posterior, self.rng, _BATCH)]
             self.log_v, self.shares, self.volumes = np.zeros(1), np.ones(1), np.zeros(1)
             self.members = [np.arange(len(self.parts[0]))]
 
-    def _step(self, wanted: int) -> None:
+    def _add_batch(self, wanted: int) -> None:
         """Let nautilus add one batch."""
         nautilus = self.nautilus
         with warnings.catch_warnings():
@@ -225,10 +222,10 @@ class _Run:
                 self.spent = True
             else:
                 self.complete = bool(done)
-                self._read()
+                self._read_shells()
 
-    def _read(self) -> None:
-        """Read the shells off nautilus: by the points sampled after they were learned, once all of those are there."""
+    def _read_shells(self) -> None:
+        """Read the shells from nautilus, by the points sampled after they were learned, once there are some."""
         nautilus = self.nautilus
         fresh = self.complete and nautilus.discard_exploration and bool(np.all(nautilus.shell_n > 0))
         begin = nautilus.shell_end_exp if fresh else np.zeros(len(nautilus.bounds), dtype=int)
@@ -240,14 +237,11 @@ class _Run:
         self.volumes = np.array([_volume_variance(bound) for bound in nautilus.bounds])
 
     def _hopeless(self) -> bool:
-        """Whether many times the live points have been seen and none has any weight."""
-        return self.weightless and self.nautilus.n_like >= _IN_VAIN * self.nautilus.n_live
+        """Whether many times the live points were evaluated and none has any weight."""
+        return self.weightless and self.nautilus.n_like >= _HOPELESS * self.nautilus.n_live
 
     def _explored(self) -> bool:
-        """Whether there are enough effective draws already, or smaller shells would hardly be more even.
-
-        Without this, a plateau of the loss, such as that of a target that is reached, would be explored for long.
-        """
+        """Whether to stop exploring: enough effective draws, or a plateau that smaller shells would not resolve."""
         nautilus = self.nautilus
         if nautilus.explored or nautilus.n_like < nautilus.n_live:
             return False
@@ -255,11 +249,11 @@ class _Run:
         return bool(_LOWEST < live[0] >= live[-1] - _PLATEAU or nautilus.n_eff >= self.options.n_effective)
 
     def temper(self, eta: float) -> None:
-        """Go to another eta, to explore on from there: shells are regions, losses are known, and no model is asked."""
+        """Change eta and explore on from there: shells are regions and losses are known, so no model is called."""
         self.mixture = replace(self.mixture, eta=eta)
         if self.spent:
             return
-        nautilus, value = self.nautilus, self._value(self.pool)
+        nautilus, value = self.nautilus, self._log_likelihood_at(self.pool)
         nautilus.explored = False
         nautilus.log_l = [value[own] for own in nautilus.blobs]
         nautilus.log_l_t = nautilus.log_l_t if nautilus.blobs_t is None else value[nautilus.blobs_t]
@@ -268,7 +262,7 @@ class _Run:
             nautilus.update_shell_info(s)
 
     def solve(self, goal: EtaGoal) -> bool:
-        """Go to the smallest eta that achieves the goal, or to the one that comes closest of all the points carry."""
+        """Go to the smallest eta that meets the goal, or to the closest one that the points support."""
         pool, base = self.pool, self.log_base_weights
 
         def enough(eta: float) -> bool:
@@ -282,35 +276,37 @@ class _Run:
         self.temper(found.eta)
         return found.met
 
-    def _value(self, points: Points) -> Array:
+    def _log_likelihood_at(self, points: Points) -> Array:
+        """Return the log likelihood ``(n,)`` of evaluated points, bounded from below."""
         return np.maximum(-self.mixture.potential(points.loss) - points.log_correction, _LOWEST)
 
     def _log_likelihood(self, u: Array) -> tuple[Array, Array]:
+        """Evaluate points of the unit cube; return log likelihoods and positions in the pool."""
         seen = sum(map(len, self.parts))
         points = Points.evaluate(self.posterior, _to_latent(u[:, : self.posterior.prior.dimension]))
         self.parts.append(points)
-        value = self._value(points)
+        value = self._log_likelihood_at(points)
         self.weightless &= bool(value.max() <= _LOWEST)
         return value, np.arange(seen, seen + len(points))
 
 
 def _volume_variance(bound: Any) -> float:
-    """Variance of a bound's log volume: shares of points that a network, and overlaps, made nautilus reject."""
+    """Return the variance of a bound's log volume, from the points that nautilus rejected."""
     both: list[Any] = [bound, getattr(bound, "outer_bound", None)]
     parts = [part for part in both if getattr(part, "n_sample", 0)]
     return sum(part.n_reject / part.n_sample / max(part.n_sample - part.n_reject, 1) for part in parts)
 
 
 def _to_latent(u: Array) -> Array:
-    """Turn points of the unit cube into latent ones, finite at its faces as well."""
+    """Map the unit cube to latent points, finite at its faces as well."""
     return ndtri(np.clip(u, _INSIDE_CUBE, 1.0 - _INSIDE_CUBE))
 
 
 def _add_evidence(draws: Draws, run: _Run, prior: LocatedPrior, rng: np.random.Generator) -> Draws:
-    """Read the evidence off the shells' volumes, and the prior's own figures off draws from its map.
+    """Compute the evidence from the shells' volumes, and the prior's own figures from draws of its map.
 
-    The shells' volumes are absolute, so the weights sum to ``E[exp(-potential - log_correction)]`` over the latent law.
-    What concerns the prior alone needs no model, and points of the outer shells are too few for it.
+    The shells' volumes are absolute, so the weights sum to ``E[exp(-potential - log_correction)]`` under ``N(0, I)``.
+    Figures of the prior alone need no model, and the outer shells have too few points for them.
     """
     log_weights = draws.log_base_weights - run.mixture.potential(draws.pool.loss) - draws.pool.log_correction
     placed = prior.place(rng.standard_normal((PRIOR_DRAWS, prior.dimension)))
@@ -324,7 +320,8 @@ def _add_evidence(draws: Draws, run: _Run, prior: LocatedPrior, rng: np.random.G
     )
 
 
-def _nautilus() -> Any:
+def _import_nautilus() -> Any:
+    """Import nautilus, or say how to install it."""
     try:
         import nautilus
     except ImportError:

@@ -1,10 +1,7 @@
-"""Strata of the latent space: the leaves of a regression tree fitted to evaluated points, as a proposal distribution.
+"""Proposal distributions of adaptive importance sampling: Gaussian mixtures, tilted products, marginals, strata.
 
-A search sees what its starts lead to. A regression tree fitted to every point that a model was asked about, rows of the
-data among them, divides the whole latent space into boxes, each with an estimate of its posterior mass: the box's
-probability under ``N(0, I)`` times ``exp(-potential)``. Draws from these boxes, truncated normals weighed by their
-density, come wherever the model was seen to be good, whether or not a search ended there (recursive stratified
-sampling, Press and Farrar, 1990, with the strata of a fitted tree).
+All live in the latent space, and all densities are taken against its base distribution ``N(0, I)``. Draws are weighted
+by the density of the whole mixture, so that a poor fit costs effective sample size but never biases the result.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,53 +32,68 @@ __all__ = [
     "tilt",
 ]
 
-# --- strata of the latent space --------------------------------------------------------------------------------------
-
-# What is wrong with an estimate shows in the weights; these numbers decide what a draw costs.
+# Strata. Poor estimates show in the weights; these numbers only decide what a draw costs.
 _MOST_STRATA = 512
 _MOST_POINTS = 3_000  # that a tree is fitted to
-_IRRELEVANT = 25.0  # potential above the lowest height: less than exp(-25) of the density at the mode
-_FLATTER = 0.5  # power of the estimated masses that half of the draws follow, because estimates may be far off
-_LARGEST = 1.0 - 1e-16  # below one, where the inverse of the normal distribution function is finite
+_IRRELEVANT = 25.0  # potential above the lowest: less than exp(-25) of the density at the mode
+_FLATTER = 0.5  # power of the estimated masses for half of the draws, because estimates may be far off
+_LARGEST = 1.0 - 1e-16  # below one, where the normal quantile is finite
+
+# Tilted products; chosen by hand, as draws are weighted by their density.
+MANY = 40  # coordinates from which components around modes are not enough
+_STEPS, _DEPTH = 16, 0.5  # on either side: each begins where exp(-_DEPTH) of the mass beyond the one before is left
+_EVALUATED = 2  # the step at which models are evaluated: a change of about the typical size
+_SHARES = (0.25, 0.35, 0.5, 0.7, 1.0)  # of the lowest negative log density: divergences of tilts from N(0, I)
+_HALVINGS = 60  # of an interval: to the last digits
+_WIDEST_SPIKE = 8.0  # latent standard deviations, beyond which a column changes with probability 1e-15
+_FARTHEST = 40.0  # log odds that a tilt may change for one coordinate: beyond, only overflow matters
+_LEAST, _MOST = 1e-300, 1 - 1e-16  # probabilities with finite quantiles
+_EDGES = np.linspace(-4.2, 4.2, 29)  # of histogram bins: some fit into the spike of a column that seldom changes
+_KEPT_LATENT = 1 / 6  # weight of N(0, 1) in each marginal, at least, since an empty bin may have mass
+
+# Mixtures; chosen by hand: a poor fit costs effective draws, but its density is in the weights.
+_SHARE = 0.5  # of the points that a run starts from
+_FITTED_POINTS = 4_000  # that components are fitted to
+_MOST_COMPONENTS = 24  # for one run
+_LEAST_POINTS = 40  # effective points of a component
+_WIDER = 1.5  # times the fitted variances: a mode met by chance is wider than the points seen of it
+_ITERATIONS = 30  # of expectation-maximisation, at most
+_BLOCK_POINTS = 4_096  # whose densities are computed together: bounds memory
+_FLATTENING = 0.5  # power of an island's evidence that is removed: where islands disagree, a mode's mass is unknown
+
+# --- strata -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Strata:
     """Boxes that partition the latent space, and the probability of drawing from each.
 
-    Parameters
-    ----------
-    boxes : Partition
-        The leaves of a regression tree.
-    log_mass : array of shape (L,)
-        Log probability of each under the latent law.
-    weights : array of shape (L,)
-        Probability of drawing from each.
+    They are the leaves of a regression tree fitted to every evaluated point, training rows included. Each box has an
+    estimated posterior mass, its probability under ``N(0, I)`` times ``exp(-potential)``, and draws are truncated
+    normals (recursive stratified sampling, Press and Farrar, 1990, with the strata of a fitted tree). They cover all
+    regions where the model was seen to be good, whether or not a search ended there.
     """
 
-    boxes: Partition
-    log_mass: Array
-    weights: Array
+    boxes: Partition  # the leaves of a regression tree
+    log_mass: Array  # (L,): log probability of each under ``N(0, I)``
+    weights: Array  # (L,): probability of drawing from each
 
     @classmethod
     def fit(cls, rng: np.random.Generator, z: Array, potential: Array) -> "Strata | None":
-        """Fit to latent points ``(n, m)`` and minus their log density ``(n,)`` against the latent law.
-
-        Nothing where all of them are as good as each other, or worse than irrelevant.
-        """
+        """Fit to latent points ``(n, m)`` and potentials ``(n,)``; ``None`` where all are equal or irrelevant."""
         neg_log_density = potential + 0.5 * np.square(z).sum(axis=1)
         most = neg_log_density.min() + _IRRELEVANT
         value = np.minimum(potential, most)
         if not np.isfinite(most) or np.ptp(value) == 0:
             return None
-        if len(z) > _MOST_POINTS:  # the better a point, the rather it is kept
+        if len(z) > _MOST_POINTS:  # half of them the best ones
             order = np.argsort(neg_log_density, kind="stable")
             kept = np.append(
                 order[: _MOST_POINTS // 2], rng.permutation(order[_MOST_POINTS // 2 :])[: _MOST_POINTS // 2]
             )
             z, value = z[kept], value[kept]
         boxes = Partition.fit(z, value, _MOST_STRATA, int(rng.integers(2**31)))
-        log_mass, n = _log_probability(boxes.low, boxes.high).sum(axis=1), len(boxes.low)
+        log_mass, n = _log_normal_probability(boxes.low, boxes.high).sum(axis=1), len(boxes.low)
         leaf, least = boxes.find(z), value.min()
         mean = np.bincount(leaf, np.exp(least - value), n) / np.bincount(leaf, minlength=n)
         found = log_mass + np.log(mean)
@@ -94,19 +106,19 @@ class Strata:
         z = rng.standard_normal((n, self.boxes.low.shape[1]))
         low, high = self.boxes.low[which], self.boxes.high[which]
         at = np.nonzero(np.isfinite(low) | np.isfinite(high))
-        z[at] = _draw_between(rng, low[at], high[at])
+        z[at] = _draw_truncated(rng, low[at], high[at])
         return z
 
     def log_density(self, z: Array) -> Array:
-        """Log density ``(n,)`` against the latent law."""
+        """Return the log density ``(n,)`` against ``N(0, I)``."""
         which = self.boxes.find(z)
         weights = self.weights[which]
-        with np.errstate(divide="ignore", invalid="ignore"):  # a box too thin to have a mass is never drawn from
+        with np.errstate(divide="ignore", invalid="ignore"):  # a box too thin to have mass is never drawn from
             return np.where(weights > 0, np.log(weights) - self.log_mass[which], -np.inf)
 
 
-def _log_probability(low: Array, high: Array) -> Array:
-    """Log of the probability of ``low < z <= high`` under ``N(0, 1)``, of arrays of any shape."""
+def _log_normal_probability(low: Array, high: Array) -> Array:
+    """Return the log probability of ``low < z <= high`` under ``N(0, 1)``, elementwise."""
     flip = low > 0  # work in the lower tail
     a, b = np.where(flip, -high, low), np.where(flip, -low, high)
     upper = log_ndtr(b)
@@ -114,8 +126,8 @@ def _log_probability(low: Array, high: Array) -> Array:
         return upper + np.log(-np.expm1(np.minimum(log_ndtr(a) - upper, 0.0)))
 
 
-def _draw_between(rng: np.random.Generator, low: Array, high: Array) -> Array:
-    """Draw from ``N(0, 1)`` between limits ``(n,)``."""
+def _draw_truncated(rng: np.random.Generator, low: Array, high: Array) -> Array:
+    """Draw from ``N(0, 1)`` truncated to limits ``(n,)``."""
     flip = low > 0
     a, b = np.where(flip, -high, low), np.where(flip, -low, high)
     below, up_to = ndtr(a), ndtr(b)
@@ -124,42 +136,16 @@ def _draw_between(rng: np.random.Generator, low: Array, high: Array) -> Array:
     return np.where(flip, -z, z)
 
 
-# --- tilted laws -----------------------------------------------------------------------------------------------------
-
-# Chosen by hand, as is every law that draws are weighed against.
-MANY = 40  # coordinates from which on a search and the laws around what it found are not enough
-_STEPS, _DEPTH = (
-    16,
-    0.5,
-)  # to either side: each has exp(-_DEPTH) of the mass beyond the one before, the last has the rest
-_ASKED = 2  # the step that models are asked about: a change that is about as large as most
-_SHARES = (0.25, 0.35, 0.5, 0.7, 1.0)  # of the lowest site's height: divergences from the latent law that laws have
-_HALVINGS = 60  # of an interval: to the last digits
-_WIDEST_SPIKE = 8.0  # latent deviations, beyond which a column changes with a chance of 1e-15
-_FARTHEST = 40.0  # log odds that a tilt may change for one coordinate: beyond it, only overflow matters
-_LEAST, _MOST = 1e-300, 1 - 1e-16  # probabilities that have finite quantiles
-# Edges of a histogram's bins, in latent deviations: some fit into the spike of a column that seldom changes.
-_EDGES = np.linspace(-4.2, 4.2, 29)
-_KEPT_LATENT = 1 / 6  # of each coordinate's law, at least: the latent law, since a bin without points may have mass
+# --- exponentially tilted products ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class TiltedProduct:
-    """A product law on the latent space, whose density against the standard normal one is a step function.
+    """An exponentially tilted product distribution, whose density against ``N(0, I)`` is a step function."""
 
-    Parameters
-    ----------
-    tail : array of shape (m,)
-        Mass of the latent law on either side of each coordinate's middle step, on which its column stays as it is.
-    price : array of shape (2 * steps + 1, m)
-        What the potential changes by on each step, from the lowest values to the highest.
-    power : float
-        How strongly steps that lower it are favoured.
-    """
-
-    tail: Array
-    price: Array
-    power: float
+    tail: Array  # (m,): mass of N(0, 1) on either side of the middle step, on which a column stays unchanged
+    price: Array  # (2 * steps + 1, m): change of the potential on each step, from the lowest values to the highest
+    power: float  # strength of the tilt towards steps that lower the potential
 
     @property
     def dimension(self) -> int:
@@ -167,21 +153,21 @@ class TiltedProduct:
         return len(self.tail)
 
     @cached_property
-    def _chance(self) -> Array:
-        """Mass of the latent law on each step, ``(2 * steps + 1, m)``."""
-        side = -np.diff(np.append(_beyond(), 0.0))[:, None] * self.tail
+    def _base_mass(self) -> Array:
+        """Mass of ``N(0, 1)`` on each step, ``(2 * steps + 1, m)``."""
+        side = -np.diff(np.append(_tail_shares(), 0.0))[:, None] * self.tail
         return np.concatenate([side[::-1], 1.0 - 2.0 * self.tail[None, :], side])
 
     @cached_property
     def _log_ratio(self) -> Array:
-        """Log density of each step against the latent law, ``(2 * steps + 1, m)``."""
+        """Log density of each step against ``N(0, 1)``, ``(2 * steps + 1, m)``."""
         tilt = np.clip(-self.power * self.price, -_FARTHEST, _FARTHEST)
-        return tilt - np.log((self._chance * np.exp(tilt)).sum(axis=0))
+        return tilt - np.log((self._base_mass * np.exp(tilt)).sum(axis=0))
 
-    def place(self, e: Array) -> Array:
+    def transform(self, e: Array) -> Array:
         """Turn standard normal noise ``(n, m)`` into draws."""
         ratio, column = np.exp(self._log_ratio), np.arange(self.dimension)
-        start, below = (np.cumsum(mass, axis=0) - mass for mass in (self._chance, self._chance * ratio))
+        start, below = (np.cumsum(mass, axis=0) - mass for mass in (self._base_mass, self._base_mass * ratio))
         u = ndtr(e)
         step = np.zeros(e.shape, dtype=np.intp)
         for one in below[1:]:
@@ -190,39 +176,36 @@ class TiltedProduct:
         return np.asarray(ndtri(np.clip(latent, _LEAST, _MOST)))
 
     def log_density(self, z: Array) -> Array:
-        """Log density ``(n,)`` against the latent law."""
+        """Return the log density ``(n,)`` against ``N(0, I)``."""
         return self.log_density_on(self.find_steps(z))
 
     def log_density_on(self, steps: "Steps") -> Array:
-        """Return the log density ``(n,)`` of points whose steps are known: laws of one ``tail`` share them."""
-        return _add_up(steps, self._log_ratio)
+        """Return the log density ``(n,)`` of points whose steps are known: equal ``tail`` means equal steps."""
+        return _sum_over_steps(steps, self._log_ratio)
 
     def refit(self, z: Array, weights: Array) -> "TiltedProduct":
-        """Return the law under which prices add up to what they do for weighted points ``(n, m)``, on average.
+        """Return the maximum-likelihood tilt for weighted points ``(n, m)``: it matches their mean total price."""
+        gain = float(weights @ _sum_over_steps(self.find_steps(z), self.price))
+        return self._solve_power(lambda component: component._expect(component.price) > gain)
 
-        That is the one of largest likelihood, as for every exponential family.
-        """
-        gain = float(weights @ _add_up(self.find_steps(z), self.price))
-        return self._raise_while(lambda component: component._mean(component.price) > gain)
+    def with_divergence(self, divergence: float) -> "TiltedProduct":
+        """Return the tilt with this Kullback-Leibler divergence from ``N(0, I)``, or the largest it can have."""
+        return self._solve_power(lambda component: component._expect(component._log_ratio) < divergence)
 
-    def diverge(self, divergence: float) -> "TiltedProduct":
-        """Return the law with so large a divergence from the latent law, or as large a one as it can have."""
-        return self._raise_while(lambda component: component._mean(component._log_ratio) < divergence)
-
-    def _raise_while(self, short: Callable[["TiltedProduct"], bool]) -> "TiltedProduct":
-        """Return the law with the power up to which it falls short."""
+    def _solve_power(self, short: Callable[["TiltedProduct"], bool]) -> "TiltedProduct":
+        """Find by bisection the largest power at which the tilt still falls ``short``."""
         component, low, high = self, 0.0, _FARTHEST / max(float(np.abs(self.price).max()), _LEAST)
         for _ in range(_HALVINGS):
             component = replace(self, power=0.5 * (low + high))
             low, high = (component.power, high) if short(component) else (low, component.power)
         return component
 
-    def _mean(self, values: Array) -> float:
-        """Return what values ``(2 * steps + 1, m)`` of the steps add up to on average."""
-        return float((self._chance * np.exp(self._log_ratio) * values).sum())
+    def _expect(self, values: Array) -> float:
+        """Return the expected sum of values ``(2 * steps + 1, m)`` of the steps."""
+        return float((self._base_mass * np.exp(self._log_ratio) * values).sum())
 
     def find_steps(self, z: Array) -> "Steps":
-        """Return the steps that points ``(n, m)`` lie on."""
+        """Return the steps of points ``(n, m)``."""
         row, column = np.nonzero(np.abs(z) > -ndtri(self.tail))  # most coordinates lie on their middle step
         there = z[row, column]
         depth = np.log(self.tail[column]) - log_ndtr(-np.abs(there))
@@ -231,7 +214,7 @@ class TiltedProduct:
 
 
 class Steps(NamedTuple):
-    """Steps of ``n`` points, other than middle ones ``(k,)``: the points, their coordinates, and the steps."""
+    """Steps of ``n`` points other than middle ones ``(k,)``: points, coordinates and steps."""
 
     n: int
     row: Array
@@ -239,8 +222,8 @@ class Steps(NamedTuple):
     step: Array
 
 
-def _add_up(steps: Steps, values: Array) -> Array:
-    """Add up the values ``(2 * steps + 1, m)`` of the steps that points lie on: ``(n,)``."""
+def _sum_over_steps(steps: Steps, values: Array) -> Array:
+    """Sum the values ``(2 * steps + 1, m)`` of the steps of each point: ``(n,)``."""
     middle = values[_STEPS]
     more = values[steps.step, steps.column] - middle[steps.column]
     return middle.sum() + np.bincount(steps.row, weights=more, minlength=steps.n)
@@ -248,19 +231,14 @@ def _add_up(steps: Steps, values: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ProductOfMarginals:
-    """A product of histograms on the latent space, one of each coordinate.
+    """A product of histograms on the latent space, one for each coordinate.
 
-    A posterior that is spread over dozens of sets of changed columns has no shape that a few normal laws could have;
-    fitted to some hundred points, these leave gaps between them, and draws that fall there carry most of the weight.
-    Its marginals are known well from as many points, and their product has no gaps.
-
-    Parameters
-    ----------
-    log_ratio : array of shape (m, bins)
-        Log density in each bin, against the latent law.
+    A posterior spread over dozens of sets of changed columns is not a mixture of few normals: fitted to some hundred
+    points, these leave holes, and draws that fall there carry most of the weight. Its marginals are well estimated from
+    as many points, and their product has no holes.
     """
 
-    log_ratio: Array
+    log_ratio: Array  # (m, bins): log density in each bin against ``N(0, 1)``
 
     @property
     def dimension(self) -> int:
@@ -269,24 +247,21 @@ class ProductOfMarginals:
 
     @classmethod
     def fit(cls, z: Array, weights: Array, n: float) -> "ProductOfMarginals":
-        """Fit to weighted points ``(N, m)`` that are worth ``n`` independent ones.
-
-        A coordinate whose histogram diverges from the latent law by no more than chance explains stays as it is.
-        """
-        chance, bins = _bin_chances(), len(_EDGES) + 1
+        """Fit to weighted points ``(N, m)`` of effective size ``n``, shrunk to ``N(0, 1)`` where chance explains it."""
+        chance, bins = _bin_masses(), len(_EDGES) + 1
         where = np.searchsorted(_EDGES, z)
         found = np.array([np.bincount(own, weights, bins) for own in where.T])
         ratio = np.pad(found / chance, ((0, 0), (1, 1)), mode="edge")
         found = (0.25 * ratio[:, :-2] + 0.5 * ratio[:, 1:-1] + 0.25 * ratio[:, 2:]) * chance
         found /= found.sum(axis=1, keepdims=True)
         divergence = np.sum(found * np.log(np.maximum(found / chance, TINY)), axis=1)
-        by_chance = 0.5 * np.sum(found > 0, axis=1) / n  # expected of a histogram of the latent law itself
+        by_chance = 0.5 * np.sum(found > 0, axis=1) / n  # expected divergence of a histogram of N(0, 1) itself
         learned = np.clip(1.0 - by_chance / np.maximum(divergence, TINY), 0.0, 1.0 - _KEPT_LATENT)[:, None]
         return cls(np.log(learned * found / chance + (1.0 - learned)))
 
-    def place(self, e: Array) -> Array:
+    def transform(self, e: Array) -> Array:
         """Turn standard normal noise ``(n, m)`` into draws."""
-        chance, z = _bin_chances(), np.empty(e.shape)
+        chance, z = _bin_masses(), np.empty(e.shape)
         start = np.cumsum(chance) - chance
         for j, ratio in enumerate(np.exp(self.log_ratio)):
             below, u = np.cumsum(chance * ratio) - chance * ratio, ndtr(e[:, j])
@@ -295,52 +270,45 @@ class ProductOfMarginals:
         return z
 
     def log_density(self, z: Array) -> Array:
-        """Log density ``(n,)`` against the latent law."""
+        """Return the log density ``(n,)`` against ``N(0, I)``."""
         return self.log_ratio[np.arange(z.shape[1]), np.searchsorted(_EDGES, z)].sum(axis=1)
 
 
-def _bin_chances() -> Array:
-    """Mass of the latent law in each bin of a histogram."""
+def _bin_masses() -> Array:
+    """Return the mass of ``N(0, 1)`` in each bin of a histogram."""
     return np.diff(ndtr(_EDGES), prepend=0.0, append=1.0)
 
 
-def _beyond() -> Array:
-    """Share of a side's mass ``(steps,)`` that lies beyond the beginning of each of its steps."""
+def _tail_shares() -> Array:
+    """Return the share of a side's mass ``(steps,)`` beyond the beginning of each of its steps."""
     return np.exp(-_DEPTH * np.arange(_STEPS))
 
 
 def tilt(posterior: GibbsPosterior, modes: Modes) -> list[TiltedProduct]:
-    """Return laws that diverge from the latent law about as far as a posterior with these sites can.
-
-    There are none where columns are few, or the prior moves all of them. What each coordinate does by itself is asked
-    at the row, two rows for each.
-    """
+    """Return tilted products that diverge from ``N(0, I)`` about as far as a posterior with these modes can."""
     prior, m = posterior.prior, posterior.prior.dimension
     if not prior.spikes or m < MANY or len(modes.neg_log_density) == 0:
         return []
-    tail = ndtr(-_edge_of_spikes(prior))
-    middle = -ndtri(_beyond()[:, None] * np.exp(-0.5 * _DEPTH) * tail)
-    price = np.concatenate([_prices(posterior, -middle)[::-1], np.zeros((1, m)), _prices(posterior, middle)])
-    component = TiltedProduct(tail, price, 0.0)
-    return [component.diverge(share * float(modes.neg_log_density[0])) for share in _SHARES] if price.any() else []
+    tail = ndtr(-_find_spike_edges(prior))
+    middle = -ndtri(_tail_shares()[:, None] * np.exp(-0.5 * _DEPTH) * tail)
+    price = np.concatenate([_price_steps(posterior, -middle)[::-1], np.zeros((1, m)), _price_steps(posterior, middle)])
+    flat, lowest = TiltedProduct(tail, price, 0.0), float(modes.neg_log_density[0])
+    return [flat.with_divergence(share * lowest) for share in _SHARES] if price.any() else []
 
 
-def _prices(posterior: GibbsPosterior, z: Array) -> Array:
-    """Return what the potential changes by where single coordinates are moved to the steps ``(steps, m)`` of one side.
-
-    One step of each is asked about; on the others the price is taken to be in proportion to the change.
-    """
+def _price_steps(posterior: GibbsPosterior, z: Array) -> Array:
+    """Return the potential's change on the steps ``(steps, m)`` of one side, extrapolated from one step each."""
     prior = posterior.prior
-    points = Points.evaluate(posterior, np.vstack([np.zeros((1, z.shape[1])), np.diag(z[_ASKED])]))
+    points = Points.evaluate(posterior, np.vstack([np.zeros((1, z.shape[1])), np.diag(z[_EVALUATED])]))
     potential = -log_target(posterior.mixture, points)
     with np.errstate(invalid="ignore"):
         price = np.nan_to_num(potential[1:] - potential[0], nan=0.0, posinf=_FARTHEST, neginf=0.0)
     change = np.abs(np.nan_to_num(prior.place(z).x - prior.x0))[:, prior.free]
-    return price * change / np.where(change[_ASKED] > 0, change[_ASKED], 1.0)
+    return price * change / np.where(change[_EVALUATED] > 0, change[_EVALUATED], 1.0)
 
 
-def _edge_of_spikes(prior: LocatedPrior) -> Array:
-    """Return how far each latent coordinate goes without changing its column, ``(m,)``: found by halving."""
+def _find_spike_edges(prior: LocatedPrior) -> Array:
+    """Return how far each latent coordinate goes without changing its column ``(m,)``, by bisection."""
     low, high = np.zeros(prior.dimension), np.full(prior.dimension, _WIDEST_SPIKE)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
@@ -349,45 +317,21 @@ def _edge_of_spikes(prior: LocatedPrior) -> Array:
     return low
 
 
-# --- a guide ---------------------------------------------------------------------------------------------------------
-
-# Chosen by hand: a guide that fits badly costs effective draws, but its density is in the weights.
-_SHARE = 0.5  # of the points that a run starts from
-_FITTED_POINTS = 4_000  # that laws are fitted to
-_MOST_COMPONENTS = 24  # for one run
-_LEAST_POINTS = 40  # independent ones, of a law
-_WIDER = 1.5  # times the fitted variances, because a mode that was met by chance is wider than what was seen of it
-_ITERATIONS = 30  # of expectation and maximisation, at most
-_BLOCK_POINTS = 4_096  # whose densities are computed together: bounds memory
-_EVENING = 0.5  # power of an island's evidence taken away: where islands disagree, a mode's mass is not known yet
+# --- mixture proposals ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class MixtureProposal:
-    """A share of the starting law: a mixture of normal laws in the latent space.
+    """A defensive mixture: normal, tilted, product and strata components beside ``N(0, I)``."""
 
-    Parameters
-    ----------
-    laws : tuple of NormalComponent, TiltedProduct or ProductOfMarginals
-        At least one, and at least one normal one.
-    share : float
-        Of the starting law; the rest is the latent law ``N(0, I)`` itself.
-    weights : array of shape (k,), optional
-        Of the laws, summing to one; each counts the same when left out.
-    sites : int array of shape (k,), optional
-        Which site each law was put around, where there are sites.
-    strata : Strata, optional
-        Beside the laws: the last of the mixture's components, whose weight is the last of ``k + 1``.
-    """
-
-    components: tuple[NormalComponent | TiltedProduct | ProductOfMarginals, ...]
-    share: float
-    weights: Array | None = None
-    modes: Array | None = None
-    strata: Strata | None = None
+    components: tuple[NormalComponent | TiltedProduct | ProductOfMarginals, ...]  # at least one normal one
+    share: float  # of the components and strata together; the rest is ``N(0, I)`` itself
+    weights: Array | None = None  # (k,): of the components, summing to one; equal when left out
+    modes: Array | None = None  # (k,): the mode of each component, where there are modes
+    strata: Strata | None = None  # the last component, whose weight is the last of ``k + 1``
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
-        """Draw ``n`` latent points from the laws and the strata, ``(n, m)``."""
+        """Draw ``n`` latent points ``(n, m)`` from components and strata."""
         if self.weights is None:
             which = rng.integers(len(self.components), size=n)
         else:
@@ -395,7 +339,7 @@ class MixtureProposal:
         z = rng.standard_normal((n, self.components[0].dimension))
         for k, component in enumerate(self.components):
             own = which == k
-            z[own] = component.place(z[own])
+            z[own] = component.transform(z[own])
         if self.strata is not None:
             own = which == len(self.components)
             z[own] = self.strata.draw(rng, int(own.sum()))
@@ -406,36 +350,31 @@ class MixtureProposal:
         """Weight of the strata among the components."""
         return 0.0 if self.strata is None or self.weights is None else float(self.weights[-1])
 
-    def beside(self, strata: Strata | None, weight: float) -> "MixtureProposal":
-        """Return the guide with strata beside its laws, of this weight among the components, or with other ones."""
-        components = (
-            np.full(len(self.components), 1.0) if self.weights is None else self.weights[: len(self.components)]
-        )
-        components = components / components.sum()
+    def with_strata(self, strata: Strata | None, weight: float) -> "MixtureProposal":
+        """Return the mixture with these strata, of this weight among the components, or without any."""
+        k = len(self.components)
+        own = np.full(k, 1.0) if self.weights is None else self.weights[:k]
+        own = own / own.sum()
         if strata is None:
-            return replace(self, weights=components, strata=None)
-        return replace(self, weights=np.append((1.0 - weight) * components, weight), strata=strata)
+            return replace(self, weights=own, strata=None)
+        return replace(self, weights=np.append((1.0 - weight) * own, weight), strata=strata)
 
-    def near(self, z: Array) -> Array:
-        """Log density ``(n,)`` of the laws against the latent law."""
-        return log_sum_exp(self.log_parts(z), axis=1)
+    def log_component_density(self, z: Array) -> Array:
+        """Return the log density ``(n,)`` of components and strata against ``N(0, I)``."""
+        return log_sum_exp(self.log_component_parts(z), axis=1)
 
-    def log_parts(self, z: Array) -> Array:
-        """Log density ``(n, k)`` of each law, times its weight, against the latent law; the last ones are remembered.
-
-        They cannot be written into.
-        """
-        for points, parts in self._remembered:
+    def log_component_parts(self, z: Array) -> Array:
+        """Return weighted log densities ``(n, k)`` of the components against ``N(0, I)``: cached, read-only."""
+        for points, parts in self._cache:
             if np.array_equal(points, z):
                 return parts
         equal = np.full(len(self.components), 1.0 / len(self.components))
         parts = np.empty((len(z), len(self.components)))
-        parts[:, [isinstance(component, NormalComponent) for component in self.components]] = (
-            self._joined.log_densities(z)
-        )
+        normal = [isinstance(component, NormalComponent) for component in self.components]
+        parts[:, normal] = self._stacked.log_densities(z)
         tail, steps = np.zeros(0), None
         for k, component in enumerate(self.components):
-            if isinstance(component, TiltedProduct):  # to find the steps is most of the work, and tails are the same
+            if isinstance(component, TiltedProduct):  # finding the steps is most of the work, and tails are equal
                 if steps is None or not np.array_equal(component.tail, tail):
                     tail, steps = component.tail, component.find_steps(z)
                 parts[:, k] = component.log_density_on(steps)
@@ -445,26 +384,27 @@ class MixtureProposal:
             parts = np.column_stack([parts, self.strata.log_density(z)])
         parts += np.log(equal if self.weights is None else self.weights)
         parts.flags.writeable = False
-        self._remembered[:] = [*self._remembered[-1:], (z, parts)]
+        self._cache[:] = [*self._cache[-1:], (z, parts)]
         return parts
 
     @cached_property
-    def _joined(self) -> "_Joined":
-        return _Joined.of([component for component in self.components if isinstance(component, NormalComponent)])
+    def _stacked(self) -> "_StackedNormals":
+        """All normal components, stacked."""
+        return _StackedNormals.of([one for one in self.components if isinstance(one, NormalComponent)])
 
     @cached_property
-    def _remembered(self) -> list[tuple[Array, Array]]:
-        """The last two sets of points and what was said of them: learning and weighing ask about the same ones."""
+    def _cache(self) -> list[tuple[Array, Array]]:
+        """The last two sets of points with their densities: fitting and weighting use the same ones."""
         return []
 
-    def excess(self, z: Array) -> Array:
-        """Log density ``(n,)`` of the starting law against the latent law: never below ``log(1 - share)``."""
-        return np.logaddexp(np.log1p(-self.share), np.log(self.share) + self.near(z))
+    def log_density(self, z: Array) -> Array:
+        """Return the log density ``(n,)`` of the whole mixture against ``N(0, I)``: at least ``log(1 - share)``."""
+        return np.logaddexp(np.log1p(-self.share), np.log(self.share) + self.log_component_density(z))
 
 
 def join_proposals(proposals: Sequence[MixtureProposal], share: float) -> MixtureProposal:
-    """Return one guide with the laws of all of them, each guide counting the same."""
-    proposals = [proposal.beside(None, 0.0) for proposal in proposals]
+    """Return one mixture with the components of all, each proposal counting the same."""
+    proposals = [proposal.with_strata(None, 0.0) for proposal in proposals]
     weights = [proposal.weights for proposal in proposals if proposal.weights is not None]
     return MixtureProposal(
         tuple(component for proposal in proposals for component in proposal.components),
@@ -476,10 +416,9 @@ def join_proposals(proposals: Sequence[MixtureProposal], share: float) -> Mixtur
 def fit_proposal(
     runs: Sequence[Draws], rng: np.random.Generator, mixture: Mixture, mass: float = 1.0
 ) -> MixtureProposal:
-    """Fit normal laws to the points of all islands of some runs; ``mass`` of the latent law meets the constraints.
+    """Fit normal components to the points of all islands of some runs; ``mass`` of ``N(0, I)`` meets the constraints.
 
-    Each is looked at twice, at its eta and half-way up to it, where islands still have modes that most lose later. The
-    fit need not be good: what is drawn from it is weighed by its density.
+    Each run is used twice, at its eta and half-way up to it, where islands still have modes that most lose later.
     """
     long = [run for run in runs if len(run.rungs) > 1]
     half = [run.reweigh(replace(mixture, eta=run.rungs[len(run.rungs) // 2 - 1])) for run in long]
@@ -488,12 +427,10 @@ def fit_proposal(
 
 
 def _fit_components(run: Draws, rng: np.random.Generator) -> list[NormalComponent]:
-    """Cluster a run's points, and refine the clusters by expectation and maximisation."""
-    weights = _even_out(run)
+    """Cluster a run's points, and refine the clusters by expectation-maximisation."""
+    weights = _flatten_islands(run)
     z = run.pool.z[resample_evenly(rng, weights, _FITTED_POINTS)]
-    each = (
-        min(effective_sample_size(weights), _FITTED_POINTS) / _FITTED_POINTS
-    )  # independent points that one stands for
+    each = min(effective_sample_size(weights), _FITTED_POINTS) / _FITTED_POINTS  # effective size of one point
     part = _cluster(rng, z, int(np.clip(each * len(z) / _LEAST_POINTS, 1, _MOST_COMPONENTS)))
     for _ in range(_ITERATIONS):
         large = each * part.sum(axis=0) >= _LEAST_POINTS
@@ -502,23 +439,23 @@ def _fit_components(run: Draws, rng: np.random.Generator) -> list[NormalComponen
         components = [
             NormalComponent.fit(z, column / total, each * total) for column, total in zip(part.T, size, strict=True)
         ]
-        log_part = _Joined.of(components).log_densities(z) + np.log(size)
+        log_part = _StackedNormals.of(components).log_densities(z) + np.log(size)
         before, part = part, np.exp(log_part - logsumexp(log_part, axis=1, keepdims=True))
-        if np.array_equal(before, part):  # every further round would be the same
+        if np.array_equal(before, part):  # a fixed point
             break
     return components
 
 
-def _even_out(draws: Draws) -> Array:
-    """Return weights ``(N,)`` of the pool's points under which islands differ less than their evidences do."""
+def _flatten_islands(draws: Draws) -> Array:
+    """Return weights ``(N,)`` of the pool under which islands differ less than their evidences do."""
     groups = np.zeros(len(draws.pool), dtype=int) if draws.groups is None else draws.groups
     island = np.bincount(groups, weights=draws.pool_weights)[groups]
     with np.errstate(divide="ignore"):
-        return normalise(np.log(draws.pool_weights) - _EVENING * np.log(np.maximum(island, TINY)))
+        return normalise(np.log(draws.pool_weights) - _FLATTENING * np.log(np.maximum(island, TINY)))
 
 
-class _Joined(NamedTuple):
-    """``K`` laws side by side: their means, heights, and directions with what each of these adds to its law."""
+class _StackedNormals(NamedTuple):
+    """``K`` normal components stacked: means, log densities at zero, and directions with their precisions."""
 
     mean: Array
     level: Array
@@ -527,8 +464,8 @@ class _Joined(NamedTuple):
     narrower: Array
 
     @classmethod
-    def of(cls, components: Sequence[NormalComponent]) -> "_Joined":
-        """Put laws side by side."""
+    def of(cls, components: Sequence[NormalComponent]) -> "_StackedNormals":
+        """Stack components."""
         mean = np.column_stack([component.mean for component in components])
         level = -0.5 * np.square(mean).sum(axis=0) - 0.5 * np.array(
             [np.log(component.variance).sum() for component in components]
@@ -543,11 +480,11 @@ class _Joined(NamedTuple):
         return cls(mean, level, directions, centre, narrower)
 
     def log_densities(self, z: Array) -> Array:
-        """Log density of each law against the latent law, ``(n, K)``."""
+        """Return the log density ``(n, K)`` of each component against ``N(0, I)``."""
         densities = z @ self.mean + self.level
         for start in range(0, len(z), _BLOCK_POINTS):
             some = slice(start, start + _BLOCK_POINTS)
-            along = z[some] @ self.directions  # large: worked on where it is
+            along = z[some] @ self.directions  # large: updated in place
             along -= self.centre
             np.square(along, out=along)
             along *= 0.5
@@ -556,10 +493,7 @@ class _Joined(NamedTuple):
 
 
 def _cluster(rng: np.random.Generator, z: Array, k: int) -> Array:
-    """Return the cluster membership of points ``(n, m)``: a table ``(n, k)`` of zeros and ones.
-
-    Centres are points far from each other (Arthur and Vassilvitskii, 2007), clusters what lies nearest to each.
-    """
+    """Assign points ``(n, m)`` to k-means++ centres (Arthur and Vassilvitskii, 2007): one-hot ``(n, k)``."""
     nearest = np.full(len(z), np.inf)
     part = np.zeros(len(z), dtype=int)
     for number in range(k):

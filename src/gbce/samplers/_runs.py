@@ -1,10 +1,8 @@
-"""One independent look at a posterior: a search of its own, laws around what it found, and draws from them.
+"""Independent runs of adaptive importance sampling, and whether they agree.
 
-A look begins with starts that no other look has. Around the sites where its search ends it puts normal laws, with the
-latent law beside them as a defence, learns from a few rounds of draws how wide they have to be and how much each
-counts, and then draws afresh from what it has learned: the draws that count have had no part in the learning, so that
-their weights, the posterior against the whole mixture of laws, have no bias. Two looks that cover what each other found
-are the evidence that nothing of weight was missed.
+A run has its own mode search and places a defensive Gaussian mixture at the modes. Rounds of pilot draws adapt it
+(population Monte Carlo); the draws that count are fresh ones from the adapted mixture, so their weights are unbiased.
+Two runs that cover each other's draws are the evidence that no mass of weight was missed.
 """
 
 from collections.abc import Sequence
@@ -27,9 +25,8 @@ __all__ = [
     "MOST_FOR_EFFECTIVE",
     "WIDER",
     "Agreement",
-    "ProposalAdaptation",
     "ProposalRun",
-    "agreement",
+    "compare_runs",
     "initial_proposal",
     "least_rows_for_runs",
     "pool_runs",
@@ -37,53 +34,77 @@ __all__ = [
     "run_proposal",
 ]
 
-# --- normal laws around sites ----------------------------------------------------------------------------------------
+# Initial proposal; chosen by hand: adaptation corrects it, and the weights show what it does not correct.
+_DEFENCE = 0.2  # share of N(0, I) among the draws of a run
+_MOVED = 0.05  # latent standard deviations below which a mode leaves a coordinate unchanged
+_CURVED = 0.5  # curvature of the potential, that of N(0, I) being one, beyond which a coordinate is narrower
+_NARROW = 0.2  # standard deviation of the narrow component in the changed coordinates
+_NARROWEST = 1e-4  # initial variance of any component
+WIDER = 1.25  # times a variance: weights of a proposal that is too narrow have heavy tails
 
-# Chosen by hand; what is wrong with a first guess is learned, and shows in the weights if it is not.
-_DEFENCE = 0.2  # share of the latent law among the draws of a look
-_MOVED = 0.05  # latent deviations below which a site leaves a coordinate alone
-_BENT = 0.5  # curvature of the potential, that of the latent law being one, beyond which a coordinate is narrower
-_NARROW = 0.2  # deviation, in what a site changes, of the narrow one of its laws
-_NARROWEST = 1e-4  # variance of any law at first
-WIDER = 1.25  # times a variance: weights of a law that is too narrow have heavy tails
+# Adaptation; chosen by hand.
+_POINTS_PER_COORDINATE, _FEWEST_POINTS = 2.0, 12.0  # effective points that a fit needs: their sum
+_LEAST_WEIGHT = 0.004  # of a component, so that every mode is visited and none met by chance is lost
+_NO_MASS = 1e-3  # share of the mass below which a component is dropped
+_POWERS = (0.5, 0.25, 0.125, 0.0625, 0.03125)  # shares of eta that get components of their own, for the eta path
+_TEMPERED_SHARE = 0.2  # weight of these components
+_STRATA_WEIGHT = (0.1, 0.6)  # of strata among the components, at least and at most
+# Weight of the product of marginals, at least and at most. With 300 boosted trees on 8 columns ten rows took 720,000
+# model rows, with a minimum of 0.6 only 640,000; but that is too much for correlated columns, as in a linear model.
+_PRODUCT_WEIGHT = (0.3, 0.8)
+_LEAST_CARRIED = 30.0  # effective points at a smaller eta below which it gets no component
+
+# Runs; chosen by hand: they decide what a run costs. A poor proposal shows in its weights.
+_PILOT, _PILOT_PER_COORDINATE = 500, 25  # draws of an adaptation round: the sum of both
+_LARGEST_PILOT = 3_000  # beyond a hundred coordinates adaptation could not get enough anyway
+_MOST_ROUNDS, _MOST_LEARNING = 14, 18_000  # of adaptation, and draws of all rounds; 30 coordinates may need all of them
+_GOOD, _ROUNDS_WORTH = 0.25, 2  # efficiency that ends adaptation: or one with which drawing takes only as many rounds
+_IMPROVES = 1.2  # times the efficiency before: adaptation ends after two rounds that gain less
+MOST_FOR_EFFECTIVE = 60  # draws per effective draw: where more are needed, points are tempered instead
+_ROUNDS_LEFT = 4  # adaptation rounds that a budget must still allow for another one to begin
+_USUAL_ROUNDS, _AT_BEST = 2, 0.5  # adaptation rounds of most runs, and the efficiency that few exceed
+_STRATA_SHARE = 0.4  # of strata among the components of the first round
+KEPT = 0.5  # of the effective draws wanted: with fewer, a run draws a second time
+# Runs agree if at most this share of the mass is covered by only one of them, and the log evidences of what both cover
+# differ by at most this many standard errors, or by at most this slack.
+_SEEN_ONCE, _Z_EVIDENCE, _EVIDENCE_SLACK = 0.02, 3.5, 0.03
+
+# --- initial proposal -------------------------------------------------------------------------------------------------
 
 
 def initial_proposal(modes: Modes, posterior: GibbsPosterior, tilted: Sequence[TiltedProduct] = ()) -> MixtureProposal:
-    """Put three to five laws around each site, and the latent law and those that are ``tilted`` beside them all.
+    """Place three to five components at each mode, beside the ``tilted`` ones and the defensive ``N(0, I)``.
 
-    One is as wide as the prior, one is made for what lies beyond the site, one is narrow wherever the site changes
-    something or the potential bends, and one is that of a squared loss with the site's slope, if it has any; in many
-    coordinates a fifth is the same, but for what the site has beside its slope. In the
-    well of a smooth potential the narrow one is as wide as the bends say: few draws come to a well of little mass, so
-    that what is wrong with its law is not learned, and a law that is too narrow finds too little there.
+    One is as wide as the prior, one covers the tail beyond the mode, one is narrow where the mode changes something or
+    the potential is curved, and one is the Gauss-Newton approximation of a squared loss, if there is a gradient; with
+    many coordinates a fifth is the same, centred on the projection to the gradient. For a smooth potential the narrow
+    one is as wide as the curvature says: a mode of little mass gets few draws, so that a width that is too small is not
+    corrected.
     """
     potential = -log_target(posterior.mixture, modes.points)
     components: list[NormalComponent] = []
     whose: list[int] = []
-    parts = zip(modes.points.z, modes.slope, modes.curvature, modes.smooth, potential, strict=True)
-    for z, slope, curvature, smooth, neg_log_density in parts:
-        narrow = _component_of_basin(z, curvature) if smooth else _curved_component(z, curvature)
-        components += [
-            NormalComponent(z, np.zeros((len(z), 0)), np.zeros(0)),
-            _distribution_beyond(z, curvature),
-            narrow,
-        ]
-        if slope.any():
-            components.append(_sloped_component(z, slope, float(neg_log_density)))
-        if slope.any() and len(z) >= MANY:
-            components.append(_sloped_component(_along(z, slope), slope, float(neg_log_density)))
+    parts = zip(modes.points.z, modes.gradient, modes.curvature, modes.smooth, potential, strict=True)
+    for z, gradient, curvature, smooth, at_mode in parts:
+        narrow = _make_basin_component(z, curvature) if smooth else _make_narrow_component(z, curvature)
+        wide = NormalComponent(z, np.zeros((len(z), 0)), np.zeros(0))
+        components += [wide, _make_tail_component(z, curvature), narrow]
+        if gradient.any():
+            components.append(_make_gauss_newton_component(z, gradient, float(at_mode)))
+        if gradient.any() and len(z) >= MANY:
+            components.append(_make_gauss_newton_component(_project_on_gradient(z, gradient), gradient, float(at_mode)))
         whose += [max(whose, default=-1) + 1] * (len(components) - len(whose))
     k = len(components) + len(tilted)
     whose += [max(whose) + 1] * len(tilted)
     return MixtureProposal((*components, *tilted), 1 - _DEFENCE, np.full(k, 1.0 / k), np.array(whose))
 
 
-def _distribution_beyond(z: Array, curvature: Array) -> NormalComponent:
-    """Return the law of what lies beyond a site, coordinate by coordinate, as in a box of which it is the corner."""
-    moved = np.flatnonzero((np.abs(z) > _MOVED) | (curvature > _BENT))
+def _make_tail_component(z: Array, curvature: Array) -> NormalComponent:
+    """Return the moments beyond a mode, by coordinate, as in a box of which it is the corner."""
+    moved = np.flatnonzero((np.abs(z) > _MOVED) | (curvature > _CURVED))
     edge, sign = np.abs(z[moved]), np.sign(z[moved])
     mills = np.exp(-0.5 * edge**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(-edge))  # mean of N(0, 1) beyond the edge
-    open_side = curvature[moved] <= _BENT
+    open_side = curvature[moved] <= _CURVED
     mean = z.copy()
     mean[moved] = np.where(open_side, sign * mills, z[moved])
     beyond = np.maximum(1 + edge * mills - mills**2, _NARROWEST)
@@ -91,107 +112,79 @@ def _distribution_beyond(z: Array, curvature: Array) -> NormalComponent:
     return NormalComponent(mean, np.eye(len(z))[:, moved], variance)
 
 
-def _curved_component(z: Array, curvature: Array) -> NormalComponent:
-    """Return a law around a site, narrow in what it changes and in what the potential bends."""
-    moved = np.flatnonzero((np.abs(z) > _MOVED) | (curvature > _BENT))
+def _make_narrow_component(z: Array, curvature: Array) -> NormalComponent:
+    """Return a component that is narrow where the mode changes something or the potential is curved."""
+    moved = np.flatnonzero((np.abs(z) > _MOVED) | (curvature > _CURVED))
     narrow = np.where(np.abs(z[moved]) > _MOVED, _NARROW**2, 1.0)
     variance = np.maximum(np.minimum(1 / (1 + curvature[moved]), narrow), _NARROWEST)
     return NormalComponent(z, np.eye(len(z))[:, moved], variance)
 
 
-def _component_of_basin(z: Array, curvature: Array) -> NormalComponent:
-    """Return a law around a site of a smooth potential: as wide as the bend says, where there is one."""
-    bent = np.flatnonzero(curvature > _BENT)
-    return NormalComponent(z, np.eye(len(z))[:, bent], np.maximum(WIDER / (1 + curvature[bent]), _NARROWEST))
+def _make_basin_component(z: Array, curvature: Array) -> NormalComponent:
+    """Return a component as wide as the curvature of a smooth potential says."""
+    curved = np.flatnonzero(curvature > _CURVED)
+    return NormalComponent(z, np.eye(len(z))[:, curved], np.maximum(WIDER / (1 + curvature[curved]), _NARROWEST))
 
 
-def _along(z: Array, slope: Array) -> Array:
-    """Return the part of a site that lies along its slope: at a mode that is all of it.
-
-    In many coordinates a search ends beside the mode, off by a little in each of them, and a law around that end has
-    next to no draw where the posterior is.
-    """
-    unit = slope / np.hypot.reduce(slope)
+def _project_on_gradient(z: Array, gradient: Array) -> Array:
+    """Project a mode on its gradient: an exact mode stays, the small errors of many coordinates go."""
+    unit = gradient / np.hypot.reduce(gradient)
     return np.asarray((z @ unit) * unit)
 
 
-def _sloped_component(z: Array, slope: Array, potential: float) -> NormalComponent:
-    """Return the law of a squared loss with this slope: narrow along it, as wide as the prior across it."""
-    steepness = float(np.hypot.reduce(slope))
+def _make_gauss_newton_component(z: Array, gradient: Array, potential: float) -> NormalComponent:
+    """Return the Gauss-Newton normal of a squared loss: narrow along the gradient only."""
+    steepness = float(np.hypot.reduce(gradient))
     variance = 1 / (1 + steepness * (steepness / max(2 * potential, _NARROWEST)))
-    return NormalComponent(z, (slope / steepness)[:, None], np.array([WIDER * variance]))
+    return NormalComponent(z, (gradient / steepness)[:, None], np.array([WIDER * variance]))
 
 
-# --- what a look learns from rounds of draws -------------------------------------------------------------------------
-
-# Chosen by hand.
-_POINTS_PER_COORDINATE, _FEWEST_POINTS = 2.0, 12.0  # effective points that a law is fitted to, at least: their sum
-_LEAST_WEIGHT = 0.004  # of a law: so that every site is visited, and one that was met by chance is not lost
-_NO_MASS = 1e-3  # of all that the laws explain
-_POWERS = (0.5, 0.25, 0.125, 0.0625, 0.03125)  # parts of eta whose posteriors get laws of their own, for the eta path
-_ON_THE_WAY = 0.2  # share of these laws among all
-_STRATA_WEIGHT = (0.1, 0.6)  # of strata among the components, at least and at most
-# Of the product of marginals among the laws, at least and at most. With 300 boosted trees on 8 columns ten rows took
-# 720,000 model rows, with 0.6 at least 640,000; but that is too much where columns go together, as in a linear model.
-_PRODUCT_WEIGHT = (0.3, 0.8)
-_LEAST_CARRIED = 30.0  # effective points at a smaller eta below which it gets no law
+# --- adaptation -------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class ProposalAdaptation:
-    """Points of all rounds so far, seen as draws from all rounds together.
+    """Population Monte Carlo: points of all rounds are weighted together, and the mixture is refitted by EM."""
 
-    Parameters
-    ----------
-    posterior : GibbsPosterior
-        What is to be learned.
-    points : Points
-        At first, candidates of the prior.
-    known : arrays of shapes (n, m) and (n,)
-        Other latent points, and minus the log of their density: strata are fitted to these as well.
-    rng : Generator
-        For the strata.
-    """
-
-    posterior: GibbsPosterior
-    points: Points
-    known: tuple[Array, Array]
-    rng: np.random.Generator
+    posterior: GibbsPosterior  # the target
+    points: Points  # at first, draws from the prior
+    known: tuple[Array, Array]  # latent points (n, m) and their potentials (n,), to which strata are fitted as well
+    rng: np.random.Generator  # for the strata
     proposals: list[tuple[MixtureProposal, int]] = field(init=False, default_factory=list)
     log_density: Array = field(init=False)
 
     def __post_init__(self) -> None:
         self._n_plain = len(self.points)
-        self.log_density = self._density(self.points)
+        self.log_density = self._log_density_of_rounds(self.points)
 
     def add(self, proposal: MixtureProposal, points: Points) -> None:
-        """Add a round: points drawn from a guide. Each density is computed once for each point."""
-        there = self._density(points)
+        """Add a round of points drawn from a proposal; each density is computed once."""
+        there = self._log_density_of_rounds(points)
         self.proposals.append((proposal, len(points)))
         self.points = Points.join([self.points, points])
         before = np.append(self.log_density, there)
-        self.log_density = np.logaddexp(before, proposal.excess(self.points.z) + np.log(max(len(points), 1)))
+        self.log_density = np.logaddexp(before, proposal.log_density(self.points.z) + np.log(max(len(points), 1)))
 
-    def _density(self, points: Points) -> Array:
-        """Log of the expected number of points of all rounds at ``points`` ``(n,)``, against the latent law."""
-        rounds = [proposal.excess(points.z) + np.log(max(n, 1)) for proposal, n in self.proposals]
+    def _log_density_of_rounds(self, points: Points) -> Array:
+        """Return the log expected number of points of all rounds at ``points`` ``(n,)``, against ``N(0, I)``."""
+        rounds = [proposal.log_density(points.z) + np.log(max(n, 1)) for proposal, n in self.proposals]
         return log_sum_exp(np.array([np.full(len(points), np.log(max(self._n_plain, 1))), *rounds]), axis=0)
 
     def weights(self, share: float = 1.0) -> Array:
-        """Weights ``(n,)`` of all points under the posterior at a share of eta."""
+        """Return the weights ``(n,)`` of all points under the posterior at a share of eta."""
         mixture = replace(self.posterior.mixture, eta=share * self.posterior.mixture.eta)
         return normalise(log_target(mixture, self.points) - self.log_density)
 
     @property
-    def enough(self) -> float:
-        """Effective points that a law is fitted to, at least."""
+    def enough_points(self) -> float:
+        """Least effective number of points that a component is fitted to."""
         return _FEWEST_POINTS + _POINTS_PER_COORDINATE * self.posterior.prior.dimension
 
     def fit(self, proposal: MixtureProposal) -> MixtureProposal:
-        """Fit each law to the part of the weighted points that it explains: one step of expectation and maximisation.
+        """Refit each component to its share of the weighted points: one EM step.
 
-        Laws that explain next to nothing are dropped, but for the best one of each site. Where fewer points count than
-        a law is fitted to, the best so many count the same: one or two heavy ones only tell where to go.
+        Components of negligible weight are dropped, but for the best one of each mode. Where the effective sample size
+        is too small for a fit, the largest weights are clipped to equal ones.
         """
         if not np.isfinite(log_target(self.posterior.mixture, self.points)).any():
             return proposal  # there is nothing to learn from
@@ -199,16 +192,15 @@ class ProposalAdaptation:
         counted = weights > 0
         z, weights = self.points.z[counted], weights[counted]
         plain = weights
-        if effective_sample_size(weights) < self.enough:
-            weights = _clip(weights, int(self.enough))
-        log_parts = proposal.log_parts(z) + np.log(proposal.share)
-        whole = np.logaddexp(log_sum_exp(log_parts, axis=1), np.log1p(-proposal.share))
-        part = log_parts - whole[:, None]
+        if effective_sample_size(weights) < self.enough_points:
+            weights = _clip_weights(weights, int(self.enough_points))
+        log_parts = proposal.log_component_parts(z) + np.log(proposal.share)
+        mixture = np.logaddexp(log_sum_exp(log_parts, axis=1), np.log1p(-proposal.share))
+        part = log_parts - mixture[:, None]
         np.exp(part, out=part)
-        tilted = [isinstance(component, TiltedProduct) for component in proposal.components] + [False] * (
-            part.shape[1] - len(proposal.components)
-        )
-        # a tilt has one number to learn: it takes few points
+        tilted = np.zeros(part.shape[1], dtype=bool)  # strata, if any, are the last column
+        tilted[: len(proposal.components)] = [isinstance(one, TiltedProduct) for one in proposal.components]
+        # a tilt has one parameter: it takes few points, unclipped
         part *= np.where(tilted, plain[:, None], weights[:, None])
         mass = part.sum(axis=0)
         components: list[NormalComponent | TiltedProduct | ProductOfMarginals] = []
@@ -219,15 +211,14 @@ class ProposalAdaptation:
             elif isinstance(component, ProductOfMarginals):
                 components.append(component)
             else:
-                components.append(
-                    NormalComponent.fit(z, own / total, size).widen(WIDER) if size >= self.enough else component
-                )
+                fits = size >= self.enough_points
+                components.append(NormalComponent.fit(z, own / total, size).widen(WIDER) if fits else component)
         by_strata = float(np.clip(mass[len(components) :].sum() / max(mass.sum(), TINY), *_STRATA_WEIGHT))
         shares = mass[: len(components)] / max(mass[: len(components)].sum(), TINY)
         product = np.array([isinstance(component, ProductOfMarginals) for component in components])
         by_product = float(np.clip(shares[product].sum(), *_PRODUCT_WEIGHT))
         shares[product] = 0.0
-        kept = np.flatnonzero((shares >= _NO_MASS) | (_best_of_modes(proposal, shares) & ~product))
+        kept = np.flatnonzero((shares >= _NO_MASS) | (_find_best_of_modes(proposal, shares) & ~product))
         own_weights = np.maximum(shares[kept], _LEAST_WEIGHT)
         fitted = MixtureProposal(
             components=(
@@ -238,7 +229,7 @@ class ProposalAdaptation:
             weights=np.append((1.0 - by_product) * own_weights / own_weights.sum(), by_product),
             modes=None if proposal.modes is None else np.append(proposal.modes[kept], -1),
         )
-        return fitted.beside(self.stratify(), by_strata)
+        return fitted.with_strata(self.stratify(), by_strata)
 
     def stratify(self) -> Strata | None:
         """Fit strata to all points."""
@@ -246,7 +237,7 @@ class ProposalAdaptation:
         return Strata.fit(self.rng, z, np.append(-log_target(self.posterior.mixture, self.points), self.known[1]))
 
     def add_tempered_components(self, proposal: MixtureProposal) -> MixtureProposal:
-        """Add laws fitted to the posterior at smaller etas, so that draws carry these as well."""
+        """Add components for smaller eta, so that ``path()`` can be reweighted from the same draws."""
         components = []
         for power in _POWERS:
             weights = self.weights(power)
@@ -255,17 +246,16 @@ class ProposalAdaptation:
                 components.append(NormalComponent.fit(self.points.z, weights, size).widen(WIDER))
         if not components or proposal.weights is None:
             return proposal
-        own, way = proposal.weights[: len(proposal.components)], _ON_THE_WAY / (1 - proposal.strata_weight)
-        weights = np.concatenate([(1 - way) * own / own.sum(), np.full(len(components), way / len(components))])
-        return MixtureProposal(proposal.components + tuple(components), proposal.share, weights).beside(
-            proposal.strata, proposal.strata_weight
-        )
+        own, share = proposal.weights[: len(proposal.components)], _TEMPERED_SHARE / (1 - proposal.strata_weight)
+        weights = np.concatenate([(1 - share) * own / own.sum(), np.full(len(components), share / len(components))])
+        more = MixtureProposal(proposal.components + tuple(components), proposal.share, weights)
+        return more.with_strata(proposal.strata, proposal.strata_weight)
 
 
-def _clip(weights: Array, n: int) -> Array:
-    """Return weights ``(N,)`` of which the ``n`` largest are the same, so that about as many points count.
+def _clip_weights(weights: Array, n: int) -> Array:
+    """Return weights ``(N,)`` of which the ``n`` largest are equal, so that about as many points count.
 
-    Laws then come nearer round by round, where a fit to the few that count would not move, or collapse (Koblents and
+    Components then approach a mode round by round, where a fit to few points would stall or collapse (Koblents and
     Míguez, A population Monte Carlo scheme with transformed weights, 2015).
     """
     largest = np.sort(weights)[-n:]
@@ -273,8 +263,8 @@ def _clip(weights: Array, n: int) -> Array:
     return np.asarray(clipped / clipped.sum())
 
 
-def _best_of_modes(proposal: MixtureProposal, shares: Array) -> Array:
-    """Which laws ``(k,)`` have the largest share of those around their site."""
+def _find_best_of_modes(proposal: MixtureProposal, shares: Array) -> Array:
+    """Return which components ``(k,)`` have the largest share of those at their mode."""
     if proposal.modes is None:
         return np.ones(len(shares), dtype=bool)
     best = np.zeros(len(shares), dtype=bool)
@@ -284,63 +274,32 @@ def _best_of_modes(proposal: MixtureProposal, shares: Array) -> Array:
     return best
 
 
-# --- one independent look at a posterior -----------------------------------------------------------------------------
-
-# Chosen by hand; they decide what a look costs. What is wrong with its laws shows in its weights.
-_PILOT, _PILOT_PER_COORDINATE = 500, 25  # draws of a round of learning: the sum of both
-_LARGEST_PILOT = 3_000  # in more than a hundred coordinates there is less to be learned than would be needed anyway
-_MOST_ROUNDS, _MOST_LEARNING = 14, 18_000  # of learning, and draws of all of them; 30 coordinates may need all rounds
-# Efficiency, effective draws for each draw, at which learning is over: in any case, or where the draws that are wanted
-# take no more than so many rounds of learning.
-_GOOD, _ROUNDS_WORTH = 0.25, 2
-_IMPROVES = 1.2  # times the efficiency before: learning that gains less is over after two rounds that fail
-MOST_FOR_EFFECTIVE = 60  # draws for one effective draw: where more would be needed, points are moved instead
-_ROUNDS_LEFT = 4  # rounds of learning that a budget must still allow for another one to begin
-_USUAL_ROUNDS, _AT_BEST = 2, 0.5  # rounds of learning that most looks take, and the efficiency that few exceed
-_STRATA_SHARE = 0.4  # of strata among the components of the first round
-KEPT = 0.5  # of the effective draws that were wanted: with fewer, a look draws a second time
-# When looks agree: at most this share of the mass is covered by one of them only, and the log evidences of what both
-# cover differ by no more than so many standard errors, or by no more than this.
-_SEEN_ONCE, _Z_EVIDENCE, _EVIDENCE_SLACK = 0.02, 3.5, 0.03
+# --- independent runs -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class ProposalRun:
-    """What one look has to say.
+    """One run of adaptive importance sampling."""
 
-    Parameters
-    ----------
-    guide : Guide
-        The law its draws come from.
-    points : Points
-        Draws from it, evaluated; those that break a constraint are left out.
-    n : int
-        How many there were before that.
-    sites : Sites
-        Where its search ended.
-    efficiency : float
-        Effective draws for each draw, in the last round of learning.
-    """
-
-    proposal: MixtureProposal
-    points: Points
-    n: int
-    modes: Modes
-    efficiency: float
+    proposal: MixtureProposal  # the adapted proposal
+    points: Points  # evaluated draws from it, without those that break a constraint
+    n: int  # number of draws, those that break a constraint included
+    modes: Modes  # result of its mode search
+    efficiency: float  # effective sample size per draw
 
 
 def rows_for_run(n_effective: float) -> int:
-    """Return how many rows a budget must still allow for a look to get all that it may ask."""
+    """Return how many rows a budget must still allow for a run to get its full allowance."""
     return _MOST_LEARNING + 2 * round(MOST_FOR_EFFECTIVE * n_effective)
 
 
 def least_rows_for_runs(m: int, n_effective: float) -> int:
-    """Return how many rows two looks in ``m`` coordinates take for so many effective draws, if all goes well."""
-    return 2 * _USUAL_ROUNDS * _pilot(m) + round(n_effective / _AT_BEST)
+    """Return how many rows two runs in ``m`` coordinates take for ``n_effective`` draws, if all goes well."""
+    return 2 * _USUAL_ROUNDS * _pilot_size(m) + round(n_effective / _AT_BEST)
 
 
-def _pilot(m: int) -> int:
-    """Return the draws of a round of learning in ``m`` coordinates."""
+def _pilot_size(m: int) -> int:
+    """Return the number of pilot draws of one round in ``m`` coordinates."""
     return min(_PILOT + _PILOT_PER_COORDINATE * m, _LARGEST_PILOT)
 
 
@@ -353,24 +312,20 @@ def run_proposal(
     n_effective: float,
     most: int,
 ) -> ProposalRun:
-    """Learn laws around sites, then draw from them until about ``n_effective`` draws count, ``most`` at most.
-
-    ``plain`` are candidates of the prior, from which is learned as well. Where learning does not come to one effective
-    draw in sixty, nothing is drawn. Where ``most`` is less than would be needed, as many are drawn as it allows.
-    """
+    """Adapt a mixture at the modes, then draw ``n_effective`` effective draws, none if each takes over 60 draws."""
     adaptation = ProposalAdaptation(posterior, plain, known, rng)
-    proposal = initial_proposal(modes, posterior, tilt(posterior, modes)).beside(adaptation.stratify(), _STRATA_SHARE)
-    pilot = _pilot(plain.z.shape[1])
+    proposal = initial_proposal(modes, posterior, tilt(posterior, modes)).with_strata(
+        adaptation.stratify(), _STRATA_SHARE
+    )
+    pilot = _pilot_size(plain.z.shape[1])
     best, failures, efficiency = proposal, 0, 0.0
     good = min(_GOOD, n_effective / (_ROUNDS_WORTH * pilot))
     for _ in range(min(_MOST_ROUNDS, _MOST_LEARNING // pilot)):
-        drawn = _draw(posterior, rng, proposal, pilot)
-        now = _efficiency(posterior, proposal, drawn, pilot)
+        drawn = _draw_points(posterior, rng, proposal, pilot)
+        now = _compute_efficiency(posterior, proposal, drawn, pilot)
         adaptation.add(proposal, drawn)
-        tells = (
-            now * pilot >= adaptation.enough
-        )  # with fewer draws that count, it is the efficiency of a few heavy ones
-        failures = failures + 1 if tells and now <= _IMPROVES * efficiency else 0
+        reliable = now * pilot >= adaptation.enough_points  # otherwise a few heavy draws decide
+        failures = failures + 1 if reliable and now <= _IMPROVES * efficiency else 0
         if now > efficiency:
             best, efficiency = proposal, now
         if efficiency >= good or failures > 1 or posterior.affords(_ROUNDS_LEFT * pilot) < _ROUNDS_LEFT * pilot:
@@ -378,16 +333,16 @@ def run_proposal(
         proposal = adaptation.fit(proposal)
     if efficiency == 0.0:  # no draw had a finite loss
         return ProposalRun(proposal, plain.take(np.zeros(0, dtype=int)), 0, modes, efficiency)
-    # What counts is drawn afresh. If it is far less effective than the rounds of learning promised, they had missed
-    # something: then it is one more of them.
+    # The final draws are fresh. If they are far less efficient than the pilot rounds promised, those had missed
+    # something: then these are one more round.
     for last in (False, True):
         final = adaptation.add_tempered_components(adaptation.fit(best))
         if efficiency * MOST_FOR_EFFECTIVE < 1:
             break
         n = min(int(np.ceil(n_effective / efficiency)), most)
-        drawn = _draw(posterior, rng, final, n)
-        efficiency = _efficiency(posterior, final, drawn, n)
-        hopeless = efficiency * MOST_FOR_EFFECTIVE < 1  # another such draw would not do either: this one counts
+        drawn = _draw_points(posterior, rng, final, n)
+        efficiency = _compute_efficiency(posterior, final, drawn, n)
+        hopeless = efficiency * MOST_FOR_EFFECTIVE < 1  # drawing again would not help either: this one counts
         if last or hopeless or n == most or efficiency * n >= KEPT * n_effective:
             return ProposalRun(final, drawn, n, modes, efficiency)
         adaptation.add(final, drawn)
@@ -395,65 +350,68 @@ def run_proposal(
 
 
 def pool_runs(runs: Sequence[ProposalRun]) -> Coverage:
-    """Return the draws of all looks together: each is weighed as one of the whole mixture."""
+    """Return the draws of all runs, each weighted by the mixture of all proposals (multiple importance sampling)."""
     pool = Points.join([run.points for run in runs])
 
     def log_density(points: Points) -> Array:
-        return log_sum_exp(np.array([run.proposal.excess(points.z) + np.log(run.n) for run in runs]), axis=0)
+        return log_sum_exp(np.array([run.proposal.log_density(points.z) + np.log(run.n) for run in runs]), axis=0)
 
     return Coverage(pool, log_density, -log_density(pool))
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Whether looks agree: the share of the mass that only one of them covers, and the gap of log evidences.
+    """Agreement of runs: the share of the mass that only one covers, and the difference of log evidences.
 
-    The mass that was seen by one look only estimates what none has seen (Good, 1953). ``gap`` is that between the last
-    look and all before it, apart from the mass that one of the two does not cover; ``errors`` is the gap in standard
-    errors.
+    The mass seen by only one run estimates the mass that none has seen (Good, 1953). ``difference`` is between the last
+    run and all before it, without the mass that either does not cover; ``errors`` is the same in standard errors.
     """
 
     seen_once: float
-    gap: float
+    difference: float
     errors: float
 
     @property
     def holds(self) -> bool:
-        """Whether what remains is what chance alone explains."""
-        close = self.errors <= _Z_EVIDENCE or self.gap <= _EVIDENCE_SLACK
+        """Whether the disagreement is no more than chance explains."""
+        close = self.errors <= _Z_EVIDENCE or self.difference <= _EVIDENCE_SLACK
         return self.seen_once <= _SEEN_ONCE and close
 
     def describe(self) -> str:
-        """Say in what they disagree, as a part of a sentence."""
+        """Return the disagreement as part of a sentence."""
         if self.seen_once > _SEEN_ONCE:
-            return f"independent searches end at different places ({self.seen_once:.0%} of the mass seen by one only)"
-        return f"independent searches lead to log evidences that differ by {self.gap:.2f}"
+            return f"independent searches found different modes ({self.seen_once:.0%} of the mass seen by only one)"
+        return f"the log evidences of independent searches differ by {self.difference:.2f}"
 
 
-def agreement(mixture: Mixture, runs: Sequence[ProposalRun]) -> Agreement:
-    """Compare what each look covers with what all found together, and the evidence of the last with all before it."""
-    whole = pool_runs(runs)
-    weights = normalise(whole.log_base_weights + log_target(mixture, whole.pool))
-    total = whole.log_mass(mixture)
-    covers = np.array([~pool_runs([run]).outweighed(whole.pool, mixture, total) for run in runs])
+def compare_runs(mixture: Mixture, runs: Sequence[ProposalRun]) -> Agreement:
+    """Compare the coverage of each run with all draws, and the evidence of the last run with all before it."""
+    both = pool_runs(runs)
+    weights = normalise(both.log_base_weights + log_target(mixture, both.pool))
+    total = both.log_mass(mixture)
+    covers = np.array([~pool_runs([run]).outweighed(both.pool, mixture, total) for run in runs])
     parts = [pool_runs(runs[:-1]), pool_runs(runs[-1:])]
     evidence = [part.log_base_weights + log_target(mixture, part.pool) for part in parts]
     missed = [float(weights[~covered].sum()) for covered in (covers[:-1].any(axis=0), covers[-1])]
-    earlier, last = (log_total(one) - np.log1p(-min(gone, 0.999)) for one, gone in zip(evidence, missed, strict=True))
+    earlier, last = (
+        log_total(one) - np.log1p(-min(uncovered, 0.999)) for one, uncovered in zip(evidence, missed, strict=True)
+    )
     error = np.sqrt(sum(np.square(normalise(one)).sum() for one in evidence))
-    gap = abs(last - earlier)
-    return Agreement(float(weights[covers.sum(axis=0) < 2].sum()), gap, float(gap / error))
+    difference = abs(last - earlier)
+    return Agreement(float(weights[covers.sum(axis=0) < 2].sum()), difference, float(difference / error))
 
 
-def _draw(posterior: GibbsPosterior, rng: np.random.Generator, proposal: MixtureProposal, n: int) -> Points:
-    """Draw from the whole mixture, the latent law included, and keep what breaks no constraint."""
-    near = rng.binomial(n, proposal.share)
-    z = np.vstack([proposal.draw(rng, near), rng.standard_normal((n - near, posterior.prior.dimension))])
+def _draw_points(posterior: GibbsPosterior, rng: np.random.Generator, proposal: MixtureProposal, n: int) -> Points:
+    """Draw from the whole defensive mixture, and keep the draws that break no constraint."""
+    n_components = rng.binomial(n, proposal.share)
+    z = np.vstack(
+        [proposal.draw(rng, n_components), rng.standard_normal((n - n_components, posterior.prior.dimension))]
+    )
     points = Points.evaluate(posterior, z)
     return points.take(np.isfinite(points.log_correction))
 
 
-def _efficiency(posterior: GibbsPosterior, proposal: MixtureProposal, points: Points, n: int) -> float:
-    """Effective draws for each of ``n`` draws, of which these are the points that break no constraint."""
-    log_weights = log_target(posterior.mixture, points) - proposal.excess(points.z)
+def _compute_efficiency(posterior: GibbsPosterior, proposal: MixtureProposal, points: Points, n: int) -> float:
+    """Return the effective sample size per draw, of ``n`` draws of which these break no constraint."""
+    log_weights = log_target(posterior.mixture, points) - proposal.log_density(points.z)
     return effective_sample_size(normalise(log_weights)) / n if np.isfinite(log_weights).any() else 0.0

@@ -1,11 +1,11 @@
-"""Places of low objective, for samplers and rules (descents, walks, the simplex), and proofs that there are none."""
+"""Optimisation of the posterior density and of the distance to the row: modes, nearest points, refinement, walks."""
 
 from gbce.search._candidates import CandidateMoves
 from gbce.search._descents import Search, coordinates, has_gained, levels, nelder_mead, newton
 from gbce.search._modes import Modes, rows_for_search, search_modes, walk_out
 from gbce.search._nearest import Judged, NearestPoints, find_nearest
 from gbce.search._objective import Memory, neg_log_density_of
-from gbce.search._polish import meet_alike, polish_mode
+from gbce.search._polish import polish_mode, try_near_corners
 from gbce.search._steps import BestPerLevel, StepsFromRow, values_to_try, walk
 
 __all__ = [
@@ -21,13 +21,13 @@ __all__ = [
     "find_nearest",
     "has_gained",
     "levels",
-    "meet_alike",
     "neg_log_density_of",
     "nelder_mead",
     "newton",
     "polish_mode",
     "rows_for_search",
     "search_modes",
+    "try_near_corners",
     "values_to_try",
     "walk",
     "walk_out",

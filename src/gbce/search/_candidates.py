@@ -1,7 +1,7 @@
-"""Points to ask about in a search for the nearest one that reaches: changes made, combined, given back, drawn back.
+"""Candidate rows of the nearest-point search: single changes, combinations, undone and shrunk changes.
 
-Nothing here asks a model. Every function takes what is known and returns rows ``(n, d)`` that can be had: within the
-limits, rounded to whole steps, complete, and meeting the conditions.
+Nothing here calls a model. Every function takes known points and returns admissible rows ``(n, d)``: within the limits,
+rounded to steps, complete, and meeting the constraints.
 """
 
 from collections.abc import Callable
@@ -16,36 +16,33 @@ from gbce.space import Space
 
 __all__ = ["MOST_PARTS", "CandidateMoves", "Sections", "Singles", "keep_cheapest", "step_to_plane"]
 
-# Chosen by hand: they decide how many points are tried, never whether one reaches.
-_PAIRS = 60  # of single changes, for each share of what is missing that they are expected to make up for
-_SHARES = (0.7, 1.0, 1.4)  # of what is missing: models are rarely additive, and what is too much is drawn back
+# Chosen by hand: they decide how many points are tried, never which of them count as reaching.
+_PAIRS = 60  # of single changes, for each share of the shortfall that they are expected to make up for
+_SHARES = (0.7, 1.0, 1.4)  # of the shortfall: models are rarely additive, and excess is shrunk later
 _MOST_SINGLES = 400  # that are combined in pairs
-_PRICES = 12  # of a unit of gain, for larger sets of changes
+_PRICES = 12  # per unit of gain, for larger sets of changes
 _SET_SIZES = (3, 4, 5, 6)
-_KEPT_SIZES = np.unique(np.geomspace(1, 1_000, 24).round().astype(int))  # numbers of changes that are kept in one go
-_ALL_SINGLY = 12  # changes that are each given back alone
-# Parts of the way from the row, or from what is not enough, to a value that reaches: at first mostly near to it, then
-# evenly. Of points with many changes, which are closed in on by slopes and all together, fewer.
+_KEPT_SIZES = np.unique(np.geomspace(1, 1_000, 24).round().astype(int))  # numbers of changes that are kept
+_ALL_SINGLY = 12  # changes that are each undone alone
+# Shares of the interval from the row, or from a value known not to be enough, to a value that reaches: at first mostly
+# near that value, then evenly. Fewer for points with many changes, which are shrunk together or along gradients.
 _PARTS = {  # by whether it is the first time, and whether they are to be few
     (True, False): np.array([0.0, 0.5, 0.75, 0.88, 0.94, 0.97, 0.985, 0.995]),
     (False, False): np.linspace(0.0, 1.0, 9)[1:-1],
     (True, True): np.array([0.0, 0.9, 0.98, 0.997]),
     (False, True): np.array([0.3, 0.6]),
 }
-MOST_PARTS = max(map(len, _PARTS.values()))  # rows that closing in on one change takes at most
+MOST_PARTS = max(map(len, _PARTS.values()))  # rows that refining one change takes at most
 _MANY_CHANGES = 6
-_ROWS_AT_ONCE = 2_000  # that are made and priced before it is seen whether they are enough
-_VALUES_EACH_WAY = 5  # that one more change is given, on each side of the row
-_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)  # multiples of it, without their whole parts, are spread evenly
-_BLENDS = (0.03, 0.12, 0.4, 1.0)  # of the way to where the slopes point: slopes change on the way
-_RAYS = np.array([-0.05, 0.0005, 0.01, 0.05, 0.2])  # of the change that the slopes ask for, more; of short ways less
+_ROWS_AT_ONCE = 2_000  # built and priced before checking whether they are enough
+_VALUES_EACH_WAY = 5  # tried for one more change, on each side of the row
+_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)  # the fractional parts of its multiples are evenly spread
+_BLENDS = (0.03, 0.12, 0.4, 1.0)  # of the way to the linearised solution: gradients change on the way
+_RAYS = np.array([-0.05, 0.0005, 0.01, 0.05, 0.2])  # relative excess over the linearised solution; less for short steps
 
 
 class Singles(NamedTuple):
-    """Rows ``(n, d)`` that differ from the row in one feature ``(n,)``: price and gain of each ``(n,)``.
-
-    Prices add up over features, and so, nearly, do gains: by how much the gap to the target closes.
-    """
+    """Rows ``(n, d)`` that change one feature ``(n,)``, with price and reduction of the shortfall ``(n,)``."""
 
     x: Array
     feature: Array
@@ -53,7 +50,7 @@ class Singles(NamedTuple):
     gain: Array
 
     def worth(self, n_features: int, x0: Array) -> Array:
-        """Return the best gain for its price that each feature offers downwards and upwards, ``(2, d)``."""
+        """Return the best gain per price of each feature, downwards and upwards ``(2, d)``."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = np.where((self.gain > 0) & (self.price > 0), self.gain / self.price, 0.0)
         best = np.zeros((2, n_features))
@@ -76,10 +73,10 @@ class Singles(NamedTuple):
 
 
 class Sections(NamedTuple):
-    """Rows ``(n, d)`` on the way from points ``parent`` ``(n,)`` to the row.
+    """Rows ``(n, d)`` between points ``parent`` ``(n,)`` and the row.
 
-    ``feature`` ``(n,)`` is the one that is drawn back, or ``d`` where all are together; ``part`` ``(n,)`` is how much
-    of the stretch that is open is left.
+    ``feature`` ``(n,)`` is the one that is shrunk, or ``d`` for all together; ``part`` ``(n,)`` is the share of the
+    change that is kept.
     """
 
     x: Array
@@ -90,54 +87,43 @@ class Sections(NamedTuple):
 
 @dataclass(frozen=True)
 class CandidateMoves:
-    """What may be tried around one row.
+    """Candidates around one row."""
 
-    Parameters
-    ----------
-    space : Space
-        With limits, steps and conditions.
-    x0 : array of shape (d,)
-        The row.
-    values : dict
-        For each feature that can move, by position, the values it is given; see :func:`values_to_try`.
-    cost : callable
-        Takes points ``(n, d)``, returns what they cost ``(n,)``.
-    """
+    space: Space  # with limits, steps and constraints
+    x0: Array  # (d,): the row
+    values: dict[int, Array]  # to try, for each feature that can move, by position; see :func:`values_to_try`
+    cost: Callable[[Array], Array]  # takes points ``(n, d)``, returns their cost ``(n,)``
 
-    space: Space
-    x0: Array
-    values: dict[int, Array]
-    cost: Callable[[Array], Array]
-
-    # --- facts ------------------------------------------------------------------------------------------------
+    # --- properties of points -----------------------------------------------------------------------------------------
 
     def changed(self, x: Array) -> Array:
-        """Where points ``(n, d)`` differ from the row in a feature that can move by itself: ``(n, d)``."""
-        return self.space.changed(x, self.x0) & self._moves
+        """Return where points ``(n, d)`` differ from the row in a feature that can move by itself: ``(n, d)``."""
+        return self.space.changed(x, self.x0) & self._movable
 
     @cached_property
-    def _moves(self) -> Array:
-        """Which features can move by themselves, ``(d,)``."""
+    def _movable(self) -> Array:
+        """Features that can move by themselves, ``(d,)``."""
         moves = np.zeros(len(self.x0), dtype=bool)
         moves[list(self.values)] = True
         return moves
 
     def snap(self, rows: Array) -> tuple[Array, Array]:
-        """Return admissible points near ``rows`` ``(n, d)``, and which of them can be had ``(n,)``."""
+        """Return admissible points near ``rows`` ``(n, d)``, and which of them exist ``(n,)``."""
         if len(rows) == 0:
             return rows, np.zeros(0, dtype=bool)
         return self.space.place(rows, self.x0)
 
-    def _place(self, rows: Array) -> Array:
+    def _place_admissible(self, rows: Array) -> Array:
+        """Return the admissible points near ``rows``."""
         rows, good = self.snap(rows)
         return rows[good]
 
     @cached_property
     def on_axis(self) -> Array:
-        """Which features have a way from the row: ordered ones that are known there, ``(d,)``."""
+        """Features that are ordered and known in the row, ``(d,)``: a change of them can be shrunk."""
         return ~self.space.unordered & ~np.isnan(self.x0)
 
-    # --- forward ------------------------------------------------------------------------------------------------
+    # --- more changes -------------------------------------------------------------------------------------------------
 
     def singles(self) -> tuple[Array, Array]:
         """Return rows ``(n, d)`` that differ from the row in one feature, and which it is ``(n,)``."""
@@ -147,15 +133,15 @@ class CandidateMoves:
             rows[np.arange(len(rows)), feature] = np.concatenate(list(self.values.values()))
         rows, good = self.snap(rows)
         good &= self.space.changed(rows, self.x0).any(axis=1) if len(rows) else good
-        # where a budget allows only some, the first are spread over all features and their values
+        # where a budget allows only some, these are spread over all features and their values
         turn = np.concatenate([np.arange(len(values)) for values in self.values.values()]) if len(rows) else feature
         order = np.argsort((_GOLDEN * turn) % 1.0, kind="stable")
         order = order[good[order]]
         return rows[order], feature[order]
 
-    def everything(self, most: int) -> Array | None:
-        """Return all rows ``(n, d)`` that can be had, if no feature is real and they are at most ``most``."""
-        if any(not self.space.discrete[j] for j in self.values) or not self._lists_all():
+    def enumerate_all(self, most: int) -> Array | None:
+        """Return all admissible rows ``(n, d)``, if no feature is real and there are at most ``most``."""
+        if any(not self.space.discrete[j] for j in self.values) or not self._lists_all_values():
             return None
         sizes = [len(values) + 1 for values in self.values.values()]
         if np.prod(np.array(sizes, dtype=float)) > most:
@@ -163,32 +149,33 @@ class CandidateMoves:
         grids = np.meshgrid(*([self.x0[j], *values] for j, values in self.values.items()), indexing="ij")
         rows = np.tile(self.x0, (grids[0].size, 1))
         rows[:, list(self.values)] = np.column_stack([grid.ravel() for grid in grids])
-        return self._place(rows)
+        return self._place_admissible(rows)
 
-    def _lists_all(self) -> bool:
-        """Whether every value that a feature can take is among those that it is given."""
+    def _lists_all_values(self) -> bool:
+        """Whether ``values`` holds every possible value of every movable feature."""
         low, high = self.space.limits(self.x0)
         given = {j: np.unique(np.append(values, self.x0[j])) for j, values in self.values.items()}
         return all(high[j] - low[j] + 1 == np.isfinite(values).sum() for j, values in given.items())
 
-    def combine(self, singles: Singles, missing: float, most: int) -> Array:
-        """Return rows in which two or more single changes are made together, at most ``most`` of them.
+    def combine(self, singles: Singles, shortfall: float, most: int) -> Array:
+        """Return rows in which 2 to ``most`` single changes are made together.
 
-        Pairs are those that should just close the gap that is ``missing``, the cheapest first; larger sets take what
-        every feature offers at one price of a unit of gain.
+        Pairs are those expected to just make up for the ``shortfall``, the cheapest first; larger sets take the changes
+        of highest gain at one price per unit of gain.
         """
         which = singles.efficient()
         if most < 2 or len(np.unique(singles.feature[which])) < 2:
             return np.zeros((0, len(self.x0)))
-        sets = self._pairs(singles, which, missing)
+        sets = self._pair_up(singles, which, shortfall)
         if most >= _SET_SIZES[0]:
-            sets += self._larger_sets(singles, which, most)
+            sets += self._build_larger_sets(singles, which, most)
         rows = np.tile(self.x0, (len(sets), 1))
         for row, members in zip(rows, sets, strict=True):
             row[singles.feature[members]] = singles.x[members, singles.feature[members]]
-        return self._place(rows)
+        return self._place_admissible(rows)
 
-    def _pairs(self, singles: Singles, which: Array, missing: float) -> list[Array]:
+    def _pair_up(self, singles: Singles, which: Array, shortfall: float) -> list[Array]:
+        """Return positions of the cheapest pairs that are expected to be enough."""
         if len(which) > _MOST_SINGLES:
             worth = singles.gain[which] / np.maximum(singles.price[which], np.finfo(float).tiny)
             which = np.sort(which[np.argsort(-worth, kind="stable")[:_MOST_SINGLES]])
@@ -198,12 +185,13 @@ class CandidateMoves:
         gain, price = singles.gain[one] + singles.gain[other], singles.price[one] + singles.price[other]
         found: dict[tuple[int, int], None] = {}
         for share in _SHARES:
-            enough = np.flatnonzero(gain >= share * missing)
+            enough = np.flatnonzero(gain >= share * shortfall)
             cheap = enough[np.argsort(price[enough], kind="stable")[:_PAIRS]]
             found |= dict.fromkeys(zip(one[cheap].tolist(), other[cheap].tolist(), strict=True))
         return [np.array(pair) for pair in found]
 
-    def _larger_sets(self, singles: Singles, which: Array, most: int) -> list[Array]:
+    def _build_larger_sets(self, singles: Singles, which: Array, most: int) -> list[Array]:
+        """Return positions of sets of three and more changes, at several prices per unit of gain."""
         worth = singles.gain[which] / np.maximum(singles.price[which], np.finfo(float).tiny)
         found: dict[tuple[int, ...], None] = {}
         for price in np.quantile(worth, np.linspace(0.0, 1.0, _PRICES)):
@@ -216,12 +204,9 @@ class CandidateMoves:
                     found[tuple(np.sort(order[:size]).tolist())] = None
         return [np.array(members) for members in found]
 
-    def one_more(self, base: Array, ceiling: Array, enough: int) -> Array:
-        """Return rows that differ from one of the points ``(b, d)`` in one more change, and cost less than allowed.
-
-        ``ceiling`` ``(b,)`` is what the rows of each point may cost at most; with ``enough`` rows no more are made.
-        """
-        where, to = self._single_changes
+    def add_one_change(self, base: Array, ceiling: Array, enough: int) -> Array:
+        """Return about ``enough`` rows that add a change to points ``(b, d)``, below the cost ``ceiling`` ``(b,)``."""
+        where, to = self._few_changes
         found, total = [np.zeros((0, len(self.x0)))], 0
         some = max(1, _ROWS_AT_ONCE // max(len(where), 1))
         for start in range(0, len(base), some):
@@ -237,30 +222,29 @@ class CandidateMoves:
             cheap = self.cost(rows) < most[whose]
             rows, whose = rows[cheap], whose[cheap]
             count = np.bincount(whose, minlength=len(x))
-            rows = rows[(total + np.cumsum(count) - count < enough)[whose]]  # of points before which there were too few
+            rows = rows[
+                (total + np.cumsum(count) - count < enough)[whose]
+            ]  # of points reached before there were enough
             found.append(rows)
             total += len(rows)
         return np.vstack(found)
 
     @cached_property
-    def _single_changes(self) -> tuple[Array, Array]:
-        """A few values of each feature, denser near the row's: the features ``(n,)`` and the values ``(n,)``."""
+    def _few_changes(self) -> tuple[Array, Array]:
+        """A few values of each feature, denser near the row's: features ``(n,)`` and values ``(n,)``."""
         feature, to = [], []
         for j, values in self.values.items():
             if self.on_axis[j]:
                 below, above = values[values < self.x0[j]][::-1], values[values > self.x0[j]]
-                values = np.concatenate([_nearest_more(below), _nearest_more(above), values[np.isnan(values)]])
+                values = np.concatenate([_thin_outwards(below), _thin_outwards(above), values[np.isnan(values)]])
             feature.append(np.full(len(values), j))
             to.append(values)
         return np.concatenate(feature), np.concatenate(to)
 
-    # --- back -----------------------------------------------------------------------------------------------------
+    # --- fewer and smaller changes ------------------------------------------------------------------------------------
 
-    def give_back(self, x: Array, worth: Array | None = None) -> Array:
-        """Return rows in which points ``(k, d)`` have given whole changes back, one or many of them at once.
-
-        Dear changes go first, or those that single changes were found to gain least by (``worth`` ``(2, d)``).
-        """
+    def undo_changes(self, x: Array, worth: Array | None = None) -> Array:
+        """Return rows in which changes of points ``(k, d)`` are undone, the largest or least worthwhile ones first."""
         found = [np.zeros((0, len(self.x0)))]
         sizes = self.space.change(x, self.x0) / np.maximum(self.space.scale, np.finfo(float).tiny)
         for one, size, changed in zip(x, sizes, self.changed(x), strict=True):
@@ -268,7 +252,7 @@ class CandidateMoves:
             n = len(where)
             if n < 2:
                 continue
-            orders = [np.argsort(size[where], kind="stable")]  # what is kept longest comes first
+            orders = [np.argsort(size[where], kind="stable")]  # the last one is undone first
             if worth is not None:
                 up = (one[where] > self.x0[where]).astype(int)
                 orders.append(np.argsort(-worth[up, where], kind="stable"))
@@ -280,16 +264,16 @@ class CandidateMoves:
             rows = np.tile(one, (len(stays), 1))
             rows[:, where] = np.where(stays, one[where], self.x0[where])
             found.append(rows)
-        return self._place(np.vstack(found))
+        return self._place_admissible(np.vstack(found))
 
-    def sections(self, x: Array, low: Array, open_enough: Array, *, sloped: bool) -> Sections:
+    def sections(self, x: Array, low: Array, open_enough: Array, *, smooth: bool) -> Sections:
         """Return rows between points ``(k, d)`` that reach and values nearer to the row that may not.
 
-        ``low`` ``(k, d + 1)`` says how much of each change, and of all together, is known not to be enough: a part of
-        the way from the row; ``open_enough`` ``(k, d + 1)`` where it is worth to look; ``sloped`` whether slopes were
-        seen, so that several changes are better drawn back together.
+        ``low`` ``(k, d + 1)`` is the share of each change, and of all together, known not to be enough; ``open_enough``
+        ``(k, d + 1)`` marks the intervals worth refining; with ``smooth`` models, several changes are better shrunk
+        together.
         """
-        d, dense = len(self.x0), self.changed(x).sum(axis=1) > (1 if sloped else _MANY_CHANGES)
+        d, dense = len(self.x0), self.changed(x).sum(axis=1) > (1 if smooth else _MANY_CHANGES)
         parent, feature = np.nonzero(open_enough)
         first, few = low[parent, feature] == 0, dense[parent] & (feature < d)
         parts = [_PARTS[one, other] for one, other in zip(first.tolist(), few.tolist(), strict=True)]
@@ -299,26 +283,22 @@ class CandidateMoves:
         rest = low[parent, feature] + rest * (1.0 - low[parent, feature])
         rows, axis = x[parent], self.on_axis
         with np.errstate(invalid="ignore"):
-            drawn = self.x0 + rest[:, None] * (rows - self.x0)
+            shrunk = self.x0 + rest[:, None] * (rows - self.x0)
         moves = np.where((feature == d)[:, None], axis, np.arange(d) == feature[:, None])
-        rows, good = self.snap(np.where(moves & ~np.isnan(drawn), drawn, rows))
+        rows, good = self.snap(np.where(moves & ~np.isnan(shrunk), shrunk, rows))
         good &= self.space.changed(rows, x[parent]).any(axis=1) if len(rows) else good
         return Sections(rows[good], parent[good], feature[good], rest[good])
 
-    def draw_together(self, x: Array, rest: Array) -> Array:
-        """Return points ``(k, d)`` with each change drawn back to its own part ``(k, d)`` of the way from the row."""
+    def shrink_together(self, x: Array, rest: Array) -> Array:
+        """Return points ``(k, d)`` with each change shrunk to its own share ``(k, d)``."""
         with np.errstate(invalid="ignore"):
-            drawn = self.x0 + rest * (x - self.x0)
-        return self.snap(np.where(self.on_axis & ~np.isnan(drawn), drawn, x))[0]
+            shrunk = self.x0 + rest * (x - self.x0)
+        return self.snap(np.where(self.on_axis & ~np.isnan(shrunk), shrunk, x))[0]
 
-    # --- values that are easy to read -----------------------------------------------------------------------------
+    # --- values of few digits -----------------------------------------------------------------------------------------
 
     def rounded(self, x: Array, most_digits: int) -> tuple[Array, Array, Array]:
-        """Return rows near points ``(k, d)`` whose changed real numbers have few digits.
-
-        How many digits they have ``(n,)`` and which point they are near ``(n,)`` come with them. Numbers are rounded
-        away from the row, or to the nearest.
-        """
+        """Return rows near points ``(k, d)`` with few digits, these ``(n,)`` and the points' positions ``(n,)``."""
         rows, digits, whose = [np.zeros((0, len(self.x0)))], [np.zeros(0, dtype=int)], [np.zeros(0, dtype=int)]
         wanted = np.arange(1, most_digits + 1)
         for i, (one, real) in enumerate(zip(x, self.changed(x) & ~self.space.discrete & ~np.isnan(x), strict=True)):
@@ -345,75 +325,66 @@ class CandidateMoves:
         return placed[good], np.concatenate(digits)[good], np.concatenate(whose)[good]
 
 
-def step_to_plane(around: CandidateMoves, x: Array, slope: Array, gap: float, power: int, sizes: Array) -> Array:
-    """Return rows near where a plane through a point meets the target at the least cost, before they are placed.
+def step_to_plane(
+    around: CandidateMoves, x: Array, gradient: Array, shortfall: float, power: int, sizes: Array
+) -> Array:
+    """Return the cheapest points on the linearised boundary of the target, not yet projected.
 
-    Parameters
-    ----------
-    around : Around
-        The row.
-    x : array of shape (d,)
-        A point that reaches.
-    slope : array of shape (d,)
-        How the gap changes with each feature there, per unit of its scale; zero where it does not.
-    gap : float
-        What is missing at the point: zero or less.
-    power : {1, 2}
-        Of the distance: sums of changes, or Euclidean.
-    sizes : int array
-        Numbers of changed features to try.
+    ``x`` ``(d,)`` reaches, with a ``shortfall`` of at most zero and its ``gradient`` ``(d,)`` per unit of each
+    feature's scale. Costs add up (``power`` 1) or are Euclidean (2); ``sizes`` are the numbers of changed features to
+    try.
     """
     space, x0 = around.space, around.x0
     with np.errstate(invalid="ignore"):
         u = np.where(around.on_axis, (x - x0) / space.scale, 0.0)
     u = np.where(np.isnan(u), 0.0, u)
-    needed = float(slope @ u) - gap  # by which the plane changes from the row to where nothing is missing
+    needed = float(gradient @ u) - shortfall  # change of the plane from the row to the boundary
     with np.errstate(invalid="ignore"):
         ends = (np.array(space.limits(x0)) - x0) / space.scale
-    room = np.where(np.sign(slope) * np.sign(needed) > 0, ends[1], -ends[0])
-    order = np.argsort(-np.abs(slope), kind="stable")
-    order = order[(slope[order] != 0) & (room[order] > 0)]
+    room = np.where(np.sign(gradient) * np.sign(needed) > 0, ends[1], -ends[0])
+    order = np.argsort(-np.abs(gradient), kind="stable")
+    order = order[(gradient[order] != 0) & (room[order] > 0)]
     rows = []
     for size in np.unique(np.minimum(sizes, len(order))).tolist():
-        ideal = (_share_out if power == 2 else _use_up)(slope, room, needed, order[:size])
+        ideal = (_spend_evenly if power == 2 else _spend_steepest_first)(gradient, room, needed, order[:size])
         for blend in _BLENDS:
-            way = u + blend * (ideal - u)
+            change = u + blend * (ideal - u)
             rays = 1.0 + min(2.0 * blend, 1.0) * _RAYS[:, None]
-            with np.errstate(over="ignore", invalid="ignore"):  # a way beyond any number is placed at a limit
-                rows.append(np.where(around.on_axis, x0 + rays * way * space.scale, x))
+            with np.errstate(over="ignore", invalid="ignore"):  # an overflow is placed at a limit
+                rows.append(np.where(around.on_axis, x0 + rays * change * space.scale, x))
     return np.vstack(rows)
 
 
-def _use_up(slope: Array, room: Array, needed: float, order: Array) -> Array:
-    """Return changes ``(d,)`` of the least sum that make up for what is needed: the steepest go as far as they can."""
-    ideal, left = np.zeros(len(slope)), needed
+def _spend_steepest_first(gradient: Array, room: Array, needed: float, order: Array) -> Array:
+    """Return the changes ``(d,)`` of least sum that give ``needed``: the steepest go to their limits."""
+    ideal, left = np.zeros(len(gradient)), needed
     for j in order.tolist():
-        ideal[j] = np.clip(left / slope[j], -room[j], room[j])
-        left -= ideal[j] * slope[j]
+        ideal[j] = np.clip(left / gradient[j], -room[j], room[j])
+        left -= ideal[j] * gradient[j]
     return ideal
 
 
-def _share_out(slope: Array, room: Array, needed: float, order: Array) -> Array:
-    """Return changes ``(d,)`` of the least Euclidean length that make up for it, each as far as it can go."""
-    ideal, left = np.zeros(len(slope)), needed
+def _spend_evenly(gradient: Array, room: Array, needed: float, order: Array) -> Array:
+    """Return the changes ``(d,)`` of least Euclidean length that give ``needed``, within their limits."""
+    ideal, left = np.zeros(len(gradient)), needed
     while len(order):
-        ideal[order] = slope[order] * left / np.square(slope[order]).sum()
+        ideal[order] = gradient[order] * left / np.square(gradient[order]).sum()
         over = np.abs(ideal[order]) > room[order]
         if not over.any():
             break
         ideal[order[over]] = np.copysign(room[order[over]], ideal[order[over]])
-        left -= float(slope[order[over]] @ ideal[order[over]])
+        left -= float(gradient[order[over]] @ ideal[order[over]])
         order = order[~over]
     return ideal
 
 
 def keep_cheapest(cost: Array, most: int) -> Array:
-    """Return positions of the cheapest points, at most so many, the cheapest first."""
+    """Return positions of at most ``most`` points, the cheapest first."""
     return np.argsort(cost, kind="stable")[:most]
 
 
-def _nearest_more(values: Array) -> Array:
-    """Return a few of values that lead away from the row, denser near it."""
+def _thin_outwards(values: Array) -> Array:
+    """Return a few of ``values`` that lead away from the row, denser near it."""
     if len(values) <= _VALUES_EACH_WAY:
         return values
     where = np.unique(np.geomspace(1, len(values), _VALUES_EACH_WAY).round().astype(int)) - 1

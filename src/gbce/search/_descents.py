@@ -1,12 +1,9 @@
-"""Descents from many starts in lock-step, for an objective of which only values can be asked.
+"""Derivative-free descents from many starts in lockstep: quasi-Newton, coordinate and level moves, Nelder-Mead.
 
-*Newton* steps follow slopes and curvature read off small differences: for smooth models. *Coordinate* steps move
-single features, above all back to the row: for models that are piecewise constant, such as trees, where the best
-point of a piece is the one nearest to the row. *Levels* are steps of categories.
-
-Coordinates ``v`` are the free features' changes from the row in units of the prior's spread: the row is the origin.
-Only the potential costs model rows; the prior's cost is known everywhere. Where each start has features of its own
-that may move, ``may`` ``(s, m)`` says which.
+*Newton* steps use finite differences, for smooth models. *Coordinate* steps move single features, above all back to
+the row, for piecewise constant models such as trees, where the best point of a piece is the one nearest to the row.
+*Levels* are moves of categories. Coordinates ``v`` are the free features' changes from the row in units of the prior's
+spread; only the potential costs model rows. ``may`` ``(s, m)`` says which features each start may move.
 """
 
 from collections.abc import Callable
@@ -20,41 +17,42 @@ from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.draws import Points, Scene
 from gbce.posterior import GibbsPosterior
-from gbce.search._objective import SLOPED_SHARE, curvature_of
+from gbce.search._objective import SMOOTH_SHARE, curvature_of
 
-__all__ = ["Minima", "Search", "coordinates", "has_gained", "levels", "nelder_mead", "newton"]
+__all__ = ["Search", "coordinates", "has_gained", "levels", "nelder_mead", "newton"]
 
-# --- descents from many starts in lock-step, for an objective of which only values can be asked ----------------------
+_LEAST_ROUND_GAIN = 1e-4  # of a round of descents, relative above one: less counts as none (by hand)
+_BLOCK_CELLS = 2_000_000  # numbers in points that are evaluated together: 16 MB
 
-_LEAST_ROUND_GAIN = 1e-4  # of a round of descents, relative above one: less is none (chosen by hand)
-_BLOCK_CELLS = 2_000_000  # numbers in points that are asked about together: 16 MB
-
-_NEWTON_STEPS = 8  # at most; what stands still ends earlier, and what is worth it goes on in the next round (by hand)
+_NEWTON_STEPS = 8  # at most; starts that stall end earlier, and those worth it go on in the next round (by hand)
 _LEAST_STEP_GAIN = 1e-5  # of a Newton step: a tenth of what counts in a round
-_MOST_FAILURES = 2  # Newton steps in a row that gain nothing, the second one without what was learnt
-_SLOPE, _COST_SLOPE = 1e-4, 1e-6  # differences; many models round to single precision, the cost does not
+_MOST_FAILURES = 2  # Newton steps in a row that gain nothing, the second one with the curvature forgotten
+_GRADIENT_STEP, _COST_GRADIENT_STEP = 1e-4, 1e-6  # many models round to single precision, the cost does not
 _ROUNDING = 1e-14  # relative, of a sum: some hundred times the last bit
 _LENGTHS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.005])[:, None]  # of a Newton step, tried in one call; by hand
 
-# Of moves and of parts of the way to the row, so many sizes are tried in one call, each half of the one before.
-_SIZES = 0.5 ** np.arange(3)
-_SHRINK, _GROWTH = 0.5 * _SIZES[-1], 4.0  # of the largest where none gains, and of the one that does
-_COORDINATE_STEPS = 8  # at most: three bring the first move below the last one, the others are for moves that gain
+_SIZES = 0.5 ** np.arange(3)  # of moves, and of parts of the way to the row, tried in one call
+_SHRINK, _GROWTH = 0.5 * _SIZES[-1], 4.0  # of the largest size where none gains, and of the one that does
+_COORDINATE_STEPS = 8  # at most: three take the first move below the last one, the others are for moves that gain
 _FIRST_MOVE, _LAST_MOVE = 0.5, 1e-3  # in units of the prior's spread; shorter moves are not worth a row (by hand)
-_LEAST_MOVE_GAIN = 1e-6  # of the objective: a move that gains less is none, and costs no further call
-_SHORTEST_MOVE = 0.5 * _LAST_MOVE  # a move that ends nearer than this to where it began is none
+_LEAST_MOVE_GAIN = 1e-6  # of the objective: a move that gains less is ignored, and costs no further call
+_SHORTEST_MOVE = 0.5 * _LAST_MOVE  # moves shorter than this are ignored
+# Nelder and Mead (1965): steps from the centroid away from the worst vertex, and towards the best one.
+_REFLECT, _EXPAND, _OUTSIDE, _INSIDE = 1.0, 2.0, 0.5, -0.5
+_SHRINK_SIMPLEX = 0.5
+_RELATIVE_STEP, _ABSOLUTE_STEP = 0.05, 0.00025  # of the first simplex, as in scipy
+_TOLERANCE = 1e-4  # of points and values, as in scipy
+
+# --- objective of a scene ---------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Search:
-    """The objective, ``(..., m)`` to ``(...)`` in one model call; remembers the best point that was asked about.
+    """The objective, ``(..., m)`` to ``(...)`` in one model call; keeps the best points that were evaluated.
 
-    It also remembers the best one that reaches the target, the objective of both (``least``, ``least_reached``), where
-    Newton descents ended (``settled``), and whether any slope was seen: a model without one is piecewise constant.
-
-    ``precision`` ``(m, m)`` is the curvature of a Gaussian prior's cost, or that of the Gaussian nearest to another
-    prior; ``floor`` is what no potential falls below. ``smooth`` ``(m,)`` are real features, ``ordered`` all but
-    categories, whose coordinates are differences of positions.
+    ``precision`` ``(m, m)`` is the curvature of the prior's cost, or of the nearest Gaussian's; ``floor`` bounds the
+    potential from below; ``smooth`` ``(m,)`` marks real features, ``ordered`` all but categories, which move by codes;
+    ``settled`` are the values at which Newton descents ended. A model without any gradient is piecewise constant.
     """
 
     scene: Scene
@@ -92,32 +90,33 @@ class Search:
         return self.with_cost(v)[..., 0]
 
     def with_cost(self, v: Array) -> Array:
-        """Objective and cost ``(..., 2)`` of ``(..., m)``."""
+        """Return objective and cost ``(..., 2)`` of ``(..., m)``."""
         return self.where_hopeful(v, np.inf)
 
     def where_hopeful(self, v: Array, most: Array | float) -> Array:
-        """Objective and cost ``(..., 2)``; not asked about, and infinite, where cost and floor are ``most`` or more."""
+        """Return objective and cost ``(..., 2)``; infinite, without a call, where cost plus floor reach ``most``."""
         x = self._place(v)
         cost = self.posterior.prior.cost(x)
-        asked = np.flatnonzero(cost + self.floor < np.broadcast_to(most, v.shape[:-1]).ravel())
+        hopeful = np.flatnonzero(cost + self.floor < np.broadcast_to(most, v.shape[:-1]).ravel())
         value = np.full(len(x), np.inf)
-        if len(asked):
-            value[asked] = self._evaluate(x[asked], cost[asked])
+        if len(hopeful):
+            value[hopeful] = self._evaluate(x[hopeful], cost[hopeful])
         return np.column_stack([value, cost]).reshape(*v.shape[:-1], 2)
 
     def _evaluate(self, x: Array, cost: Array) -> Array:
+        """Evaluate rows ``(n, d)`` of known cost within the row limit, and remember the best."""
         self.require_rows(len(x))
         self.rows_left -= len(x)
-        said = self.posterior.evaluate(x)
-        # nobody reads the latent coordinates and the correction of a decision
+        evaluated = self.posterior.evaluate(x)
+        # latent coordinates and the correction of a decision are never read
         unread = np.zeros((len(x), len(self.unit)))
-        points = Points(unread, x, *said, cost=cost, log_correction=unread[:, 0])
+        points = Points(unread, x, *evaluated, cost=cost, log_correction=unread[:, 0])
         value = self.scene.objective(points)
         self.remember(points, value)
         return value
 
     def remember(self, points: Points, value: Array) -> None:
-        """Keep the best of points that were asked about, and of those that reach the target."""
+        """Keep the best of evaluated points, and of those that reach the target."""
         if self.best is None or value.min() < self.least:
             self.best = points.take(np.array([value.argmin()]))
             self.least = float(self.scene.objective(self.best)[0])
@@ -127,26 +126,27 @@ class Search:
             self.least_reached = float(self.scene.objective(self.best_reached)[0])
 
     def has_settled(self, f: Array) -> Array:
-        """Whether a Newton descent ended at these values ``(s,)``, or so little above that none has to begin again."""
+        """Whether a Newton descent ended at these values ``(s,)``, or so little above that none need restart."""
         gained = self.settled[:, None] - f
         settled: Array = np.any((gained >= 0) & (gained <= _LEAST_STEP_GAIN), axis=0)
         return settled
 
     def cost(self, v: Array) -> Array:
-        """Cost ``(...)`` of ``(..., m)``, without a model call."""
+        """Return the cost ``(...)`` of ``(..., m)``, without a model call."""
         return self.posterior.prior.cost(self._place(v)).reshape(v.shape[:-1])
 
-    def in_blocks(self, ask: Callable[..., Array], *given: Array) -> Array:
-        """Return ``ask(*given)``, in blocks: with many features all points at once would not fit into memory."""
+    def in_blocks(self, evaluate: Callable[..., Array], *given: Array) -> Array:
+        """Return ``evaluate(*given)``, in blocks that fit into memory."""
         n, size = len(given[0]), max(1, _BLOCK_CELLS // len(self.unit))
-        return np.concatenate([ask(*(one[i : i + size] for one in given)) for i in range(0, max(n, 1), size)])
+        return np.concatenate([evaluate(*(one[i : i + size] for one in given)) for i in range(0, max(n, 1), size)])
 
     def require_rows(self, n: int) -> None:
-        """Refuse more rows than are left, before points are made of them."""
+        """Raise if more rows are needed than are left, before any point is built."""
         if n > self.rows_left:
-            raise BudgetSpentError(f"{n:,} more model rows are not within the limit of a mode")
+            raise BudgetSpentError(f"{n:,} more model rows exceed the limit of a mode search")
 
     def _place(self, v: Array) -> Array:
+        """Project coordinates ``(..., m)`` to admissible rows ``(n, d)``."""
         flat = v.reshape(-1, v.shape[-1])
         x = np.tile(self.scene.x0, (len(flat), 1))
         x[:, self.scene.free] += flat * self.unit
@@ -154,47 +154,48 @@ class Search:
 
 
 def _change_one(here: Array, start: Array, feature: Array, to: Array) -> Array:
-    """Return points ``(n, m)``: those of ``here`` at ``start``, each with one ``feature`` set ``to`` a value."""
+    """Return copies ``(n, m)`` of ``here[start]``, each with one ``feature`` set ``to`` a value."""
     trial = here[start]
     trial[np.arange(len(trial)), feature] = to
     return trial
 
 
 def has_gained(before: Array, now: Array) -> Array:
-    """Whether a round of descents has lowered the objective by enough to go on, ``(s,)`` or one number each."""
+    """Whether a round of descents lowered the objective enough to go on, ``(s,)`` or a scalar."""
     return before - now > _LEAST_ROUND_GAIN * np.maximum(1.0, np.abs(now))
 
 
-# --- smooth models ----------------------------------------------------------------------------------------------
+# --- smooth models ----------------------------------------------------------------------------------------------------
 
 
 def newton(search: Search, v: Array, f: Array, may: Array | None = None) -> tuple[Array, Array]:
     """Descend from ``v`` ``(s, m)`` with objective ``f`` ``(s,)`` by quasi-Newton steps, until they gain nothing.
 
-    Slopes of the potential are differences, its curvature is learnt from their change (symmetric rank one); the
-    cost's share of both is known. A start whose step fails forgets what it learnt, and gets one more try.
+    Gradients of the potential are finite differences, and its curvature is learned from their changes (symmetric
+    rank-one updates); those of the cost are known. A start whose step fails forgets its curvature and gets one more
+    try.
     """
     v, f = v.copy(), f.copy()
     s, m = v.shape
     may = np.ones(v.shape, dtype=bool) if may is None else may
     active = np.flatnonzero((may & search.smooth).any(axis=1) & ~search.has_settled(f))
     curvature = curvature_of(s, search.precision, _NEWTON_STEPS)
-    slope, known = np.zeros((s, m)), np.zeros(s, dtype=bool)  # here, and whether it is known
-    before, last = np.zeros((s, m)), np.full((s, m), np.nan)  # slope where the last step began, and that place
+    gradient, known = np.zeros((s, m)), np.zeros(s, dtype=bool)  # here, and whether it is up to date
+    before, last = np.zeros((s, m)), np.full((s, m), np.nan)  # gradient where the last step began, and that point
     failures = np.zeros(s, dtype=int)
     for _ in range(_NEWTON_STEPS if len(active) else 0):
         new = active[~known[active]]
         if len(new):
-            slope[new] = _slopes(search, v[new], f[new] - search.cost(v[new]), may[new])
+            gradient[new] = _find_gradients(search, v[new], f[new] - search.cost(v[new]), may[new])
         if not search.sloped:  # where the model is piecewise constant, single features lead further
-            active = active[(slope[active] != 0).any(axis=1)]
+            active = active[(gradient[active] != 0).any(axis=1)]
             if len(active) == 0:
                 break
-        here, now = v[active], slope[active]
+        here, now = v[active], gradient[active]
         learns: Array = ~np.isnan(last[active, 0])
         curvature.learn(active, here - last[active], now - before[active], now, f[active] - search.cost(here))
         before[active], last[active] = now, here
-        uphill = np.where(may[active], _uphill(search, here, now), 0.0)
+        uphill = np.where(may[active], _objective_gradient(search, here, now), 0.0)
         trial = _points_along(search, here, uphill, curvature.step(active, uphill))
         value = search(trial)
         pick = (np.arange(len(active)), value.argmin(axis=1))
@@ -204,7 +205,7 @@ def newton(search: Search, v: Array, f: Array, may: Array | None = None) -> tupl
         last[active[~won]] = np.nan
         known[active] = ~won
         failures[active] = np.where(gain > _LEAST_STEP_GAIN, 0, failures[active] + 1)
-        failures[active[~won & ~learns]] = _MOST_FAILURES  # there is nothing to forget
+        failures[active[~won & ~learns]] = _MOST_FAILURES  # there is no curvature to forget
         search.settled = np.append(search.settled, f[active[failures[active] >= _MOST_FAILURES]])
         active = active[failures[active] < _MOST_FAILURES]
         if len(active) == 0:
@@ -212,27 +213,27 @@ def newton(search: Search, v: Array, f: Array, may: Array | None = None) -> tupl
     return v, f
 
 
-def _slopes(search: Search, here: Array, potential: Array, may: Array) -> Array:
-    """Slope of the potential at ``here`` ``(s, m)`` in each coordinate; zero where it is infinite or has none."""
+def _find_gradients(search: Search, here: Array, potential: Array, may: Array) -> Array:
+    """Return the gradient of the potential at ``here`` ``(s, m)``; zero where it is infinite or flat."""
     start, feature = np.nonzero(may & search.smooth)
-    h = np.where(here + _SLOPE > search.high, -_SLOPE, _SLOPE)[start, feature]
+    h = np.where(here + _GRADIENT_STEP > search.high, -_GRADIENT_STEP, _GRADIENT_STEP)[start, feature]
     to = here[start, feature] + h
-    slope = np.zeros(here.shape)
+    gradient = np.zeros(here.shape)
     search.require_rows(len(start))
     both = search.in_blocks(lambda *those: search.with_cost(_change_one(here, *those)), start, feature, to)
     value, cost = both.T
     with np.errstate(invalid="ignore", over="ignore"):  # infinite here or there, or as good as that
         found = (value - cost - potential[start]) / h
-    # what a sum of potential and cost leaves of itself by rounding is no slope
-    noise = _ROUNDING * (1 + np.abs(value)) / _SLOPE
-    slope[start, feature] = np.where(np.isfinite(found) & (np.abs(found) > noise), found, 0.0)
-    # a forest has a step within reach of some coordinate now and then: that is no slope
-    search.sloped |= bool(((slope[:, search.smooth] != 0).mean(axis=1) > SLOPED_SHARE).any())
-    return slope
+    # the rounding error of potential plus cost is no gradient
+    noise = _ROUNDING * (1 + np.abs(value)) / _GRADIENT_STEP
+    gradient[start, feature] = np.where(np.isfinite(found) & (np.abs(found) > noise), found, 0.0)
+    # a forest has a step near some coordinate now and then: that is no gradient
+    search.sloped |= bool(((gradient[:, search.smooth] != 0).mean(axis=1) > SMOOTH_SHARE).any())
+    return gradient
 
 
-def _uphill(search: Search, here: Array, slope: Array) -> Array:
-    """Slope of the objective where a coordinate can descend; zero at a bound or in a kink of the cost."""
+def _objective_gradient(search: Search, here: Array, gradient: Array) -> Array:
+    """Return the gradient of the objective, zero at a bound or in a kink of the cost."""
     cost, (start, feature) = search.cost(here)[:, None], np.indices(here.shape).reshape(2, -1)
 
     def aside(h: float) -> Array:
@@ -241,31 +242,30 @@ def _uphill(search: Search, here: Array, slope: Array) -> Array:
         )
         return there.reshape(here.shape)
 
-    to_right = slope + (aside(_COST_SLOPE) - cost) / _COST_SLOPE
-    to_left = slope + (cost - aside(-_COST_SLOPE)) / _COST_SLOPE
+    to_right = gradient + (aside(_COST_GRADIENT_STEP) - cost) / _COST_GRADIENT_STEP
+    to_left = gradient + (cost - aside(-_COST_GRADIENT_STEP)) / _COST_GRADIENT_STEP
     right = np.where((to_right < 0) & (here < search.high), to_right, 0.0)
     return np.where((to_left > 0) & (here > search.low), to_left, right)
 
 
 def _points_along(search: Search, here: Array, uphill: Array, step: Array) -> Array:
-    """Points ``(s, t, m)`` on the way; a coordinate that would cross the row, where a cost may have a kink, stops."""
-    with np.errstate(over="ignore", invalid="ignore"):  # at an extreme eta a slope may lead beyond any number
+    """Return points ``(s, t, m)`` along a step, which stops at the row, where a cost may have a kink."""
+    with np.errstate(over="ignore", invalid="ignore"):  # at an extreme eta a gradient may overflow
         trial = here[:, None, :] + _LENGTHS * step[:, None, :]
-    # a step beyond WIDEST is none: the row would be lost to rounding
+    # steps beyond WIDEST are skipped: the row would be lost to rounding
     trial = np.clip(np.where(np.abs(trial) < WIDEST, trial, here[:, None, :]), search.low, search.high)
     side = np.where(here != 0, np.sign(here), -np.sign(uphill))
     return np.where(trial * side[:, None, :] < 0, 0.0, trial)
 
 
-# --- piecewise constant models ----------------------------------------------------------------------------------
+# --- piecewise constant models ----------------------------------------------------------------------------------------
 
 
 def coordinates(search: Search, v: Array, f: Array, may: Array | None = None) -> tuple[Array, Array]:
     """Descend from ``v`` ``(s, m)`` with objective ``f`` ``(s,)`` by moves of single features.
 
-    Tried are, for each feature: back to the row, a part of the way there, a move up, a move down, each of these in
-    several sizes at once. All become smaller where none gains, which is bisection, and larger where one does. Moves
-    that gain are joined.
+    For each feature it tries the row's value, a part of the way there, and moves up and down, each in several sizes at
+    once. Sizes shrink where none gains (bisection) and grow where one does. Moves that gain are combined.
     """
     v, f = v.copy(), f.copy()
     move, part = np.full(v.shape, _FIRST_MOVE), np.full(v.shape, _FIRST_MOVE)
@@ -282,10 +282,10 @@ def coordinates(search: Search, v: Array, f: Array, may: Array | None = None) ->
         value = _try_moves(search, here[:, 0], f[active], to)
         kind, least = value.argmin(axis=1), value.min(axis=1)
         better = least < f[active][:, None] - _LEAST_MOVE_GAIN
-        which = (kind - 1) % len(_SIZES)  # of the sizes
+        which = (kind - 1) % len(_SIZES)
         moved = better & (kind > len(_SIZES))
-        drawn = better & (kind > 0) & ~moved
-        part[active] *= np.where(drawn, np.minimum(_GROWTH * _SIZES[which], 1.0 / part[active]), _SHRINK)
+        shrunk = better & (kind > 0) & ~moved
+        part[active] *= np.where(shrunk, np.minimum(_GROWTH * _SIZES[which], 1.0 / part[active]), _SHRINK)
         move[active] *= np.where(moved, _GROWTH * _SIZES[which], _SHRINK)
         to = np.take_along_axis(to, kind[:, None, :], axis=1)[:, 0]
         v[active], f[active] = _join_moves(search, here[:, 0], f[active], to, least)
@@ -297,32 +297,32 @@ def coordinates(search: Search, v: Array, f: Array, may: Array | None = None) ->
 
 
 def _lengthen(search: Search, size: Array) -> Array:
-    """Lengthen moves to what a whole number or an ordinal can make."""
+    """Lengthen moves of integers and ordinals to at least one step."""
     return np.where(search.smooth, size, np.maximum(size, 1.0 / search.unit))
 
 
 def _round_to_steps(search: Search, to: Array) -> Array:
-    """Round what moves in whole steps."""
+    """Round coordinates of integers and ordinals to whole steps."""
     return np.where(search.smooth, to, np.round(to * search.unit) / search.unit)
 
 
 def _try_moves(search: Search, here: Array, f: Array, to: Array) -> Array:
-    """Objective ``(s, t, m)`` after each move; infinite where there is none, or where its cost alone is too much."""
+    """Return the objective ``(s, t, m)`` after each move; infinite if it is none or its cost alone exceeds ``f``."""
     moves = np.abs(to - here[:, None, :]) > _SHORTEST_MOVE
-    moves[:, 1:] &= (to[:, 1:] != 0) & (to[:, 1:] != to[:, :-1])  # all of the way, and what rounding makes the same
+    moves[:, 1:] &= (to[:, 1:] != 0) & (to[:, 1:] != to[:, :-1])  # the row itself, and duplicates after rounding
     start, kind, feature = np.nonzero(moves)
     goal = to[start, kind, feature]
 
-    def ask(start: Array, feature: Array, goal: Array) -> Array:
+    def evaluate(start: Array, feature: Array, goal: Array) -> Array:
         return search.where_hopeful(_change_one(here, start, feature, goal), f[start])[:, 0]
 
     value = np.full(to.shape, np.inf)
-    value[start, kind, feature] = search.in_blocks(ask, start, feature, goal)
+    value[start, kind, feature] = search.in_blocks(evaluate, start, feature, goal)
     return value
 
 
 def _join_moves(search: Search, here: Array, f: Array, to: Array, least: Array) -> tuple[Array, Array]:
-    """Take the best moves together: as many, from the most gainful down, as pay."""
+    """Combine the best moves of each start: as many, from the most gainful down, as pay."""
     s, m = here.shape
     better, count = least < f[:, None] - _LEAST_MOVE_GAIN, np.arange(m)
     rank = np.argsort(np.argsort(least, axis=1, kind="stable"), axis=1)
@@ -340,11 +340,11 @@ def _join_moves(search: Search, here: Array, f: Array, to: Array, least: Array) 
     return np.where(won[:, None], take_best(*pick), here), np.where(won, value[pick], f)
 
 
-# --- categories -------------------------------------------------------------------------------------------------
+# --- categories -------------------------------------------------------------------------------------------------------
 
 
 def levels(search: Search, v: Array, f: Array, may: Array | None = None) -> tuple[Array, Array]:
-    """Descend from ``v`` ``(s, m)`` by other levels of single categories, the best of all of them at a time."""
+    """Descend from ``v`` ``(s, m)`` by changing single categories, the best level of all at a time."""
     v, f = v.copy(), f.copy()
     categories = np.flatnonzero(~search.ordered)
     active = np.arange(len(v))
@@ -368,17 +368,11 @@ def levels(search: Search, v: Array, f: Array, may: Array | None = None) -> tupl
     return v, f
 
 
-# --- nelder and Mead's simplex search from many starts in lock-step --------------------------------------------------
-
-# Coefficients of Nelder and Mead (1965): steps from the centroid, away from the worst vertex, and towards the best one.
-_REFLECT, _EXPAND, _OUTSIDE, _INSIDE = 1.0, 2.0, 0.5, -0.5
-_SHRINK_SIMPLEX = 0.5
-_RELATIVE_STEP, _ABSOLUTE_STEP = 0.05, 0.00025  # of the first simplex, as in scipy
-_TOLERANCE = 1e-4  # of places and values, as in scipy
+# --- Nelder-Mead simplex ----------------------------------------------------------------------------------------------
 
 
 class Minima(NamedTuple):
-    """Where each start ended: ``x`` ``(s, m)``, ``value`` ``(s,)``, ``iterations`` ``(s,)``, ``converged`` ``(s,)``."""
+    """End points of all starts: ``x`` ``(s, m)``, and ``value``, ``iterations``, ``converged``, each ``(s,)``."""
 
     x: Array
     value: Array
@@ -398,28 +392,28 @@ def nelder_mead(
 ) -> Minima:
     """Minimise ``objective``, ``(n, m)`` to ``(n,)``, from each of ``starts`` ``(s, m)`` within ``[low, high]``."""
     s, m = starts.shape
-    simplex = _first_simplex(starts, low, high)
+    simplex = _make_simplex(starts, low, high)
     value = objective(simplex.reshape(-1, m)).reshape(s, m + 1)
-    _sort(simplex, value, np.arange(s))
+    _sort_vertices(simplex, value, np.arange(s))
     iterations = np.ones(s, dtype=int)
     running = np.ones(s, dtype=bool)
     while True:
         width = np.abs(simplex[:, 1:] - simplex[:, :1]).max(axis=(1, 2))
-        with np.errstate(invalid="ignore"):  # all corners infinite: no height, and not at its end
-            neg_log_density = np.abs(value[:, 1:] - value[:, :1]).max(axis=1)
-        running &= ~((width <= x_tolerance) & (neg_log_density <= f_tolerance)) & (iterations < max_iterations)
+        with np.errstate(invalid="ignore"):  # all vertices infinite: no spread, and not converged
+            spread = np.abs(value[:, 1:] - value[:, :1]).max(axis=1)
+        running &= ~((width <= x_tolerance) & (spread <= f_tolerance)) & (iterations < max_iterations)
         active = np.flatnonzero(running)
         if len(active) == 0:
             break
-        _step(objective, simplex, value, active, low, high)
+        _update_simplex(objective, simplex, value, active, low, high)
         iterations[active] += 1
-        _sort(simplex, value, active)
-    converged = (width <= x_tolerance) & (neg_log_density <= f_tolerance)
+        _sort_vertices(simplex, value, active)
+    converged = (width <= x_tolerance) & (spread <= f_tolerance)
     return Minima(simplex[:, 0], value[:, 0], iterations, converged)
 
 
-def _first_simplex(starts: Array, low: Array, high: Array) -> Array:
-    """Return the start, and the start with one coordinate moved a little, for each coordinate."""
+def _make_simplex(starts: Array, low: Array, high: Array) -> Array:
+    """Return each start, and the start with one coordinate moved a little, for each coordinate."""
     m = starts.shape[1]
     simplex = np.repeat(np.clip(starts, low, high)[:, None, :], m + 1, axis=1)
     each = np.arange(m)
@@ -431,9 +425,10 @@ def _first_simplex(starts: Array, low: Array, high: Array) -> Array:
     return np.clip(np.where(beyond, mirrored, simplex), low, high)
 
 
-def _step(
+def _update_simplex(
     objective: Callable[[Array], Array], simplex: Array, value: Array, active: Array, low: Array, high: Array
 ) -> None:
+    """Reflect, expand, contract or shrink the ``active`` simplices, in place."""
     m = simplex.shape[2]
     vertices, f = simplex[active], value[active]
     worst = vertices[:, -1]
@@ -464,7 +459,8 @@ def _step(
         value[shrinks, 1:] = objective(smaller.reshape(-1, m)).reshape(len(shrinks), m)
 
 
-def _sort(simplex: Array, value: Array, which: Array) -> None:
+def _sort_vertices(simplex: Array, value: Array, which: Array) -> None:
+    """Sort the vertices of simplices ``which`` by their values, in place."""
     order = np.argsort(value[which], axis=1)  # the kind that scipy uses, so that ties fall the same way
     simplex[which] = np.take_along_axis(simplex[which], order[:, :, None], axis=1)
     value[which] = np.take_along_axis(value[which], order, axis=1)

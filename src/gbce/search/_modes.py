@@ -1,9 +1,9 @@
-"""The one search: places of low objective, found from known points and drawn back towards the row in lock-step.
+"""Modes of the posterior in the latent space, found by descents from evaluated points in lockstep.
 
-It works in the latent space, where every prior is ``N(0, I)`` and the *height* of a point is its potential plus half
-its squared length: minus the log density of the posterior there. A known row that reaches the target is far too high
-as it is, because it differs from the row in every feature. What it does not need is taken back, first many coordinates
-at a time, then one by one, and what it needs is drawn back as far as that pays. Where this ends is a *site*.
+In the latent space every prior is ``N(0, I)``, and the negative log density of a point is its potential plus half its
+squared norm. A training row that reaches the target has a low density because it differs from the row in every
+feature. Changes it does not need are undone, first blocks of coordinates and then single ones, and the others are
+shrunk towards the row as far as the density rises. The points where this ends are the modes.
 """
 
 from collections.abc import Callable
@@ -18,12 +18,12 @@ from gbce.draws import Points
 from gbce.posterior import GibbsPosterior
 from gbce.search._objective import (
     LEAST_GAIN,
-    SLOPED_SHARE,
+    SMOOTH_SHARE,
     BudgetedObjective,
     Descent,
     Memory,
+    find_gradients,
     find_gradients_and_curvatures,
-    find_slopes,
     join,
     keep_apart,
     neg_log_density_of,
@@ -33,62 +33,63 @@ from gbce.search._objective import (
 
 __all__ = ["Modes", "rows_for_search", "search_modes", "walk_out"]
 
-# The numbers of this file decide where sampling begins, never what is drawn: proposals around sites are weighed by
+# These numbers decide where sampling begins, never its target: draws from proposals at the modes are weighted by
 # their density. They were chosen by hand on single trees in 10 and 29 columns, and are judged by benchmarks/trust.py.
-_STEPS, _SLOPED_STEPS = 40, 12  # of taking coordinates back; on a slope, single ones are not what is too much
-_DRAWN_IN, _HALVINGS = 40, 5  # points drawn in coordinate by coordinate, and halvings of what may be too far
-_SAME_POTENTIAL = 1e-9  # by rounding
-_CROSSED, _CROSS_STEPS = 8, 12  # points whose changes are joined, and steps of taking back what that did not need
-_MOST_AFTER = 16  # starts that are left after these rounds
-_SINGLE_ROUNDS = 4  # of taking back and drawing back single coordinates, at most
-_COARSE = np.array([0.0, 0.3, 0.6, 0.8, 0.92, 1.04, 1.15])  # parts of a coordinate that are tried, zero being the row
-_FINE = np.array([0.0, 0.9, 0.96, 0.985, 0.995, 1.01])  # and from the second round on, in turn with the coarse ones
-_MOST_ROWS, _MOST_ROWS_PER_COORDINATE = 5_000, 80  # asked about by one search: the sum of both
-_MOST_CELLS = 4_000_000  # numbers in all points that one search asks about: it bounds memory where columns are many
-_LEAST_ROWS_PER_COORDINATE = 16  # whatever that takes: with fewer, a descent ends before its first steps
-_BUDGET_PARTS = 4  # one part in so many of a budget may go into a search
-_PROBED = 4  # starts whose slopes are looked at first: where none has any, the model is piecewise constant
-_HOPELESS = 40.0  # height above the lowest at which a start is given up after the first stage
-_MARGIN = 16.0  # height above the lowest at which an end is no site: e**-16 of its density; width can make up for some
+_STEPS, _SMOOTH_STEPS = 40, 12  # of undoing blocks; fewer for smooth models, where few coordinates are superfluous
+_SHRUNK, _HALVINGS = 40, 5  # points shrunk coordinate by coordinate, and bisection steps of each
+_SAME_POTENTIAL = 1e-9  # up to rounding
+_COMBINED, _COMBINE_STEPS = 8, 12  # points whose changes are combined, and steps of undoing needless ones
+_MOST_AFTER = 16  # starts left after these rounds
+_SINGLE_ROUNDS = 4  # of rescaling single coordinates, at most
+_COARSE = np.array([0.0, 0.3, 0.6, 0.8, 0.92, 1.04, 1.15])  # factors tried for a coordinate; zero is the row
+_FINE = np.array([0.0, 0.9, 0.96, 0.985, 0.995, 1.01])  # from the second round on, alternating with the coarse ones
+_MOST_ROWS, _MOST_ROWS_PER_COORDINATE = 5_000, 80  # evaluated by one search: the sum of both
+_MOST_CELLS = 4_000_000  # numbers in all points of one search: it bounds memory where there are many columns
+_LEAST_ROWS_PER_COORDINATE = 16  # in any case: with fewer, a descent ends before its first steps
+_BUDGET_PARTS = 4  # a search may spend one part in this many of a budget
+_PROBED = 4  # starts whose gradients are evaluated first: where none has any, the model is piecewise constant
+_HOPELESS = 40.0  # negative log density above the lowest at which a start is dropped after the first stage
+_MARGIN = 16.0  # above the lowest, at which an end is no mode: e**-16 of its density; some of it is offset by width
 _MOST_MODES = 16
-_OUTWARD = np.array([-3.0, -1.5, -0.75, 0.75, 1.5, 3.0])  # steps of the walk from the row, in latent deviations
+_OUTWARD = np.array([-3.0, -1.5, -0.75, 0.75, 1.5, 3.0])  # moves out from the row, in latent standard deviations
 _WALK_STEPS = 6  # at most
-# Ends whose changes are exchanged for values of known rows, trials, and the probability that a change is given up.
-_FEWER_ON_SLOPES = 8  # times: there, descents have exchanged changes already
-_EXCHANGED, _EXCHANGES_PER_COORDINATE, _MOST_EXCHANGES, _GIVEN_UP = 6, 80, 1_500, 0.4
-_MOST_EXCHANGE_ROUNDS = 3
-_NEWTON_STEPS = (1, 2, 5)  # at most; in between, ends that are the same are joined
+_FEWER_IF_SMOOTH = 8  # times fewer swaps for smooth models, where descents have traded changes already
+_SWAPPED, _UNDO_PROBABILITY = 6, 0.4  # points whose changes are swapped for a donor's value; for each of their changes
+_SWAPS_PER_COORDINATE, _MOST_SWAPS = 80, 1_500  # trials in a round
+_MOST_SWAP_ROUNDS = 3
+_NEWTON_STEPS = (1, 2, 5)  # at most; in between, points that coincide are merged
 
 
 _Value = Callable[[GibbsPosterior, Points], Array]
 
 
 class Modes(NamedTuple):
-    """Distinct places of low objective: ``k`` points, the lowest first, in ``m`` latent coordinates.
+    """Distinct modes: ``k`` points in ``m`` latent coordinates, the lowest ``neg_log_density`` ``(k,)`` first.
 
-    ``height`` ``(k,)`` is minus the log density there. ``slope`` and ``bend`` ``(k, m)`` say how the potential changes
-    around each: its slope, zero for a model that is piecewise constant, and its curvature over half a deviation.
-    ``asked`` are all latent points ``(n, m)`` that the search has asked about, and their potentials ``(n,)``.
+    ``gradient`` and ``curvature`` ``(k, m)`` are those of the potential: the gradient is zero for a piecewise constant
+    model, the curvature is a second difference over half a standard deviation. ``evaluated`` are all latent points
+    ``(n, m)`` that the search evaluated, and their potentials ``(n,)``.
     """
 
     points: Points
     neg_log_density: Array
-    slope: Array
+    gradient: Array
     curvature: Array
-    asked: tuple[Array, Array] | None = None
+    evaluated: tuple[Array, Array] | None = None
 
     @property
     def smooth(self) -> Array:
-        """Whether each site ``(k,)`` lies on a slope in most coordinates, and not just beside the step of a tree."""
-        return _on_slope(self.slope)
+        """Whether each mode ``(k,)`` has a gradient in most coordinates, and not just beside the step of a tree."""
+        return _has_gradient(self.gradient)
 
 
-def _on_slope(slope: Array) -> Array:
-    return np.asarray((slope != 0).mean(axis=1) > SLOPED_SHARE)
+def _has_gradient(gradient: Array) -> Array:
+    """Whether most coordinates of each gradient ``(k, m)`` are not zero."""
+    return np.asarray((gradient != 0).mean(axis=1) > SMOOTH_SHARE)
 
 
 def rows_for_search(m: int) -> int:
-    """Return how many rows a budget must still allow, in ``m`` coordinates, for a search to get all that it may ask."""
+    """Return how many model rows must be left, in ``m`` coordinates, for a search to get its full allowance."""
     most = max(_MOST_CELLS // m, _LEAST_ROWS_PER_COORDINATE * m)
     return _BUDGET_PARTS * min(_MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m, most)
 
@@ -103,83 +104,67 @@ def search_modes(
     *,
     components: bool = True,
 ) -> Modes:
-    """Draw evaluated points back towards the row, all of them together, and return where they end.
+    """Descend from evaluated points, all in lockstep, and return the modes where they end.
 
-    Parameters
-    ----------
-    posterior : GibbsPosterior
-        Whose models are asked, within its budget and a limit of 5,000 rows and 80 for each coordinate.
-    rng : Generator
-        For sets of coordinates that are taken back together, and for wide starts.
-    starts : Points
-        Evaluated points; those of infinite height are left out.
-    memory : Memory
-        Gets every point that is asked about.
-    donors : array of shape (n, m), optional
-        Latent points of known rows, whose values single coordinates of the ends may be given.
-    others : Points, optional
-        Evaluated points; where models are smooth, those that lie lower than the ends explain are starts as well.
-    laws : bool
-        Whether somebody puts laws around the sites; if not, slopes and bends there are not looked at, and zero.
+    It evaluates at most 5,000 rows plus 80 per coordinate, and records all of them in ``memory``. Coordinates of
+    ``donors`` ``(n, m)``, latent training rows, may be swapped into the modes. For smooth models, ``others`` below all
+    known basins are further starts. Without proposal ``components`` to be placed at the modes, gradients and curvatures
+    stay zero.
     """
-    neg_log_density = neg_log_density_of(posterior, starts)
-    usable = np.isfinite(neg_log_density)
-    now, neg_log_density = starts.take(usable), neg_log_density[usable]
+    f = neg_log_density_of(posterior, starts)
+    usable = np.isfinite(f)
+    now, f = starts.take(usable), f[usable]
     m = starts.z.shape[1]
-    ask = BudgetedObjective(posterior, memory, posterior.affords(rows_for_search(m)) // _BUDGET_PARTS)
+    objective = BudgetedObjective(posterior, memory, posterior.affords(rows_for_search(m)) // _BUDGET_PARTS)
     try:
-        now, neg_log_density = keep_apart(now, neg_log_density, np.inf, len(neg_log_density))
-        slope = find_slopes(ask, now.take(np.arange(min(_PROBED, len(now)))))
-        now = _shorten(ask, rng, now, neg_log_density, bool(slope.any()))
-        neg_log_density = neg_log_density_of(posterior, now)
-        now, neg_log_density = keep_apart(now, neg_log_density, np.inf, len(neg_log_density))
-        if slope.any():
-            descent = Descent(ask, bool(_on_slope(slope).any()))
-            now, neg_log_density = descent.choose(rng, now, neg_log_density)
-            for steps in _NEWTON_STEPS:  # no start is hopeless before its first step
-                now, neg_log_density = descent.descend(now, neg_log_density, steps)
-                now, neg_log_density = keep_apart(now, neg_log_density, _HOPELESS, _MOST_AFTER)
+        now, f = keep_apart(now, f, np.inf, len(f))
+        gradient = find_gradients(objective, now.take(np.arange(min(_PROBED, len(now)))))
+        now = _undo_needless(objective, rng, now, f, bool(gradient.any()))
+        f = neg_log_density_of(posterior, now)
+        now, f = keep_apart(now, f, np.inf, len(f))
+        if gradient.any():
+            descent = Descent(objective, bool(_has_gradient(gradient).any()))
+            now, f = descent.choose(rng, now, f)
+            for steps in _NEWTON_STEPS:  # no start is dropped before its first step
+                now, f = descent.descend(now, f, steps)
+                now, f = keep_apart(now, f, _HOPELESS, _MOST_AFTER)
             if others is not None:
-                now, neg_log_density = descent.descend_unexplained(others, now, neg_log_density, _HOPELESS, _MOST_AFTER)
-        now, neg_log_density = keep_apart(now, neg_log_density, _HOPELESS, _MOST_AFTER)
-        now, neg_log_density = _draw_back(ask, now, neg_log_density)
+                now, f = descent.descend_unexplained(others, now, f, _HOPELESS, _MOST_AFTER)
+        now, f = keep_apart(now, f, _HOPELESS, _MOST_AFTER)
+        now, f = _rescale_coordinates(objective, now, f)
         if donors is not None and len(donors):
-            n = min(_EXCHANGES_PER_COORDINATE * m, _MOST_EXCHANGES) // (_FEWER_ON_SLOPES if slope.any() else 1)
-            for _ in range(_MOST_EXCHANGE_ROUNDS):  # what was found by one can be exchanged again
-                lowest = neg_log_density.min(initial=np.inf)
-                exchanged = keep_apart(*_exchange(ask, rng, now, neg_log_density, donors, n), _HOPELESS, _MOST_AFTER)
-                now, neg_log_density = keep_apart(
-                    *join(now, neg_log_density, *_draw_back(ask, *exchanged)), _HOPELESS, _MOST_AFTER
-                )
-                if neg_log_density.min(initial=np.inf) > lowest - LEAST_GAIN:
+            n = min(_SWAPS_PER_COORDINATE * m, _MOST_SWAPS) // (_FEWER_IF_SMOOTH if gradient.any() else 1)
+            for _ in range(_MOST_SWAP_ROUNDS):  # the result of one round can be swapped again
+                lowest = f.min(initial=np.inf)
+                swapped = keep_apart(*_swap_coordinates(objective, rng, now, f, donors, n), _HOPELESS, _MOST_AFTER)
+                now, f = keep_apart(*join(now, f, *_rescale_coordinates(objective, *swapped)), _HOPELESS, _MOST_AFTER)
+                if f.min(initial=np.inf) > lowest - LEAST_GAIN:
                     break
-        crossed = keep_apart(*_cross(ask, rng, now, neg_log_density), _HOPELESS, _MOST_AFTER)
-        now, neg_log_density = keep_apart(
-            *join(now, neg_log_density, *_draw_back(ask, *crossed)), _HOPELESS, _MOST_AFTER
-        )
-    except BudgetSpentError:  # what there is by then are sites as well, only less low
+        combined = keep_apart(*_combine_pairs(objective, rng, now, f), _HOPELESS, _MOST_AFTER)
+        now, f = keep_apart(*join(now, f, *_rescale_coordinates(objective, *combined)), _HOPELESS, _MOST_AFTER)
+    except BudgetSpentError:  # the points so far are modes as well, only less refined
         pass
-    now, neg_log_density = keep_apart(now, neg_log_density, _MARGIN, _MOST_MODES)
+    now, f = keep_apart(now, f, _MARGIN, _MOST_MODES)
     flat = np.zeros(now.z.shape)
     if not components:
-        return Modes(now, neg_log_density, flat, flat)
-    ask.rows_left = max(ask.rows_left, 3 * now.z.size)  # for a last look around, whatever was spent before
-    slope = curvature = flat
+        return Modes(now, f, flat, flat)
+    objective.rows_left = max(objective.rows_left, 3 * now.z.size)  # always enough for the final differences
+    gradient = curvature = flat
     with suppress(BudgetSpentError):
-        slope, curvature = find_gradients_and_curvatures(ask, now)
-    z, potential = zip(*ask.asked, strict=True) if ask.asked else ((flat[:0],), (neg_log_density[:0],))
-    return Modes(now, neg_log_density, slope, curvature, (np.concatenate(z), np.concatenate(potential)))
+        gradient, curvature = find_gradients_and_curvatures(objective, now)
+    z, potential = zip(*(objective.evaluated or [(flat[:0], f[:0])]), strict=True)
+    return Modes(now, f, gradient, curvature, (np.concatenate(z), np.concatenate(potential)))
 
 
 def walk_out(posterior: GibbsPosterior, row: Points, memory: Memory) -> Points:
-    """Walk from the row ``(1, m)`` by changes of single coordinates, those that gain most, and return where it ends."""
-    now, neg_log_density = row, neg_log_density_of(posterior, row)
+    """Move out from the row ``(1, m)`` greedily, by the single coordinates that gain most, and return the end point."""
+    now, f = row, neg_log_density_of(posterior, row)
     m = row.z.shape[1]
-    ask = BudgetedObjective(posterior, memory, _MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m)
+    objective = BudgetedObjective(posterior, memory, _MOST_ROWS + _MOST_ROWS_PER_COORDINATE * m)
     try:
         for _ in range(_WALK_STEPS):
             to = now.z[:, :, None] + _OUTWARD
-            now, neg_log_density, gained = _try_singly(ask, now, neg_log_density, to.transpose(0, 2, 1))
+            now, f, gained = _try_single_values(objective, now, f, to.transpose(0, 2, 1))
             if not gained:
                 break
     except BudgetSpentError:
@@ -187,37 +172,32 @@ def walk_out(posterior: GibbsPosterior, row: Points, memory: Memory) -> Points:
     return now
 
 
-def _shorten(
-    ask: BudgetedObjective, rng: np.random.Generator, now: Points, neg_log_density: Array, sloped: bool
+def _undo_needless(
+    objective: BudgetedObjective, rng: np.random.Generator, now: Points, f: Array, smooth: bool
 ) -> Points:
-    """Take back what points do not need.
+    """Undo the changes that points do not need.
 
-    Where models are piecewise constant the potential must not rise: a far point gains more by giving up what it needs
-    than by keeping it, and would never come to the near corner of its box.
+    For piecewise constant models the potential must not rise: a far point would gain more by undoing changes that it
+    needs, and would never reach the near corner of its box.
     """
-    if sloped:
-        return _take_back(ask, rng, now, neg_log_density, _SLOPED_STEPS, neg_log_density_of)
-    worth = potential_of(ask.posterior, now) < neg_log_density.min(
-        initial=np.inf
-    )  # a point is nowhere lower than its potential
-    far, value = now.take(worth), potential_of(ask.posterior, now)[worth]
-    far = _take_back(ask, rng, far, value, _STEPS, potential_of)
-    order = np.argsort(neg_log_density_of(ask.posterior, far), kind="stable")[:_DRAWN_IN]
-    far = _draw_in(ask, far.take(order), value[order])
+    if smooth:
+        return _undo_blocks(objective, rng, now, f, _SMOOTH_STEPS, neg_log_density_of)
+    potential = potential_of(objective.posterior, now)
+    worth = potential < f.min(initial=np.inf)  # the potential bounds what shrinking can reach
+    far, value = now.take(worth), potential[worth]
+    far = _undo_blocks(objective, rng, far, value, _STEPS, potential_of)
+    order = np.argsort(neg_log_density_of(objective.posterior, far), kind="stable")[:_SHRUNK]
+    far = _shrink_in_box(objective, far.take(order), value[order])
     return Points.join([far, now.take(~worth)])
 
 
-# --- stages -----------------------------------------------------------------------------------------------------------
+# --- stages of the search ---------------------------------------------------------------------------------------------
 
 
-def _take_back(
-    ask: BudgetedObjective, rng: np.random.Generator, now: Points, value: Array, steps: int, kind: _Value
+def _undo_blocks(
+    objective: BudgetedObjective, rng: np.random.Generator, now: Points, value: Array, steps: int, kind: _Value
 ) -> Points:
-    """Take coordinates back to the centre while a ``value`` does not rise: random blocks, halved where one fails.
-
-    A point that needs ``q`` of ``m`` coordinates is left with these after about ``2 q log2(m / q)`` steps, all points
-    in lock step.
-    """
+    """Set random blocks of coordinates to zero while a ``value`` does not rise, halving blocks that fail."""
     k, m = now.z.shape
     moved = now.z != 0
     rank = np.argsort(np.argsort(np.where(moved, rng.random((k, m)), np.inf), axis=1), axis=1)
@@ -228,134 +208,129 @@ def _take_back(
         if len(active) == 0:
             break
         block = (rank >= place[:, None]) & (rank < (place + size)[:, None])
-        now, won = _try_while(ask, now, np.where(block, 0.0, now.z), active, value, kind)
+        now, won = _move_unless_above(objective, now, np.where(block, 0.0, now.z), active, value, kind)
         place = place + np.where(won, size, size == 1)
         size = np.where(won, 2 * size, np.maximum(size // 2, 1))
     return now
 
 
-def _draw_in(ask: BudgetedObjective, now: Points, value: Array) -> Points:
-    """Draw points towards the centre while their potential does not rise: as a whole, then coordinate by coordinate.
-
-    In a box, where the potential is constant, this ends near the corner that is nearest to the centre.
-    """
+def _shrink_in_box(objective: BudgetedObjective, now: Points, value: Array) -> Points:
+    """Shrink points, as a whole and then by coordinate, while the potential does not rise: to a box's corner."""
     for _ in range(_HALVINGS):
-        now, _won = _try_while(ask, now, 0.5 * now.z, np.arange(len(now)), value, potential_of)
-    low = np.zeros(now.z.shape)  # parts of each coordinate at which the potential is higher, and at which it is not
+        now, _won = _move_unless_above(objective, now, 0.5 * now.z, np.arange(len(now)), value, potential_of)
+    low = np.zeros(now.z.shape)  # shares of each coordinate at which the potential is higher, and at which it is not
     high = np.ones(now.z.shape)
     point, coordinate = np.nonzero(now.z)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)[point, coordinate]
         trial = now.z[point]
         trial[np.arange(len(point)), coordinate] *= middle
-        ask.require(len(trial))
-        tried, _heights = ask(trial)
-        holds = potential_of(ask.posterior, tried) <= value[point] + _SAME_POTENTIAL
-        high[point[holds], coordinate[holds]] = middle[holds]
-        low[point[~holds], coordinate[~holds]] = middle[~holds]
-    return _try_while(ask, now, high * now.z, np.arange(len(now)), value, potential_of)[0]
+        objective.require(len(trial))
+        tried, _ = objective(trial)
+        accepted = potential_of(objective.posterior, tried) <= value[point] + _SAME_POTENTIAL
+        high[point[accepted], coordinate[accepted]] = middle[accepted]
+        low[point[~accepted], coordinate[~accepted]] = middle[~accepted]
+    return _move_unless_above(objective, now, high * now.z, np.arange(len(now)), value, potential_of)[0]
 
 
-def _try_while(
-    ask: BudgetedObjective, now: Points, z: Array, active: Array, value: Array, kind: _Value
+def _move_unless_above(
+    objective: BudgetedObjective, now: Points, z: Array, active: Array, value: Array, kind: _Value
 ) -> tuple[Points, Array]:
-    """Move the ``active`` points to ``z`` where their value is not above ``value`` there; and which ones moved."""
-    tried, _ = ask(z[active])
+    """Move the ``active`` points to ``z`` where ``value`` is not exceeded; also return which moved ``(k,)``."""
+    tried, _ = objective(z[active])
     won, at = np.zeros(len(now), dtype=bool), np.zeros(len(now), dtype=int)
-    won[active] = kind(ask.posterior, tried) <= value[active] + _SAME_POTENTIAL
+    won[active] = kind(objective.posterior, tried) <= value[active] + _SAME_POTENTIAL
     at[active] = np.arange(len(active))
     return now.replace_where(tried.take(at), won), won
 
 
-def _cross(
-    ask: BudgetedObjective, rng: np.random.Generator, now: Points, neg_log_density: Array
+def _combine_pairs(
+    objective: BudgetedObjective, rng: np.random.Generator, now: Points, f: Array
 ) -> tuple[Points, Array]:
-    """Join the changes of every two of the lowest points, and take back what the union does not need."""
-    k = min(_CROSSED, len(now))
+    """Combine the changes of every two of the lowest points, and undo what the union does not need."""
+    k = min(_COMBINED, len(now))
     one, other = np.triu_indices(k, 1)
     if len(one) == 0:
-        return now, neg_log_density
-    both, _ = ask(np.where(now.z[one] != 0, now.z[one], now.z[other]))
-    both = _take_back(ask, rng, both, potential_of(ask.posterior, both), _CROSS_STEPS, potential_of)
-    return both, neg_log_density_of(ask.posterior, both)
+        return now, f
+    both, _ = objective(np.where(now.z[one] != 0, now.z[one], now.z[other]))
+    both = _undo_blocks(objective, rng, both, potential_of(objective.posterior, both), _COMBINE_STEPS, potential_of)
+    return both, neg_log_density_of(objective.posterior, both)
 
 
-def _draw_back(ask: BudgetedObjective, now: Points, neg_log_density: Array) -> tuple[Points, Array]:
-    """Draw single coordinates back until nothing is gained; ends that are the same are joined on the way."""
+def _rescale_coordinates(objective: BudgetedObjective, now: Points, f: Array) -> tuple[Points, Array]:
+    """Rescale single coordinates until nothing is gained, merging points that coincide on the way."""
     for number in range(_SINGLE_ROUNDS):
-        now, neg_log_density, gained = _draw_back_singly(ask, now, neg_log_density, _FINE if number % 2 else _COARSE)
+        now, f, gained = _rescale_singly(objective, now, f, _FINE if number % 2 else _COARSE)
         if number and not gained:
             break
-        now, neg_log_density = keep_apart(now, neg_log_density, _HOPELESS, _MOST_AFTER)
-    return now, neg_log_density
+        now, f = keep_apart(now, f, _HOPELESS, _MOST_AFTER)
+    return now, f
 
 
-def _exchange(
-    ask: BudgetedObjective, rng: np.random.Generator, now: Points, neg_log_density: Array, donors: Array, n: int
+def _swap_coordinates(
+    objective: BudgetedObjective, rng: np.random.Generator, now: Points, f: Array, donors: Array, n: int
 ) -> tuple[Points, Array]:
-    """Pay for what the lowest points change with another coordinate, which gets a value of a known point.
+    """Swap changes of the lowest points for the value of one coordinate of a training row.
 
-    Some changes are given up, and one coordinate is set to what it is in a known point. Where the potential does
-    not rise, the new coordinate is drawn in as far as that holds, and what else is not needed any more is taken back.
+    Some changes are undone and one coordinate is set to a donor's value. Where the potential does not rise, the new
+    coordinate is shrunk as far as that holds, and changes that are no longer needed are undone.
     """
-    now, neg_log_density = now.take(np.arange(min(_EXCHANGED, len(now)))), neg_log_density[:_EXCHANGED]
+    now, f = now.take(np.arange(min(_SWAPPED, len(now)))), f[:_SWAPPED]
     k, m = now.z.shape
     mode = rng.integers(k, size=n)
     line, trial = np.arange(len(mode)), now.z[mode]
-    trial = np.where(rng.random(trial.shape) < _GIVEN_UP, 0.0, trial)
+    trial = np.where(rng.random(trial.shape) < _UNDO_PROBABILITY, 0.0, trial)
     new = rng.integers(m, size=len(mode))
     trial[line, new] = donors[rng.integers(len(donors), size=len(mode)), new]
-    tried, _ = ask(trial)
-    value = potential_of(ask.posterior, now)[mode]
-    holds = np.flatnonzero(potential_of(ask.posterior, tried) <= value + _SAME_POTENTIAL)
-    if len(holds) == 0:
-        return now, neg_log_density
-    others = np.where(np.arange(m) == new[:, None], 0.0, trial)[holds]
-    holds = holds[np.argsort(np.square(others).sum(axis=1), kind="stable")[:_DRAWN_IN]]  # those that gave up most
-    moved, value = tried.take(holds), value[holds]
-    only = np.arange(m) == new[holds][:, None]
-    low, high = np.zeros(len(holds)), np.ones(len(holds))
+    tried, _ = objective(trial)
+    value = potential_of(objective.posterior, now)[mode]
+    accepted = np.flatnonzero(potential_of(objective.posterior, tried) <= value + _SAME_POTENTIAL)
+    if len(accepted) == 0:
+        return now, f
+    others = np.where(np.arange(m) == new[:, None], 0.0, trial)[accepted]
+    accepted = accepted[np.argsort(np.square(others).sum(axis=1), kind="stable")[:_SHRUNK]]  # those that undid most
+    moved, value = tried.take(accepted), value[accepted]
+    only = np.arange(m) == new[accepted][:, None]
+    low, high = np.zeros(len(accepted)), np.ones(len(accepted))
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        tried, _ = ask(np.where(only, middle[:, None], 1.0) * moved.z)
-        good = potential_of(ask.posterior, tried) <= value + _SAME_POTENTIAL
+        tried, _ = objective(np.where(only, middle[:, None], 1.0) * moved.z)
+        good = potential_of(objective.posterior, tried) <= value + _SAME_POTENTIAL
         low, high = np.where(good, low, middle), np.where(good, middle, high)
-    moved, _ = _try_while(
-        ask, moved, np.where(only, high[:, None], 1.0) * moved.z, np.arange(len(moved)), value, potential_of
+    moved, _ = _move_unless_above(
+        objective, moved, np.where(only, high[:, None], 1.0) * moved.z, np.arange(len(moved)), value, potential_of
     )
-    moved = _take_back(ask, rng, moved, value, _CROSS_STEPS, potential_of)
-    return moved, neg_log_density_of(ask.posterior, moved)
+    moved = _undo_blocks(objective, rng, moved, value, _COMBINE_STEPS, potential_of)
+    return moved, neg_log_density_of(objective.posterior, moved)
 
 
-def _draw_back_singly(
-    ask: BudgetedObjective, now: Points, neg_log_density: Array, parts: Array
-) -> tuple[Points, Array, bool]:
-    """Draw single coordinates back, all the way or a part of it, or a little out, and join what gains."""
-    return _try_singly(ask, now, neg_log_density, now.z[:, None, :] * parts[:, None])
+def _rescale_singly(objective: BudgetedObjective, now: Points, f: Array, parts: Array) -> tuple[Points, Array, bool]:
+    """Rescale single coordinates by each of ``parts``, and combine those that gain."""
+    return _try_single_values(objective, now, f, now.z[:, None, :] * parts[:, None])
 
 
-def _try_singly(ask: BudgetedObjective, now: Points, neg_log_density: Array, to: Array) -> tuple[Points, Array, bool]:
+def _try_single_values(objective: BudgetedObjective, now: Points, f: Array, to: Array) -> tuple[Points, Array, bool]:
     """Try values ``to`` ``(k, t, m)`` of single coordinates, then the best ones of each point together."""
     k, m = now.z.shape
     start, kind, coordinate = np.nonzero(to != now.z[:, None, :])
     if len(start) == 0:
-        return now, neg_log_density, False
-    ask.require(len(start))
+        return now, f, False
+    objective.require(len(start))
     trial = now.z[start]
     trial[np.arange(len(start)), coordinate] = to[start, kind, coordinate]
-    _, neg_log_densities = ask(trial)
+    _, trial_f = objective(trial)
     table = np.full(to.shape, np.inf)
-    table[start, kind, coordinate] = neg_log_densities
+    table[start, kind, coordinate] = trial_f
     best, least = table.argmin(axis=1), table.min(axis=1)  # (k, m): for each coordinate by itself
-    gains = least < neg_log_density[:, None] - LEAST_GAIN / m
+    gains = least < f[:, None] - LEAST_GAIN / m
     if not gains.any():
-        return now, neg_log_density, False
+        return now, f, False
     goal = np.take_along_axis(to, best[:, None, :], axis=1)[:, 0]
     # all that gain together, the better half of them, and the best one alone, which is known already
     rank = np.argsort(np.argsort(np.where(gains, least, np.inf), axis=1, kind="stable"), axis=1, kind="stable")
     count = gains.sum(axis=1)
     shares = [count, np.ceil(count / 2), np.minimum(count, 2), np.minimum(count, 1)]
     together = np.concatenate([np.where(rank < n[:, None], goal, now.z) for n in shares])
-    joined, joint_heights = ask(together)
-    after, height_after = take_lower(now, neg_log_density, joined, joint_heights.reshape(len(shares), k))
-    return after, height_after, bool((neg_log_density - height_after > LEAST_GAIN).any())
+    joined, trial_f = objective(together)
+    after, lower = take_lower(now, f, joined, trial_f.reshape(len(shares), k))
+    return after, lower, bool((f - lower > LEAST_GAIN).any())

@@ -1,10 +1,9 @@
-"""The cheapest points that reach a target, for any model: changes are tried, combined, given back and drawn back.
+"""Search for the cheapest points that reach a target, for any model.
 
-Only rows are asked about, many in each call. A first look tries every feature alone; pairs and larger sets follow from
-what single changes gained. Points that are known to reach give back the changes that they do not need, and those with
-the very same output meet between themselves, as near to the row as they lie in every column. What reaches is
-then closed in on, feature by feature, up to the boundary, and one change is exchanged for another where that is
-cheaper. Smooth models show a slope at the boundary, and a plane through it says where to go.
+The first round changes every feature alone; pairs and larger sets follow from the gains of single changes. Points known
+to reach have needless changes undone, and points with identical outputs are replaced by the near corner of their box.
+Points that reach are then refined by bisection, feature by feature, up to the boundary, and changes are traded for
+cheaper ones. Smooth models have a gradient at the boundary, which gives a linearised solution.
 """
 
 from collections.abc import Callable
@@ -19,50 +18,45 @@ from gbce._numerics import row_keys
 from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.search._candidates import MOST_PARTS, CandidateMoves, Sections, Singles, keep_cheapest, step_to_plane
-from gbce.search._polish import meet_alike
+from gbce.search._polish import try_near_corners
 
 __all__ = ["Judged", "NearestPoints", "find_nearest"]
 
-# What a search may ask, in rows of the model: the sum of both. By hand: about as much as the sampler asks in a usual
-# explanation, or less.
-_MOST_ROWS, _MOST_ROWS_PER_FEATURE = 4_000, 150
-_MOST_ROWS_IN_ALL = 12_000  # of many columns: all rows are remembered, so that memory would grow with their square
-_OPENED = 0.5  # of the rows that are left, in closing in on single changes in one call
-# Chosen by hand: they trade rows for how widely is searched.
-_FEW_POINTS = 1_000  # that a table of levels and whole numbers can have to be looked at whole, which is exact
-_ROUNDS = 14  # after the first look, at most
-_PATH = 6  # numbers of changes that have an answer of their own
-_EACH = 3  # sets of changed features that are closed in on, for each number of changes
+_MOST_ROWS, _MOST_ROWS_PER_FEATURE = 4_000, 150  # the sum of both; by hand: no more than a usual sampler run
+_MOST_ROWS_IN_ALL = 12_000  # with many columns: all rows are kept, so memory would grow with their square
+_REFINED = 0.5  # share of the rows left that may bisect single changes in one call
+# Chosen by hand: they trade rows for the width of the search.
+_FEW_POINTS = 1_000  # rows of a table of levels and integers that are all judged, which is exact
+_ROUNDS = 14  # after the first one, at most
+_PATH = 6  # numbers of changes with an answer of their own
+_EACH = 3  # sets of changed features that are refined, for each number of changes
 _CHEAPEST = 4  # and of any number
-_STARTS = 24  # known points that reach, to give changes back from
-_BASES = 6  # points that do not reach yet, and get one more change in a round
-_EXCHANGED = 6  # points that reach, and exchange one change for another in a round
-_MOST_EXCHANGED = 40  # changes of one point that are exchanged, the first ones: what has more is given back first
+_STARTS = 24  # known points that reach, whose changes are undone
+_BASES = 6  # points that do not reach yet and get one more change in a round
+_EXCHANGED = 6  # points that reach and have a change traded in a round
+_MOST_EXCHANGED = 40  # changes of one point that are traded, the first ones: larger sets have changes undone first
 _EXCHANGE_ROUNDS = 5
-_SPARED = 4  # one part in so many of the rows that are left may go into exchanges in a round
-_SPARED_SLOPED = 16  # and where slopes lead on
-_DEARER = 1.5  # times the cheapest with fewer changes, beyond which a set of changes is not closed in on
+_SPARED = 4  # trades may take one part in this many of the rows left
+_SPARED_SMOOTH = 16  # and for smooth models
+_DEARER = 1.5  # times the cheapest with fewer changes, beyond which a set of changes is not refined
 _DEARER_ALIKE = 1.5  # and times the cheapest with as many changes
-_CLOSE = 1e-4  # of the cost: a stretch that is shorter is not closed in on any more
-_LEAST_SAVING, _QUIET_ROUNDS = 1e-3, 2  # of the cost in a round, or nothing was saved; so many of these end a search
-_LEANT = 4  # points whose slopes are looked at in a round
-_DIFFERENCE = 1e-3  # of a feature's scale, over which a slope is read: many models round to single precision
-_SLOPED_SHARE = 0.3  # of the real features, with which a point lies on a slope and not beside a step
-_SLOPED_SHARE_WHOLE = 0.6  # of whole numbers, whose steps of one cross more steps of trees
+_CLOSE = 1e-4  # of the cost: shorter intervals are not bisected any further
+_LEAST_SAVING, _QUIET_ROUNDS = 1e-3, 2  # of the cost in a round, and rounds with less that end a search
+_DIFFERENCED = 4  # points whose gradients are computed in a round
+_DIFFERENCE = 1e-3  # of a feature's scale: finite-difference step; many models round to single precision
+_SMOOTH_SHARE = 0.3  # of the real features with a gradient, from which a point is not just beside a step
+_SMOOTH_SHARE_INTEGER = 0.6  # of integers, whose steps of one cross more steps of trees
 
 
 class Judged(NamedTuple):
-    """What is missing at points ``(n,)``, zero or less where nothing is, and whether they reach the target ``(n,)``."""
+    """Shortfall of points ``(n,)``, zero or less where there is none, and whether they reach the target ``(n,)``."""
 
     gap: Array
     reached: Array
 
 
 class NearestPoints(NamedTuple):
-    """Cheap points that reach, each with another set of changed features: ``n`` points, the cheapest first.
-
-    ``cost`` ``(n,)`` is in units of the features' scales, ``changes`` ``(n,)`` counts changed features.
-    """
+    """The cheapest point ``(n, d)`` for each set of changed features, the cheapest first, with cost and size."""
 
     x: Array
     cost: Array
@@ -70,45 +64,47 @@ class NearestPoints(NamedTuple):
 
 
 @dataclass
-class _Shelf:
-    """Asks about points in few calls, and remembers what was said: the cheapest that reach, by what they change."""
+class _Evaluations:
+    """Evaluates points in few calls, and keeps the cheapest that reach for each set of changed features."""
 
     around: CandidateMoves
     judge: Callable[[Array], Judged]
     affords: Callable[[int], int]
     rows_left: int
-    said: dict[bytes, tuple[float, bool]] = field(default_factory=dict)
+    judged: dict[bytes, tuple[float, bool]] = field(default_factory=dict)
     reaching: dict[bytes, tuple[float, int, Array]] = field(default_factory=dict)  # cost, number of changes, point
-    missed: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)  # points, cost, gap, changed
-    known_modes: NearestPoints | None = None  # in order, unless something was added since
+    missed: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)  # points, cost, shortfall, changed
+    sorted_points: NearestPoints | None = None  # in order, unless something was added since
 
-    def ask(self, *parts: Array) -> list[Judged]:
-        """Ask about several sets of points in one call; what is beyond the limit of rows counts as not reaching."""
+    def judge_all(self, *parts: Array) -> list[Judged]:
+        """Judge several sets of points in one call; points beyond the row limit count as not reaching."""
         x = np.vstack(parts)
         keys = row_keys(x)
         first: dict[bytes, int] = {}
         for i, key in enumerate(keys):
-            if key not in self.said:
+            if key not in self.judged:
                 first.setdefault(key, i)
         most = self.affords(min(len(first), self.rows_left)) if first else 0
         if first and most == 0:
-            raise BudgetSpentError("no more points are within the limit of a search for the nearest")
+            raise BudgetSpentError("the search for the nearest point has used up its rows")
         new = list(first.values())[:most]
         if new:
             rows = x[new]
             self.rows_left -= len(rows)
             found = self.judge(rows)
-            gaps, verdicts = found.gap.tolist(), found.reached.tolist()
-            self.said.update((keys[i], (gap, yes)) for i, gap, yes in zip(new, gaps, verdicts, strict=True))
+            shortfalls, verdicts = found.gap.tolist(), found.reached.tolist()
+            self.judged.update(
+                (keys[i], (shortfall, yes)) for i, shortfall, yes in zip(new, shortfalls, verdicts, strict=True)
+            )
             self.add(rows[found.reached])
             self._remember_missed(rows[~found.reached], found.gap[~found.reached])
-        told = [self.said.get(key, (np.inf, False)) for key in keys]
-        gap, reached = np.array([g for g, _ in told]), np.array([yes for _, yes in told], dtype=bool)
+        results = [self.judged.get(key, (np.inf, False)) for key in keys]
+        shortfall, reached = np.array([g for g, _ in results]), np.array([yes for _, yes in results], dtype=bool)
         ends = np.cumsum([len(part) for part in parts])[:-1]
-        return [Judged(*both) for both in zip(np.split(gap, ends), np.split(reached, ends), strict=True)]
+        return [Judged(*both) for both in zip(np.split(shortfall, ends), np.split(reached, ends), strict=True)]
 
     def add(self, x: Array) -> None:
-        """Put points ``(n, d)`` that reach where they are cheaper than what is there."""
+        """Keep points ``(n, d)`` that reach where they are cheaper than the current ones."""
         if len(x) == 0:
             return
         cost, changed = self.around.cost(x), self.around.changed(x)
@@ -116,28 +112,32 @@ class _Shelf:
         for one, price, (key, n) in zip(x, cost.tolist(), supports, strict=True):
             if key not in self.reaching or price < self.reaching[key][0]:
                 self.reaching[key] = (price, n, one)
-                self.known_modes = None
+                self.sorted_points = None
 
-    def _remember_missed(self, x: Array, gap: Array) -> None:
+    def _remember_missed(self, x: Array, shortfall: Array) -> None:
+        """Keep points that do not reach, with their shortfall."""
         if len(x):
-            self.missed.append((x, self.around.cost(x), gap, self.around.changed(x)))
+            self.missed.append((x, self.around.cost(x), shortfall, self.around.changed(x)))
 
-    def modes(self) -> NearestPoints:
-        """Return what reaches, one point for each set of changed features, the cheapest first."""
-        if self.known_modes is not None:
-            return self.known_modes
+    def cheapest(self) -> NearestPoints:
+        """Return the cheapest point that reaches for each set of changed features, the cheapest first."""
+        if self.sorted_points is not None:
+            return self.sorted_points
         cost = np.array([price for price, _, _ in self.reaching.values()])
         changes = np.array([n for _, n, _ in self.reaching.values()], dtype=int)
         x = np.array([one for _, _, one in self.reaching.values()]).reshape(len(cost), len(self.around.x0))
         order = np.lexsort((changes, cost))
-        self.known_modes = NearestPoints(x[order], cost[order], changes[order])
-        return self.known_modes
+        self.sorted_points = NearestPoints(x[order], cost[order], changes[order])
+        return self.sorted_points
 
     def least(self) -> Array:
-        """Return the least cost with at most 1, 2, ... changes ``(_PATH,)`` and with any number, the last."""
-        modes = self.modes()
+        """Return the least cost with at most 1, 2, ... changes ``(_PATH,)``, and with any number, the last."""
+        cheapest = self.cheapest()
         return np.array(
-            [modes.cost[modes.changes <= k].min(initial=np.inf) for k in (*range(1, _PATH + 1), len(self.around.x0))]
+            [
+                cheapest.cost[cheapest.changes <= k].min(initial=np.inf)
+                for k in (*range(1, _PATH + 1), len(self.around.x0))
+            ]
         )
 
 
@@ -153,163 +153,150 @@ def find_nearest(
     affords: Callable[[int], int] = lambda n: n,
     max_rows: int | None = None,
 ) -> NearestPoints:
-    """Find cheap points that reach a target.
+    """Find the cheapest point that reaches a target for each set of changed features, within a row limit.
 
-    Parameters
-    ----------
-    around : Around
-        The row, the values that are tried, and what points cost.
-    judge : callable
-        Takes points ``(n, d)``, returns :class:`Judged`; it may raise :class:`gbce.BudgetSpentError`, which ends the
-        search.
-    starts : array of shape (s, d)
-        Points that are known to reach.
-    trials : array of shape (t, d), optional
-        Points that may reach, to be asked about at first.
-    known : tuple of arrays of shapes (n, d) and (n, K), optional
-        Points that reach, the cheapest first, whether the row can become them or not, and what models said there.
-    power : {1, 2}
-        Whether the costs of single changes add up, or their squares.
-    most_changes : int, optional
-        Largest number of changed features that is of use; points that change more are only on the way.
-    affords : callable, optional
-        Takes a number of points, returns how many of them may be asked about.
-    max_rows : int, optional
-        What is asked in all; 4,000 rows and 150 for each feature that can move, 12,000 at most, when left out.
-
-    Returns
-    -------
-    NearestPoints
-        One point for each set of changed features that was met, what was known before included.
+    ``judge`` maps points ``(n, d)`` to :class:`Judged`, and may raise :class:`gbce.BudgetSpentError`, which ends the
+    search; ``affords`` says how many of ``n`` points may be judged. ``starts`` ``(s, d)`` are known to reach,
+    ``trials`` ``(t, d)`` may reach, and ``known`` are further points that reach, the cheapest first, admissible or not,
+    with their outputs. Costs add up (``power`` 1) or are Euclidean (2); points with more than ``most_changes`` changes
+    are only intermediate.
     """
     n_free = len(around.values)
     limit = min(_MOST_ROWS + _MOST_ROWS_PER_FEATURE * n_free, _MOST_ROWS_IN_ALL) if max_rows is None else max_rows
-    shelf = _Shelf(around, judge, affords, limit)
-    shelf.add(starts)
+    known_points = _Evaluations(around, judge, affords, limit)
+    known_points.add(starts)
     most = n_free if most_changes is None else min(most_changes, n_free)
     if most:
         with suppress(BudgetSpentError):
-            _Search(shelf, power, most, known).run(starts, starts[:0] if trials is None else trials)
-    return shelf.modes()
+            _NearestSearch(known_points, power, most, known).run(starts, starts[:0] if trials is None else trials)
+    return known_points.cheapest()
 
 
 @dataclass
-class _Search:
+class _NearestSearch:
     """The rounds of one search."""
 
-    shelf: _Shelf
+    known_points: _Evaluations
     power: int
     most: int
     known: tuple[Array, Array] | None = None
-    low: dict[bytes, Array] = field(default_factory=dict)  # how much of each change is known not to be enough
-    given: set[bytes] = field(default_factory=set)  # points whose changes were given back
+    low: dict[bytes, Array] = field(default_factory=dict)  # share of each change known not to be enough
+    undone: set[bytes] = field(default_factory=set)  # points whose changes were undone
     swept: set[bytes] = field(default_factory=set)  # points that got one more change
-    leant: set[bytes] = field(default_factory=set)  # points whose slopes were looked at
-    sloped: bool = True  # whether slopes are worth looking for
-    slope_seen: bool = False
+    differenced: set[bytes] = field(default_factory=set)  # points whose gradients were computed
+    try_gradients: bool = True  # whether gradients are worth computing
+    gradient_seen: bool = False
     worth: Array | None = None
 
     def run(self, starts: Array, trials: Array) -> None:
-        """Look at single changes and sets of them, then close in on what reaches and exchange changes."""
-        shelf, around = self.shelf, self.shelf.around
-        whole = around.everything(min(_FEW_POINTS, shelf.rows_left))
-        if whole is not None:
-            shelf.ask(whole)
+        """Judge single changes and sets of them, then refine points that reach and trade changes."""
+        known_points, around = self.known_points, self.known_points.around
+        all_rows = around.enumerate_all(min(_FEW_POINTS, known_points.rows_left))
+        if all_rows is not None:
+            known_points.judge_all(all_rows)
             return
         x, feature = around.singles()
-        here, alone, tried, _ = shelf.ask(around.x0[None, :], x, trials, around.give_back(starts[:_STARTS]))
-        with np.errstate(invalid="ignore", over="ignore"):  # what misses infinitely much gains nothing
+        here, alone, tried, _ = known_points.judge_all(
+            around.x0[None, :], x, trials, around.undo_changes(starts[:_STARTS])
+        )
+        with np.errstate(invalid="ignore", over="ignore"):  # an infinite shortfall gains nothing
             gain = here.gap[0] - alone.gap
         singles = Singles(x, feature, around.cost(x) ** self.power, np.where(np.isfinite(gain), gain, 0.0))
         self.worth = singles.worth(len(around.x0), around.x0)
         joined = around.combine(singles, float(here.gap[0]), self.most)
         if self.known is not None:
-            meet_alike(
-                around.space, around.x0, *self.known, lambda x, _: around.cost(x), self._priced, shelf.least()[-1]
+            try_near_corners(
+                around.space,
+                around.x0,
+                *self.known,
+                lambda x, _: around.cost(x),
+                self._judge_cost,
+                known_points.least()[-1],
             )
         starts = np.vstack([trials[tried.reached], starts])
         starts = starts[keep_cheapest(around.cost(starts), _STARTS)] if len(starts) else starts
-        shelf.ask(around.give_back(starts, self.worth), joined)
-        before, quiet = shelf.least(), 0
+        known_points.judge_all(around.undo_changes(starts, self.worth), joined)
+        before, quiet = known_points.least(), 0
         for number in range(_ROUNDS):
-            asked = len(shelf.said)
-            self._round(number)
-            after = shelf.least()
+            n_judged = len(known_points.judged)
+            self._run_round(number)
+            after = known_points.least()
             with np.errstate(invalid="ignore"):
                 saved = np.nan_to_num(before - after, nan=0.0) > _LEAST_SAVING * after
             quiet = 0 if saved.any() else quiet + 1
-            if len(shelf.said) == asked or quiet == _QUIET_ROUNDS:
+            if len(known_points.judged) == n_judged or quiet == _QUIET_ROUNDS:
                 return
             before = after
 
-    def _priced(self, x: Array) -> Array:
-        """Return what points ``(n, d)`` cost, infinite where they do not reach."""
-        (told,) = self.shelf.ask(x)
-        return np.where(told.reached, self.shelf.around.cost(x), np.inf)
+    def _judge_cost(self, x: Array) -> Array:
+        """Return the cost of points ``(n, d)``, infinite where they do not reach."""
+        (results,) = self.known_points.judge_all(x)
+        return np.where(results.reached, self.known_points.around.cost(x), np.inf)
 
-    def _round(self, number: int) -> None:
-        """One call: what reaches is closed in on, gives changes back, exchanges them, and follows slopes."""
-        around, active = self.shelf.around, self._pick()
+    def _run_round(self, number: int) -> None:
+        """Refine points that reach, undo and trade changes, and follow gradients: one or two calls."""
+        around, active = self.known_points.around, self._pick_active()
         sections = self._open_sections(active)
-        back = around.give_back(self._fresh(active, self.given), self.worth)
-        slopes, whose = self._differences(active) if self.sloped else ([], active[:0])
-        more = self._one_more(active) if number < _EXCHANGE_ROUNDS else active[:0]
-        told = self.shelf.ask(sections.x, back, *slopes, more)
-        together = self._close_in(active, sections, told[0])
-        planes = self._planes(whose, slopes, told[2 : 2 + len(slopes)])
+        back = around.undo_changes(self._take_fresh(active, self.undone), self.worth)
+        differences, whose = self._difference_rows(active) if self.try_gradients else ([], active[:0])
+        more = self._add_changes(active) if number < _EXCHANGE_ROUNDS else active[:0]
+        results = self.known_points.judge_all(sections.x, back, *differences, more)
+        together = self._update_intervals(active, sections, results[0])
+        planes = self._step_to_planes(whose, differences, results[2 : 2 + len(differences)])
         if len(together) + len(planes):
-            self.shelf.ask(together, planes)
+            self.known_points.judge_all(together, planes)
 
-    def _pick(self) -> Array:
-        """Return points that reach and are worth closing in on, ``(k, d)``: a few for each number of changes."""
-        modes = self.shelf.modes()
-        chosen = np.arange(min(_CHEAPEST, len(modes.cost)))
+    def _pick_active(self) -> Array:
+        """Return points that reach and are worth refining ``(k, d)``: a few for each number of changes."""
+        cheapest = self.known_points.cheapest()
+        chosen = np.arange(min(_CHEAPEST, len(cheapest.cost)))
         ceiling = np.inf
         for k in range(1, min(self.most, _PATH) + 1):
-            own = np.flatnonzero((modes.changes == k) & (modes.cost < ceiling))[:_EACH]
-            own = own[modes.cost[own] < _DEARER_ALIKE * modes.cost[own[:1]].min(initial=np.inf)]
+            own = np.flatnonzero((cheapest.changes == k) & (cheapest.cost < ceiling))[:_EACH]
+            own = own[cheapest.cost[own] < _DEARER_ALIKE * cheapest.cost[own[:1]].min(initial=np.inf)]
             chosen = np.concatenate([chosen, own])
             if len(own):
-                ceiling = min(ceiling, _DEARER * float(modes.cost[own[0]]))
-        useful = np.flatnonzero(modes.changes <= self.most)[:_CHEAPEST]
-        return modes.x[np.unique(np.concatenate([chosen, useful]))]
+                ceiling = min(ceiling, _DEARER * float(cheapest.cost[own[0]]))
+        useful = np.flatnonzero(cheapest.changes <= self.most)[:_CHEAPEST]
+        return cheapest.x[np.unique(np.concatenate([chosen, useful]))]
 
-    def _fresh(self, x: Array, done: set[bytes], most: int | None = None) -> Array:
-        """Return the first points of ``x`` ``(k, d)`` that something was not done with yet, and note that it is now."""
+    def _take_fresh(self, x: Array, done: set[bytes], most: int | None = None) -> Array:
+        """Return the first points of ``x`` ``(k, d)`` that are not in ``done``, and add them to it."""
         new = [i for i, one in enumerate(x) if one.tobytes() not in done][:most]
         done.update(x[i].tobytes() for i in new)
         return x[new]
 
-    # --- closing in ---------------------------------------------------------------------------------------------
+    # --- bisection ----------------------------------------------------------------------------------------------------
 
-    def _low_of(self, x: Array) -> Array:
-        """Return how much of each change of points ``(k, d)`` is known not to be enough, ``(k, d + 1)``."""
-        none = np.zeros(len(self.shelf.around.x0) + 1)
+    def _insufficient_shares(self, x: Array) -> Array:
+        """Return the share of each change of points ``(k, d)`` known not to be enough, ``(k, d + 1)``."""
+        none = np.zeros(len(self.known_points.around.x0) + 1)
         return np.array([self.low.get(key, none) for key in row_keys(x)]).reshape(len(x), len(none))
 
     def _open_sections(self, x: Array) -> Sections:
-        around, low = self.shelf.around, self._low_of(x)
+        """Return rows within the intervals that are still worth bisecting."""
+        around, low = self.known_points.around, self._insufficient_shares(x)
         size = around.space.change(x, around.x0) / around.space.scale
         size = np.where(around.changed(x) & around.on_axis, size, 0.0)
         several = (size > 0).sum(axis=1) > 1
         size = np.column_stack([size, np.where(several, around.cost(x), 0.0)])
         open_part = size * (1.0 - low)
         worth = open_part > _CLOSE * around.cost(x)[:, None]
-        room = max(int(_OPENED * self.shelf.rows_left) // MOST_PARTS, 1)
-        if worth.sum() > room:  # the largest changes come first
+        room = max(int(_REFINED * self.known_points.rows_left) // MOST_PARTS, 1)
+        if worth.sum() > room:  # the largest changes first
             worth &= open_part >= np.partition(open_part[worth], -room)[-room]
-        return around.sections(x, low, worth, sloped=self.slope_seen)
+        return around.sections(x, low, worth, smooth=self.gradient_seen)
 
-    def _close_in(self, x: Array, sections: Sections, told: Judged) -> Array:
-        """Note which parts of changes are not enough; return points ``(n, d)`` in which several are drawn back."""
-        around, d = self.shelf.around, len(self.shelf.around.x0)
+    def _update_intervals(self, x: Array, sections: Sections, results: Judged) -> Array:
+        """Record which shares are not enough; return points ``(n, d)`` with several changes shrunk."""
+        around, d = self.known_points.around, len(self.known_points.around.x0)
         rest = np.ones((len(x), d + 1))
-        low = self._low_of(x)
+        low = self._insufficient_shares(x)
         parents, features, parts = sections.parent.tolist(), sections.feature.tolist(), sections.part.tolist()
-        reached = told.reached.tolist()
-        nearest: dict[tuple[int, int], float] = {}  # part of the change that reaches, the least
-        short: dict[tuple[int, int], float] = {}  # and below it the largest that does not
-        for i in np.lexsort((sections.part, sections.feature, sections.parent)).tolist():  # from the row on
+        reached = results.reached.tolist()
+        nearest: dict[tuple[int, int], float] = {}  # least share of the change that reaches
+        short: dict[tuple[int, int], float] = {}  # largest share below it that does not
+        for i in np.lexsort((sections.part, sections.feature, sections.parent)).tolist():  # outwards from the row
             at = parents[i], features[i]
             if nearest.get(at, 1.0) == 1.0:
                 (nearest if reached[i] else short)[at] = parts[i]
@@ -319,19 +306,20 @@ class _Search:
             low[at] = max(low[at], part)
         for key, floor in zip(row_keys(x), low, strict=True):
             self.low[key] = floor
-        # what was drawn back knows as much, in parts of its own way
-        for i in np.flatnonzero(told.reached).tolist():
+        # a shrunk point inherits this, as shares of its own change
+        for i in np.flatnonzero(results.reached).tolist():
             parent, j, part = parents[i], features[i], parts[i]
             if part > 0 and part == rest[parent, j]:
                 floor = low[parent].copy()
                 floor[j] = min(floor[j] / part, 1.0)
                 self.low.setdefault(sections.x[i].tobytes(), floor)
-        return self._draw_together(around, x, rest, low)
+        return self._shrink_together(around, x, rest, low)
 
-    def _draw_together(self, around: CandidateMoves, x: Array, rest: Array, low: Array) -> Array:
-        drawn = rest[:, :-1] < 1.0
-        several = np.flatnonzero(drawn.sum(axis=1) > 1)
-        rows = around.draw_together(x[several], rest[several, :-1])
+    def _shrink_together(self, around: CandidateMoves, x: Array, rest: Array, low: Array) -> Array:
+        """Shrink several changes of each point to the shares found, and record their intervals."""
+        shrunk = rest[:, :-1] < 1.0
+        several = np.flatnonzero(shrunk.sum(axis=1) > 1)
+        rows = around.shrink_together(x[several], rest[several, :-1])
         for row, i in zip(rows, several.tolist(), strict=True):
             with np.errstate(divide="ignore", invalid="ignore"):
                 floor = np.where(rest[i] > 0, np.minimum(low[i] / rest[i], 1.0), 0.0)
@@ -339,12 +327,12 @@ class _Search:
             self.low.setdefault(row.tobytes(), floor)
         return rows[around.space.admissible(rows, around.x0)] if len(rows) else rows
 
-    # --- one more change ------------------------------------------------------------------------------------------
+    # --- traded and added changes -------------------------------------------------------------------------------------
 
-    def _one_more(self, active: Array) -> Array:
-        """Return points in which a change is exchanged for another, or one more is made where that may be enough."""
-        around, least = self.shelf.around, self.shelf.least()
-        room = self.shelf.rows_left // (_SPARED_SLOPED if self.slope_seen else _SPARED)
+    def _add_changes(self, active: Array) -> Array:
+        """Return points in which a change is traded for another, or one more is made where it may be enough."""
+        around, least = self.known_points.around, self.known_points.least()
+        room = self.known_points.rows_left // (_SPARED_SMOOTH if self.gradient_seen else _SPARED)
         base, whose = [np.zeros((0, len(around.x0)))], [np.zeros(0, dtype=int)]
         cost, changed = around.cost(active), around.changed(active)
         for i in keep_cheapest(cost, _EXCHANGED).tolist():
@@ -357,18 +345,18 @@ class _Search:
             base.append(rows)
             whose.append(np.full(len(rows), i))
         rows, good = around.snap(np.vstack(base))
-        exchanged = around.one_more(rows[good], cost[np.concatenate(whose)[good]], room)
-        added = around.one_more(*self._promising(least), room)[: max(room // 2, room - len(exchanged))]
+        exchanged = around.add_one_change(rows[good], cost[np.concatenate(whose)[good]], room)
+        added = around.add_one_change(*self._pick_promising(least), room)[: max(room // 2, room - len(exchanged))]
         return np.vstack([added, exchanged[: room - len(added)]])
 
-    def _promising(self, least: Array) -> tuple[Array, Array]:
-        """Return points that do not reach but may with one more change, and what they may cost then."""
-        if not self.shelf.missed or self.worth is None or self.worth.max() <= 0 or self.most < 2:
-            return np.zeros((0, len(self.shelf.around.x0))), np.zeros(0)
-        x, cost, gap, changed = (np.concatenate(part) for part in zip(*self.shelf.missed, strict=True))
+    def _pick_promising(self, least: Array) -> tuple[Array, Array]:
+        """Return points that may reach with one more change, and the cost they may have then."""
+        if not self.known_points.missed or self.worth is None or self.worth.max() <= 0 or self.most < 2:
+            return np.zeros((0, len(self.known_points.around.x0))), np.zeros(0)
+        x, cost, shortfall, changed = (np.concatenate(part) for part in zip(*self.known_points.missed, strict=True))
         n = changed.sum(axis=1)
-        ceiling = least[np.minimum(n, _PATH)]  # of what has one change more
-        foreseen = cost**self.power + np.maximum(gap, 0.0) / self.worth.max()
+        ceiling = least[np.minimum(n, _PATH)]  # with one more change
+        foreseen = cost**self.power + np.maximum(shortfall, 0.0) / self.worth.max()
         can = (n > 0) & (n < min(self.most, _PATH)) & (cost < ceiling) & np.isfinite(foreseen)
         order = np.flatnonzero(can)[np.argsort(foreseen[can], kind="stable")]
         chosen: list[int] = []
@@ -384,22 +372,22 @@ class _Search:
                 break
         return x[chosen], ceiling[chosen]
 
-    # --- slopes -----------------------------------------------------------------------------------------------------
+    # --- gradients ----------------------------------------------------------------------------------------------------
 
     @cached_property
     def _axis(self) -> Array:
-        """Positions of the features that can move, are ordered and known in the row."""
-        around = self.shelf.around
+        """Positions of the features that can move, are ordered, and are known in the row."""
+        around = self.known_points.around
         return np.array([j for j in around.values if around.on_axis[j]], dtype=int)
 
-    def _differences(self, active: Array) -> tuple[list[Array], Array]:
-        """Return small steps from a few points that reach, one set of rows for each, and these points."""
-        around, axis = self.shelf.around, self._axis
+    def _difference_rows(self, active: Array) -> tuple[list[Array], Array]:
+        """Return finite-difference rows at a few points that reach, one set for each, and the points."""
+        around, axis = self.known_points.around, self._axis
         if len(axis) == 0:
             return [], active[:0]
         beyond = around.changed(active).sum(axis=1) > self.most
         order = np.lexsort((around.cost(active), beyond))
-        points = self._fresh(active[order], self.leant, _LEANT)
+        points = self._take_fresh(active[order], self.differenced, _DIFFERENCED)
         low, high = around.space.limits(around.x0)
         step = np.where(around.space.discrete[axis], 1.0, _DIFFERENCE * around.space.scale[axis])
         step = np.where(points[:, axis] + step > high[axis], -step, step)
@@ -409,28 +397,28 @@ class _Search:
         moved = around.snap(rows.reshape(-1, len(around.x0)))[0].reshape(rows.shape)
         return list(np.concatenate([points[:, None, :], moved], axis=1)), points
 
-    def _on_slope(self, slope: Array) -> bool:
-        """Whether a point lies on a slope, and not beside a step: by real features, or by all if there are none."""
-        real = ~self.shelf.around.space.discrete[self._axis]
+    def _is_smooth_at(self, gradient: Array) -> bool:
+        """Whether enough features, real ones if there are any, have a gradient, unlike beside a step."""
+        real = ~self.known_points.around.space.discrete[self._axis]
         if real.any():
-            return bool((slope[self._axis[real]] != 0).sum() >= max(_SLOPED_SHARE * real.sum(), 1))
-        return bool((slope[self._axis] != 0).mean() >= _SLOPED_SHARE_WHOLE)
+            return bool((gradient[self._axis[real]] != 0).sum() >= max(_SMOOTH_SHARE * real.sum(), 1))
+        return bool((gradient[self._axis] != 0).mean() >= _SMOOTH_SHARE_INTEGER)
 
-    def _planes(self, points: Array, sets: list[Array], told: list[Judged]) -> Array:
-        """Return points where planes through the boundary are met at the least cost."""
-        around = self.shelf.around
+    def _step_to_planes(self, points: Array, sets: list[Array], results: list[Judged]) -> Array:
+        """Return the cheapest points on the linearised boundaries."""
+        around = self.known_points.around
         found = [np.zeros((0, len(around.x0)))]
         sizes = np.unique([*range(1, min(self.most, _PATH) + 1), self.most])
-        sloped = False
-        for one, rows, said in zip(points, sets, told, strict=True):
-            slope, axis = np.zeros(len(one)), self._axis
+        try_gradients = False
+        for one, rows, judged in zip(points, sets, results, strict=True):
+            gradient, axis = np.zeros(len(one)), self._axis
             step = (rows[1:][np.arange(len(axis)), axis] - one[axis]) / around.space.scale[axis]
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                slope[axis] = (said.gap[1:] - said.gap[0]) / step
-            slope = np.where(np.isfinite(slope), slope, 0.0)
-            if self._on_slope(slope):
-                sloped = True
-                found.append(step_to_plane(around, one, slope, float(said.gap[0]), self.power, sizes))
-        self.sloped, self.slope_seen = sloped or len(points) == 0, self.slope_seen or sloped
+                gradient[axis] = (judged.gap[1:] - judged.gap[0]) / step
+            gradient = np.where(np.isfinite(gradient), gradient, 0.0)
+            if self._is_smooth_at(gradient):
+                try_gradients = True
+                found.append(step_to_plane(around, one, gradient, float(judged.gap[0]), self.power, sizes))
+        self.try_gradients, self.gradient_seen = try_gradients or len(points) == 0, self.gradient_seen or try_gradients
         placed, good = around.snap(np.vstack(found))
         return placed[good]

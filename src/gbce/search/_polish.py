@@ -1,9 +1,8 @@
-"""Where points with the very same output meet: every column as near to the row as they have it.
+"""Local refinement of the posterior mode, and the near corners of boxes on which a model is constant.
 
-A model that is constant on boxes, such as a tree, says the same in all of a box. Points to which it said the very same
-mostly lie in one box, and with them all that lies between them. The nearest of that to the row is made without asking,
-and one row confirms it: what points do not need is gone at once, where giving back change after change takes many rows.
-Where it is denied, they lie in several boxes, and are parted by whether they meet the cheapest of them in its own.
+A piecewise constant model, such as a tree, has one output in a whole box. Points with identical outputs mostly lie in
+one box, and so does all that lies between them; the nearest such point to the row is one candidate row, where undoing
+single changes would take many. If its output differs, the group spans several boxes and is split.
 """
 
 from collections.abc import Callable
@@ -17,78 +16,81 @@ from gbce.posterior import GibbsPosterior
 from gbce.search._descents import Search, coordinates, has_gained, levels, nelder_mead, newton
 from gbce.space import Space
 
-__all__ = ["meet_alike", "polish_mode"]
+__all__ = ["polish_mode", "try_near_corners"]
 
-# --- where points with the very same output meet ---------------------------------------------------------------------
+# Near corners; chosen by hand: they decide how many rows are evaluated.
+_MOST_GROUPS = 60  # evaluated at a time, the most promising
+_SPLIT, _MEMBERS = 6, 40  # groups that are split in a round, and points of each that take part
+_ROUNDS = 4  # of splitting
+_ROUNDING = 1e-9  # relative, of predicted figures
 
-# By hand: they decide how many rows are asked about.
-_MOST_GROUPS = 60  # that are asked about at a time, the most promising
-_PARTED, _MEMBERS = 6, 40  # groups that are parted in a round, and points of each that take part
-_ROUNDS = 4  # of parting
-_KEPT = 1e-9  # relative: what a point is worth is what was promised, but for rounding
+# Refinement.
+_N_STARTS = 4  # from the pool and from points that a search evaluated, beside the row
+_N_LATE_STARTS = 4  # from scattered points, for the last round
+_BEST_OF_POOL = 2_000  # points from which starts are picked
+_APART, _LEAST_APART = 0.5, 1e-3  # distance between starts over the root of m, halved down to the second
+_SAME = 0.05  # distance within which two end points count as one, in the same units
+_LEAST_STARTS = 2  # kept in every round, though it drops the worse half
+_MAX_ROUNDS = 10  # of all descents
+_MOST_ROWS, _MOST_ROWS_PER_FEATURE = 10_000, 200  # evaluated in all: the sum of both
+
+_FEW_FEATURES = 8  # with more, the simplex and scattered points gain nothing
+_SIMPLEX_STEPS = (40, 600)  # at most: the others follow if the first ones gain; each is a model call
+_SCATTERED = 240  # points
+_NEAREST = 0.01  # least share of the way from the best point to a scattered one
+_LONGEST_RAY = 2.0  # times a prior draw: beyond, the region of low cost is not followed
+_RAY_HALVINGS = 20  # to find where a ray leaves the region, to two millionths of it
+
+# --- near corners of boxes --------------------------------------------------------------------------------------------
 
 
-def meet_alike(
+def try_near_corners(
     space: Space,
     x0: Array,
     x: Array,
     outputs: Array,
-    promise: Callable[[Array, Array], Array],
-    ask: Callable[[Array], Array],
+    predict: Callable[[Array, Array], Array],
+    evaluate: Callable[[Array], Array],
     least: float,
 ) -> None:
-    """Ask about points where others meet to which models said the very same, as long as they promise to be better.
+    """Evaluate the near corners of groups of points with identical outputs, as long as they may improve.
 
-    Parameters
-    ----------
-    space : Space
-        Places points.
-    x0 : array of shape (d,)
-        The row.
-    x : array of shape (n, d)
-        Points, the best first.
-    outputs : array of shape (n, K)
-        What models said there.
-    promise : callable
-        Takes points ``(g, d)`` and positions ``(g,)`` among ``x``; returns the figure ``(g,)`` that points have if
-        models say there what they said at these. It is the least that any of the others between them can have.
-    ask : callable
-        Takes points ``(g, d)``, asks about them, returns the figure that they have, ``(g,)``.
-    least : float
-        The least figure that is known.
+    ``x`` ``(n, d)`` are points, the best first, with ``outputs`` ``(n, K)``. ``predict`` takes corners ``(g, d)`` and
+    positions ``(g,)`` in ``x`` and returns the figure ``(g,)`` of the corners if their outputs are those at the
+    positions; ``evaluate`` takes corners and returns their actual figure. ``least`` is the lowest figure so far.
     """
-    groups = _part_by_outputs(outputs)
+    groups = _group_by_outputs(outputs)
     for number in range(_ROUNDS + 1):
         groups = [own for own in groups if len(own) > 1]
-        met, good = _meet(space, x0, x, groups)
-        promised = np.where(good, promise(met, np.array([own[0] for own in groups], dtype=int)), np.inf)
-        order = np.argsort(promised, kind="stable")
-        order = order[promised[order] < least][:_MOST_GROUPS]
+        corner, good = _find_corners(space, x0, x, groups)
+        predicted = np.where(good, predict(corner, np.array([own[0] for own in groups], dtype=int)), np.inf)
+        order = np.argsort(predicted, kind="stable")
+        order = order[predicted[order] < least][:_MOST_GROUPS]
         if len(order) == 0:
             return
-        found = ask(met[order])
+        found = evaluate(corner[order])
         least = min(least, float(found.min()))
-        denied = (found > promised[order] + _KEPT * np.abs(promised[order])) & (promised[order] < least)
-        parted = [groups[i][_spread(len(groups[i]), _MEMBERS)] for i in order[denied][:_PARTED].tolist()]
-        if not parted or number == _ROUNDS:
+        failed = (found > predicted[order] + _ROUNDING * np.abs(predicted[order])) & (predicted[order] < least)
+        split = [groups[i][_spread(len(groups[i]), _MEMBERS)] for i in order[failed][:_SPLIT].tolist()]
+        if not split or number == _ROUNDS:
             return
-        groups = _part(space, x0, x, parted, promise, ask)
+        groups = _split_groups(space, x0, x, split, predict, evaluate)
 
 
-def _part(
+def _split_groups(
     space: Space,
     x0: Array,
     x: Array,
     groups: list[Array],
-    promise: Callable[[Array, Array], Array],
-    ask: Callable[[Array], Array],
+    predict: Callable[[Array, Array], Array],
+    evaluate: Callable[[Array], Array],
 ) -> list[Array]:
-    """Return groups of those that meet the first one of their group where models say the same, and of the others."""
+    """Split groups into the points that share a box with the first of their group, and the others."""
     pairs = [np.array([own[0], other]) for own in groups for other in own[1:]]
-    met, good = _meet(space, x0, x, pairs)
-    promised = promise(met, np.array([pair[0] for pair in pairs]))
+    corner, good = _find_corners(space, x0, x, pairs)
+    predicted = predict(corner, np.array([pair[0] for pair in pairs]))
     alike = np.zeros(len(pairs), dtype=bool)
-    alike[good] = ask(met[good]) <= promised[good] + _KEPT * np.abs(promised[good])
+    alike[good] = evaluate(corner[good]) <= predicted[good] + _ROUNDING * np.abs(predicted[good])
     found, end = [], 0
     for own in groups:
         same, end = alike[end : end + len(own) - 1], end + len(own) - 1
@@ -96,8 +98,8 @@ def _part(
     return found
 
 
-def _part_by_outputs(outputs: Array) -> list[Array]:
-    """Return positions of points with the same outputs ``(n, K)``, in their order."""
+def _group_by_outputs(outputs: Array) -> list[Array]:
+    """Return the positions of points with identical outputs ``(n, K)``, in order."""
     if len(outputs) == 0:
         return []
     order = np.lexsort((np.arange(len(outputs)), *outputs.T))
@@ -105,8 +107,8 @@ def _part_by_outputs(outputs: Array) -> list[Array]:
     return np.split(order, np.flatnonzero(~same) + 1)
 
 
-def _meet(space: Space, x0: Array, x: Array, groups: list[Array]) -> tuple[Array, Array]:
-    """Return where groups of points meet, ``(g, d)``, and whether that can be had; of levels the first one's stays."""
+def _find_corners(space: Space, x0: Array, x: Array, groups: list[Array]) -> tuple[Array, Array]:
+    """Return the near corner of each group ``(g, d)``, with the first point's levels, and whether it is admissible."""
     if not groups:
         return x[:0], np.zeros(0, dtype=bool)
     rows, first = x[np.concatenate(groups)], x[[own[0] for own in groups]]
@@ -118,48 +120,32 @@ def _meet(space: Space, x0: Array, x: Array, groups: list[Array]) -> tuple[Array
 
 
 def _spread(n: int, most: int) -> Array:
-    """Return at most so many of ``n`` positions: the first half of them, and others evenly."""
+    """Return at most ``most`` of ``n`` positions: half of them the first ones, the others evenly spaced."""
     if n <= most:
         return np.arange(n)
     half = most // 2
     return np.append(np.arange(half), np.linspace(half, n - 1, most - half).astype(int))
 
 
-# --- refining good points towards the mode, all of them together -----------------------------------------------------
-
-_N_STARTS = 4  # out of the pool and of what a search has seen, and the row
-_N_LATE_STARTS = 4  # out of scattered points, for the last round
-_BEST_OF_POOL = 2_000  # points that starts are picked from
-_APART, _LEAST_APART = 0.5, 1e-3  # distance between starts over the root of m: first tried, halved at most down to
-_SAME = 0.05  # the same distance between ends of a descent: nearer ones count as one
-_LEAST_STARTS = 2  # that every round keeps, though it drops the worse half
-_MAX_ROUNDS = 10  # of all descents
-_MOST_ROWS, _MOST_ROWS_PER_FEATURE = 10_000, 200  # asked in all: the sum of both
-
-_FEW_FEATURES = 8  # in more, the simplex and scattered points lead nowhere
-_SIMPLEX_STEPS = (40, 600)  # at most: if the first ones gain, the others; each is a model call
-_SCATTERED = 240  # points
-_NEAREST = 0.01  # scattered points end from this part to all of the way out from the best one
-_LONGEST_RAY = 2.0  # times a draw of the prior: beyond it the region of low cost is not followed
-_RAY_HALVINGS = 20  # that find where a ray leaves the region, to two millionths of it
+# --- refinement of the mode -------------------------------------------------------------------------------------------
 
 
 def polish_mode(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
-    """Return the best of all points asked about on the way down from good points, and the best that reaches the target.
+    """Descend from good points, and return the best point evaluated on the way and the best that reaches the target.
 
-    Every round drops the worse half of the starts. The end is a round that gains nothing, or the row limit, or that of
-    the explanation. In few features the search looks around before it begins and once more before it gives up.
+    Every round drops the worse half of the starts. It ends with a round without gain, or at the row limit, or at that
+    of the explanation. With few features it scatters points before the first round and before giving up.
     """
     if any(scene.space.features[j].missing in ("leave", "any") for j in scene.free):
-        return []  # a value that may be missing has no place on an axis
+        return []  # a missing value has no coordinate
     search = Search.of(scene, posterior, _MOST_ROWS + _MOST_ROWS_PER_FEATURE * len(scene.free))
-    v, f = _starts(scene, search)
-    if len(f) == 0 or f.min() <= search.floor:  # nothing to start from, or nothing to gain: no cost is below zero
+    v, f = _find_starts(scene, search)
+    if len(f) == 0 or f.min() <= search.floor:  # no start, or nothing to gain, as no cost is below zero
         return []
     thorough = len(scene.free) <= _FEW_FEATURES
     least, last_round = f.min(), not thorough
     try:
-        v, f = _add_meetings(search, v, f)
+        v, f = _add_corners(search, v, f)
         if thorough:
             v, f = _pick_starts(*_add_scattered(search, v, f, nearest=1.0), _N_STARTS)
         for _ in range(_MAX_ROUNDS):
@@ -173,7 +159,7 @@ def polish_mode(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
             elif last_round:
                 break
             else:
-                if search.sloped and search.smooth.all():  # a simplex cannot stand on levels
+                if search.sloped and search.smooth.all():  # a simplex needs continuous coordinates
                     v[:1], f[:1] = _try_simplex(search, v[:1], f[:1])
                 if not has_gained(least, f[0]):
                     v, f = _pick_starts(*_add_scattered(search, v, f, nearest=_NEAREST), _N_LATE_STARTS)
@@ -184,7 +170,7 @@ def polish_mode(scene: Scene, posterior: GibbsPosterior) -> list[Points]:
 
 
 def _try_simplex(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
-    """Descend from ``v`` ``(1, m)`` with objective ``f`` ``(1,)`` by the simplex; on and on if its first steps gain."""
+    """Descend from ``v`` ``(1, m)`` with objective ``f`` ``(1,)`` by Nelder-Mead; continue if the first steps gain."""
     for steps in _SIMPLEX_STEPS:
         before = f
         v, f, *_ = nelder_mead(search, v, search.low, search.high, max_iterations=steps)
@@ -193,8 +179,8 @@ def _try_simplex(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
     return v, f
 
 
-def _starts(scene: Scene, search: Search) -> tuple[Array, Array]:
-    """Return the row and good points of the pool that lie apart, ``(s, m)``, and their objective ``(s,)``."""
+def _find_starts(scene: Scene, search: Search) -> tuple[Array, Array]:
+    """Return the row and good, separated points of the pool ``(s, m)``, and their objective ``(s,)``."""
     x0 = scene.x0[scene.free]
     f = scene.objective(scene.draws.known)
     order = np.argsort(f, kind="stable")[:_BEST_OF_POOL]
@@ -203,36 +189,39 @@ def _starts(scene: Scene, search: Search) -> tuple[Array, Array]:
     return v[np.isfinite(f)], f[np.isfinite(f)]
 
 
-def _add_meetings(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
-    """Add points where known ones and training rows meet to which the models said the very same."""
+def _add_corners(search: Search, v: Array, f: Array) -> tuple[Array, Array]:
+    """Add the near corners of known points and training rows with identical outputs."""
     scene, posterior = search.scene, search.posterior
     known = scene.draws.known
     pool = known.take(np.isfinite(scene.objective(known)) & np.isfinite(known.log_correction))
     x, outputs, potential = pool.x, pool.outputs, scene.mixture.potential(pool.loss)
-    rows, said = posterior.landmarks, posterior.landmark_said
-    if rows is not None and said is not None:
-        x, outputs = np.vstack([x, rows]), np.vstack([outputs, said.outputs])
-        potential = np.append(potential, scene.mixture.potential(said.loss))
+    rows, landmark_values = posterior.landmarks, posterior.landmark_said
+    if rows is not None and landmark_values is not None:
+        x, outputs = np.vstack([x, rows]), np.vstack([outputs, landmark_values.outputs])
+        potential = np.append(potential, scene.mixture.potential(landmark_values.loss))
     order = np.argsort(potential + posterior.prior.cost(x), kind="stable")
     x, outputs, potential = x[order], outputs[order], potential[order]
     found: list[tuple[Array, Array]] = [(v, f)]
 
-    def ask(met: Array) -> Array:
-        there = (met[:, scene.free] - scene.x0[scene.free]) / search.unit
-        found.append((there, search(there)))
+    def evaluate(corner: Array) -> Array:
+        v_corner = (corner[:, scene.free] - scene.x0[scene.free]) / search.unit
+        found.append((v_corner, search(v_corner)))
         return found[-1][1]
 
-    meet_alike(
-        scene.space, scene.x0, x, outputs, lambda met, whose: potential[whose] + posterior.prior.cost(met), ask, f.min()
+    try_near_corners(
+        scene.space,
+        scene.x0,
+        x,
+        outputs,
+        lambda corner, whose: potential[whose] + posterior.prior.cost(corner),
+        evaluate,
+        f.min(),
     )
     return np.vstack([some for some, _ in found]), np.concatenate([value for _, value in found])
 
 
 def _add_scattered(search: Search, v: Array, f: Array, *, nearest: float) -> tuple[Array, Array]:
-    """Add points from all over the region that can hold something better than the best: where the cost alone is less.
-
-    A part of the way, from ``nearest`` to all of it, leads from the best point to them.
-    """
+    """Add points between the best one and the border of the region whose cost is below the best objective."""
     scene, (n, m) = search.scene, (_SCATTERED, v.shape[1])
     best, least = v[f.argmin()], f.min()
     placed = search.posterior.prior.place(scene.rng.standard_normal((n, search.posterior.prior.dimension)))
@@ -250,7 +239,7 @@ def _add_scattered(search: Search, v: Array, f: Array, *, nearest: float) -> tup
 
 
 def _pick_starts(v: Array, f: Array, most: int) -> tuple[Array, Array]:
-    """Return the best points that lie apart; in a narrow posterior they lie nearer to each other."""
+    """Return the best points that are separated; the distance shrinks for a narrow posterior."""
     order = np.argsort(f, kind="stable")
     order = order[np.isfinite(f[order])]
     chosen, radius = np.arange(0), _APART
@@ -260,7 +249,7 @@ def _pick_starts(v: Array, f: Array, most: int) -> tuple[Array, Array]:
 
 
 def _pick_apart(v: Array, radius: float, most: int) -> Array:
-    """Return positions of the first point and of those next in line that keep their distance from all before."""
+    """Return positions of the first point and of later ones that keep their distance from all before."""
     chosen, near = [0], np.linalg.norm(v - v[0], axis=1)
     far = radius * np.sqrt(v.shape[1])
     while len(chosen) < most and (near > far).any():
@@ -270,7 +259,7 @@ def _pick_apart(v: Array, radius: float, most: int) -> Array:
 
 
 def _drop_duplicates(v: Array, f: Array) -> tuple[Array, Array]:
-    """Sort by the objective, and drop points that have come to the same place as a better one."""
+    """Sort by the objective, and drop points that coincide with a better one."""
     order = np.argsort(f, kind="stable")
     keep = order[_pick_apart(v[order], _SAME, len(f))]
     return v[keep], f[keep]

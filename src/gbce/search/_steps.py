@@ -1,9 +1,9 @@
-"""A walk from the row to points that hold: at each step the changes that buy most for their price.
+"""Changes of single features from the row, and a greedy walk from the row to reliable points.
 
-Every point asked about on the way is kept where it is the cheapest so far for some reliability. What was kept is then
-drawn back towards the row, feature by feature, as far as its reliability allows: what it no longer needs, it gives up,
-and what it needs less than it costs, it exchanges for more of another change.
-Only verdicts are asked, so models may be of any kind; the values that are tried are those seen in the data.
+At each step the walk makes the changes that gain most for their cost. Every evaluated point is kept where it is the
+cheapest so far for some level of reliability. The kept points are then shrunk towards the row, feature by feature, as
+far as their reliability allows, and changes are traded for cheaper ones. Only outcomes are needed, so models may be of
+any kind; the values tried are those seen in the data.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,41 +18,47 @@ from gbce.base import Array
 from gbce.budget import BudgetSpentError
 from gbce.space import Space
 
-__all__ = ["Back", "BestPerLevel", "StepsFromRow", "values_to_try", "walk"]
+__all__ = ["BestPerLevel", "StepsFromRow", "values_to_try", "walk"]
 
-# --- changes of single features that a search may make ---------------------------------------------------------------
-
-# Chosen by hand: finer steps cost more rows, and repeated rounds make up for coarse ones.
-_QUANTILES = np.linspace(0.01, 0.99, 41)  # of a number in the data: values that it may be given, without the extremes
+# Single changes; chosen by hand: finer steps cost more rows, and repeated rounds make up for coarse ones.
+_QUANTILES = np.linspace(0.01, 0.99, 41)  # of a column of the data: values tried, without the extremes
 _MOST_LEVELS = 20  # of a category, the most frequent ones
-_PARTS = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.97])  # of the way from the row that a change is drawn back to
-# Another change goes further by this share of what one change saves, among a point's largest changes. Without such
-# exchanges a walk ended 23% dearer on linear models, with two changes where one that goes further is cheaper.
+_PARTS = np.array([0.0, 0.3, 0.6, 0.8, 0.9, 0.97])  # of a change that are kept when it is shrunk
+# A change is extended by this share of what undoing another saves, among a point's largest changes. Without such trades
+# a walk ended 23% dearer on linear models, with two changes where one larger change is cheaper.
 _EXCHANGED, _MOST_EXCHANGED = 0.7, 6
-_ALL_TRIED = 3  # values on one side of a feature that are all tried; of more, the first, the middle and the last
+_ALL_TRIED = 3  # values on one side of a feature that are all tried; of more, three
+
+# Values to try.
+_MOST_VALUES = 41  # of one feature; by hand: quantiles of the data 2.5% apart, refined by bisection later
+_FEWEST_VALUES = 6  # of one feature where there are many: three on each side of the row
+_VALUES_IN_ALL = 2_000  # of all features together: each is one model row, so that the first round stays affordable
+_BEYOND = np.array([0.25, 1.0])  # of the data's range, beyond either end of it where there is no limit
+_MOST_LEVELS_TRIED = 60  # of a category, the most frequent ones
+
+# Walk; chosen by hand.
+_MAX_STEPS, _MAX_ROUNDS = 60, 7  # of the walk, and of shrinking
+_MOST_POINTS, _MOST_POINTS_PER_FEATURE = 4_000, 200  # on the walk: the sum of both; shrinking adds the first again
+_LEAST_GAIN = 1e-6  # of a step: less is rounding
+_LEAST_PRICE = 0.5  # of the median cost of a change: floor of the cost that a gain is divided by
+_LEAST_SAVING = 1e-3  # of the cost, for another round of shrinking
+_LEAST_RELIABILITY = 1e-3  # so that its logarithm is finite
+_ROUNDING = 1e-9  # of reliabilities, which are shares
+
+# --- changes of single features ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class StepsFromRow:
-    """Values that single features may be given.
+    """Changes of single features, to given values."""
 
-    Parameters
-    ----------
-    space : Space
-        With limits, steps and conditions.
-    x0 : array of shape (d,)
-        The row.
-    values : dict
-        For each feature that can move, by position: its values in rising order, or the codes of its levels.
-    """
-
-    space: Space
-    x0: Array
-    values: dict[int, Array]
+    space: Space  # with limits, steps and constraints
+    x0: Array  # (d,): the row
+    values: dict[int, Array]  # for each movable feature, by position: ascending values, or codes of levels
 
     @classmethod
     def of(cls, space: Space, x0: Array, data: Array) -> Self:
-        """Read the values off data ``(n, d)``, within what the row may become."""
+        """Take the values from data ``(n, d)``, within the limits of the row."""
         low, high = space.limits(x0)
         values = {}
         for j in space.free(x0):
@@ -65,7 +71,7 @@ class StepsFromRow:
         return cls(space, x0, values)
 
     def neighbours(self, x: Array) -> Array:
-        """Return points ``(n, d)`` that differ from ``x`` ``(d,)`` by one of these changes, or by taking one back."""
+        """Return points ``(n, d)`` that differ from ``x`` ``(d,)`` by one change, or by undoing one."""
         where: list[Array] = []
         to: list[Array] = []
         for j, values in self.values.items():
@@ -85,8 +91,8 @@ class StepsFromRow:
         rows, good = self._snap(rows)
         return rows[good & self.space.changed(rows, x).any(axis=1)]
 
-    def draw_back(self, x: Array) -> "Back":
-        """Draw single changes of points ``(k, d)`` back, a part of the way to the row or all of it."""
+    def draw_back(self, x: Array) -> "Shrunk":
+        """Shrink single changes of points ``(k, d)`` a part of the way to the row, or undo them."""
         parent, feature = (np.repeat(part, len(_PARTS)) for part in np.nonzero(self._movable_changes(x)))
         start, now = self.x0[feature], x[parent, feature]
         with np.errstate(invalid="ignore"):
@@ -95,50 +101,44 @@ class StepsFromRow:
         rows[np.arange(len(rows)), feature] = np.where(self.space.unordered[feature] | np.isnan(to), start, to)
         rows, good = self._snap(rows)
         good &= self.space.changed(rows, x[parent]).any(axis=1) if len(rows) else good
-        return Back(rows[good], parent[good], feature[good])
+        return Shrunk(rows[good], parent[good], feature[good])
 
     def exchange(self, x: Array) -> Array:
-        """Return points ``(n, d)`` in which one change of a point ``(k, d)`` is taken back and another goes further.
-
-        Only its largest changes are exchanged, in units of the features' scales; a change of category, or to a missing
-        value, is one unit. The other goes further by less than is saved (before it is rounded to whole steps), and not
-        beyond the values.
-        """
+        """Return points ``(n, d)`` in which one large change of a point ``(k, d)`` is undone and another extended."""
         ordered = ~self.space.unordered & ~np.isnan(self.x0)
         step = (x - self.x0) / self.space.scale
         size = np.where(self._movable_changes(x), np.where(ordered & ~np.isnan(step), np.abs(step), 1.0), 0.0)
         few = np.argsort(-size, axis=1, kind="stable")[:, :_MOST_EXCHANGED]
         one, other = np.nonzero(~np.eye(few.shape[1], dtype=bool))
-        parent, given, further = np.repeat(np.arange(len(x)), len(one)), few[:, one].ravel(), few[:, other].ravel()
-        can = (size[parent, given] > 0) & (size[parent, further] > 0) & ordered[further] & ~np.isnan(x[parent, further])
-        parent, given, further = parent[can], given[can], further[can]
-        now, saved, away = x[parent, further], size[parent, given], np.sign(step[parent, further])
+        parent, undone, further = np.repeat(np.arange(len(x)), len(one)), few[:, one].ravel(), few[:, other].ravel()
+        can = (
+            (size[parent, undone] > 0) & (size[parent, further] > 0) & ordered[further] & ~np.isnan(x[parent, further])
+        )
+        parent, undone, further = parent[can], undone[can], further[can]
+        now, saved, away = x[parent, further], size[parent, undone], np.sign(step[parent, further])
         low, high = np.array([self.values[j][[0, -1]] for j in further.tolist()]).reshape(-1, 2).T
         to = np.clip(now + _EXCHANGED * saved * away * self.space.scale[further], low, high)
         more = (to - now) * away > 0
         rows, at = x[parent[more]], np.arange(more.sum())
-        rows[at, given[more]], rows[at, further[more]] = self.x0[given[more]], to[more]
+        rows[at, undone[more]], rows[at, further[more]] = self.x0[undone[more]], to[more]
         rows, good = self._snap(rows)
         return rows[good]
 
     def _movable_changes(self, x: Array) -> Array:
-        """Where points ``(n, d)`` differ from the row in a feature that may be moved by itself."""
+        """Return where points ``(n, d)`` differ from the row in a feature that may move by itself."""
         changed = self.space.changed(x, self.x0)
         changed[:, self._fixed] = False
         return changed
 
     @cached_property
     def _fixed(self) -> Array:
-        """Whether each feature ``(d,)`` is not moved by itself."""
+        """Features ``(d,)`` that do not move by themselves."""
         fixed = np.ones(len(self.x0), dtype=bool)
         fixed[list(self.values)] = False
         return fixed
 
     def combine(self, x: Array, singles: Array, features: Array) -> Array:
-        """Return ``x`` ``(d,)`` with the first two, three, ... of changes made together, each as its own point has it.
-
-        ``singles`` ``(n, d)`` differ from ``x`` by one of ``features`` ``(n,)`` each.
-        """
+        """Return ``x`` ``(d,)`` with the first two, three, ... of single changes ``(n, d)`` made together."""
         rows = np.tile(x, (max(len(features) - 1, 0), 1))
         for i, (single, j) in enumerate(zip(singles, features, strict=True)):
             rows[max(i - 1, 0) :, j] = single[j]
@@ -146,14 +146,14 @@ class StepsFromRow:
         return rows[good]
 
     def _snap(self, rows: Array) -> tuple[Array, Array]:
-        """Return admissible points near ``rows`` ``(n, d)``, and which of them can be had."""
+        """Return admissible points near ``rows`` ``(n, d)``, and which of them exist ``(n,)``."""
         if len(rows) == 0:
             return rows, np.zeros(0, dtype=bool)
         return self.space.place(rows, self.x0)
 
 
-class Back(NamedTuple):
-    """Points ``(n, d)`` that are nearer to the row in one feature ``(n,)`` than the point ``parent`` ``(n,)``."""
+class Shrunk(NamedTuple):
+    """Points ``(n, d)`` that are nearer to the row in one ``feature`` ``(n,)`` than the point ``parent`` ``(n,)``."""
 
     x: Array
     parent: Array
@@ -161,36 +161,18 @@ class Back(NamedTuple):
 
 
 def _pick_few(values: Array) -> Array:
-    """Return a few of ``values``: the first, the last and one between."""
+    """Return the first, the middle and the last of ``values``, or all of a few."""
     return values if len(values) <= _ALL_TRIED else values[[0, len(values) // 2, -1]]
 
 
-# --- values that single features are given in a search for the nearest point that reaches ----------------------------
-
-_MOST_VALUES = 41  # of one feature; by hand: quantiles of the data 2.5% apart, and what lies between is closed in on
-_FEWEST_VALUES = 6  # of one feature where there are many: three on each side of the row
-_VALUES_IN_ALL = 2_000  # of all features together: each is one model row, so that a first look stays affordable
-_BEYOND = np.array([0.25, 1.0])  # of the data's range, beyond either end of it where there is no limit
-_MOST_LEVELS_TRIED = 60  # of a category; of more, the most frequent ones
+# --- values to try ----------------------------------------------------------------------------------------------------
 
 
 def values_to_try(space: Space, x0: Array, data: Array) -> dict[int, Array]:
-    """Return for each feature that can move, by position, the values it is given when it changes alone.
+    """Return the values that each movable feature, by position, is given when it changes alone.
 
-    Parameters
-    ----------
-    space : Space
-        With limits and levels.
-    x0 : array of shape (d,)
-        The row.
-    data : array of shape (n, d)
-        Rows whose values count as usual, such as training rows.
-
-    Returns
-    -------
-    dict
-        Numbers in rising order, or codes of levels; NaN comes last where a value may become missing. The row's own
-        value is not among them.
+    They are taken from rows ``(n, d)`` of usual values: numbers in ascending order, or codes of levels, with NaN last
+    where a value may become missing. The row's own value is left out.
     """
     low, high = space.limits(x0)
     free = space.free(x0)
@@ -199,9 +181,9 @@ def values_to_try(space: Space, x0: Array, data: Array) -> dict[int, Array]:
     for j in free.tolist():
         column = data[~np.isnan(data[:, j]), j]
         if space.features[j].unordered:
-            values = _levels(len(space.features[j].levels or ()), column)
+            values = _list_levels(len(space.features[j].levels or ()), column)
         else:
-            values = _numbers(column, float(low[j]), float(high[j]), float(x0[j]), most, bool(space.discrete[j]))
+            values = _list_numbers(column, float(low[j]), float(high[j]), float(x0[j]), most, bool(space.discrete[j]))
         values = values[values != x0[j]]
         if space.may_become_missing[j] and not np.isnan(x0[j]):
             values = np.append(values, np.nan)
@@ -210,24 +192,24 @@ def values_to_try(space: Space, x0: Array, data: Array) -> dict[int, Array]:
     return tried
 
 
-def _levels(n: int, column: Array) -> Array:
-    """Return codes of ``n`` levels: all of them, or the most frequent in a column."""
+def _list_levels(n: int, column: Array) -> Array:
+    """Return the codes of ``n`` levels: all of them, or the most frequent ones in a column."""
     if n <= _MOST_LEVELS_TRIED:
         return np.arange(float(n))
     codes, count = np.unique(column, return_counts=True)
     return np.sort(codes[np.argsort(-count, kind="stable")[:_MOST_LEVELS_TRIED]])
 
 
-def _numbers(column: Array, low: float, high: float, here: float, most: int, whole: bool) -> Array:
-    """Return numbers within the limits: every whole one if they are few, or those of the data, and finite limits."""
-    if whole and high - low < most:
+def _list_numbers(column: Array, low: float, high: float, here: float, most: int, integer: bool) -> Array:
+    """Return values within the limits: all integers if they are few, else those of the data and the limits."""
+    if integer and high - low < most:
         return np.arange(low, high + 1.0)
     inside = np.unique(np.clip(column, low, high)) if len(column) else np.array([] if np.isnan(here) else [here])
     span = float(np.ptp(inside)) if len(inside) else 0.0
     below, above = (inside.min() - _BEYOND * span, inside.max() + _BEYOND * span) if len(inside) else (0.0, 0.0)
     ends = np.append(below if low == -np.inf else low, above if high == np.inf else high)
     if len(inside) > most:
-        # as many on each side of the row: a row at the edge of the data is to be drawn back finely as well
+        # as many on each side of the row, so that a row at the edge of the data has a fine grid as well
         below, above = inside[inside < here], inside[inside > here]
         sides = (below, above) if len(below) and len(above) else (inside,)
         inside = np.concatenate([_thin(side, most // len(sides)) for side in sides])
@@ -235,63 +217,44 @@ def _numbers(column: Array, low: float, high: float, here: float, most: int, who
 
 
 def _thin(values: Array, most: int) -> Array:
-    """Return at most ``most`` of sorted values, evenly along their ranks, both ends among them."""
+    """Return at most ``most`` of sorted values, evenly spaced in rank, both ends among them."""
     if len(values) <= most:
         return values
     return values[np.unique(np.linspace(0, len(values) - 1, most).round().astype(int))]
 
 
-# --- a walk from the row to points that hold -------------------------------------------------------------------------
-
-# Chosen by hand.
-_MAX_STEPS, _MAX_ROUNDS = 60, 7  # of the walk, and of drawing back
-_MOST_POINTS, _MOST_POINTS_PER_FEATURE = 4_000, 200  # asked about on the walk: the sum of both; drawing back adds one
-_LEAST_GAIN = 1e-6  # of a step: less is rounding
-_LEAST_PRICE = 0.5  # of the median cost of a change: a change that costs next to nothing is not worth any gain
-_LEAST_SAVING = 1e-3  # of the cost, for another round of drawing back
-_LEAST_RELIABILITY = 1e-3  # that is told from none, so that its logarithm is finite
-_ROUNDING = 1e-9  # of reliabilities, which are shares: so little below a level is on it
+# --- walk from the row ------------------------------------------------------------------------------------------------
 
 
 Judge = Callable[[Array], tuple[Array, Array]]
 
 
-class Asked(NamedTuple):
-    """What is made small, reliability and cost of points, ``(n,)`` each."""
+class Scored(NamedTuple):
+    """Objective, reliability and cost of points, ``(n,)`` each."""
 
     value: Array
     reliability: Array
     cost: Array
 
 
-Ask = Callable[[Array], Asked]
+Score = Callable[[Array], Scored]
 
 
 @dataclass
 class BestPerLevel:
-    """The cheapest point so far for every level of reliability.
+    """The cheapest point so far for every level of reliability."""
 
-    Parameters
-    ----------
-    levels : array of shape (l,)
-        Rising reliabilities.
-    x : array of shape (l, d)
-        The points; the row where there is none yet.
-    cost : array of shape (l,)
-        What they cost; infinite where there is none yet.
-    """
-
-    levels: Array
-    x: Array
-    cost: Array
+    levels: Array  # (l,): reliabilities in ascending order
+    x: Array  # (l, d): the points; the row where there is none yet
+    cost: Array  # (l,): their cost; infinite where there is none yet
 
     @classmethod
     def empty(cls, levels: Array, x0: Array) -> Self:
-        """Return a shelf with nothing on it."""
+        """Return the levels without any points."""
         return cls(levels, np.tile(x0, (len(levels), 1)), np.full(len(levels), np.inf))
 
     def add(self, x: Array, reliability: Array, cost: Array) -> None:
-        """Put points ``(n, d)`` where they are cheaper than what is there; equals stay."""
+        """Keep points ``(n, d)`` where they are cheaper than the current ones; ties do not replace."""
         enough = reliability[:, None] >= self.levels - _ROUNDING
         least = np.where(enough, cost[:, None], np.inf)
         best = least.argmin(axis=0)
@@ -301,120 +264,109 @@ class BestPerLevel:
 
     @property
     def highest(self) -> dict[bytes, float]:
-        """The points that are there, as bytes, and the highest level of each."""
+        """The points kept, as bytes, with the highest level of each."""
         filled = np.isfinite(self.cost)
         return {x.tobytes(): float(level) for x, level in zip(self.x[filled], self.levels[filled], strict=True)}
 
     @property
     def filled(self) -> Array:
-        """The points ``(k, d)`` that are there, each once."""
-        return _points(self.highest, self.x.shape[1])
+        """The distinct points ``(k, d)`` kept."""
+        return _unpack_points(self.highest, self.x.shape[1])
 
 
-def _points(kept: Iterable[bytes], d: int) -> Array:
-    """Return points ``(k, d)`` out of their bytes."""
+def _unpack_points(kept: Iterable[bytes], d: int) -> Array:
+    """Return points ``(k, d)`` from their bytes."""
     return np.array([np.frombuffer(x) for x in kept]).reshape(-1, d)
 
 
-def walk(judge: Judge, cost: Callable[[Array], Array], steps: StepsFromRow, shelf: BestPerLevel) -> None:
-    """Walk from the row until the highest level is reached or nothing is gained, then draw back what is on the shelf.
+def walk(judge: Judge, cost: Callable[[Array], Array], steps: StepsFromRow, best: BestPerLevel) -> None:
+    """Walk from the row until the highest level is reached or nothing is gained, then shrink the points kept.
 
-    Parameters
-    ----------
-    judge : callable
-        Takes points ``(n, d)``, returns their reliability and their loss, ``(n,)`` each.
-    cost : callable
-        Takes points, returns what they cost ``(n,)``.
-    steps : StepsFromRow
-        Changes that may be made.
-    shelf : Shelf
-        Gets every point that is the cheapest for a level.
+    ``judge`` takes points ``(n, d)`` and returns their reliability and loss, ``cost`` their cost, ``(n,)`` each.
+    ``best`` receives every point that is the cheapest for a level.
     """
     left = _MOST_POINTS + _MOST_POINTS_PER_FEATURE * len(steps.values)
 
-    def ask(x: Array) -> Asked:
+    def score(x: Array) -> Scored:
         nonlocal left
         if len(x) > left:
-            raise BudgetSpentError(f"{len(x):,} more points are not within the limit of a walk")
+            raise BudgetSpentError(f"{len(x):,} more points exceed the limit of a walk")
         left -= len(x)
         reliability, loss = judge(x)
         price = cost(x)
-        shelf.add(x, reliability, price)
-        # the loss, and what can still go wrong where there is no loss any more
-        return Asked(loss - np.log(np.maximum(reliability, _LEAST_RELIABILITY)), reliability, price)
+        best.add(x, reliability, price)
+        # the loss, and the unreliability that is left where the loss is zero
+        return Scored(loss - np.log(np.maximum(reliability, _LEAST_RELIABILITY)), reliability, price)
 
     with suppress(BudgetSpentError):
-        _walk_forward(ask, steps, shelf.levels[-1])
-    left += _MOST_POINTS  # what is found on the way is worth little before it is drawn back
+        _walk_forward(score, steps, best.levels[-1])
+    left += _MOST_POINTS  # points found on the way are worth little before they are shrunk
     with suppress(BudgetSpentError):
-        _draw_back(ask, steps, shelf)
+        _shrink_changes(score, steps, best)
 
 
-def _walk_forward(ask: Ask, steps: StepsFromRow, highest: float) -> None:
-    """Take the two changes that buy most for their price, again and again, until nothing is gained."""
+def _walk_forward(score: Score, steps: StepsFromRow, highest: float) -> None:
+    """Make the two changes with the largest gain per cost, until nothing is gained."""
     x = steps.x0
     for _ in range(_MAX_STEPS):
         trial = np.vstack([x, steps.neighbours(x)])
-        said = ask(trial)
-        worth = _worth(said.value, said.cost)
+        scored = score(trial)
+        worth = _gain_per_cost(scored.value, scored.cost)
         order = np.argsort(-worth, kind="stable")
-        if worth[order[0]] == -np.inf or said.reliability[0] >= highest - _ROUNDING:
+        if worth[order[0]] == -np.inf or scored.reliability[0] >= highest - _ROUNDING:
             return
-        x = _take_two(steps, x, trial[order[worth[order] > -np.inf]])
+        x = _make_two_changes(steps, x, trial[order[worth[order] > -np.inf]])
 
 
-def _take_two(steps: StepsFromRow, x: Array, trial: Array) -> Array:
-    """Return ``x`` ``(d,)`` with the first of the changes ``(n, d)`` and the next one of another feature.
-
-    Should the second not pay beside the first, it is drawn back later.
-    """
+def _make_two_changes(steps: StepsFromRow, x: Array, trial: Array) -> Array:
+    """Return ``x`` ``(d,)`` with the first of the changes ``(n, d)`` and the next one of another feature."""
     changed = steps.space.changed(trial, x)
     apart = np.flatnonzero(~(changed & changed[0]).any(axis=1))
     if len(apart) == 0:
         return trial[0]
     both = np.where(changed[0], trial[0], trial[apart[0]])
-    return steps.space.project(both[None, :], steps.x0, toward=trial[0])[0]  # where they exclude each other, the first
+    return steps.space.project(both[None, :], steps.x0, toward=trial[0])[0]  # if both are incompatible, the first
 
 
-def _worth(value: Array, cost: Array) -> Array:
-    """Return the gain over the first point for its price ``(n,)``; minus infinity where nothing is gained."""
-    with np.errstate(invalid="ignore"):  # what cannot be had costs, and loses, infinitely much
+def _gain_per_cost(value: Array, cost: Array) -> Array:
+    """Return the gain over the first point per cost ``(n,)``; minus infinity where nothing is gained."""
+    with np.errstate(invalid="ignore"):  # inadmissible points have infinite cost and loss
         gain, price = np.nan_to_num(value[0] - value, nan=-np.inf), cost - cost[0]
-    dear = price[(price > 0) & np.isfinite(price)]
-    least = _LEAST_PRICE * float(np.median(dear)) if len(dear) else 1.0
+    dearer = price[(price > 0) & np.isfinite(price)]
+    least = _LEAST_PRICE * float(np.median(dearer)) if len(dearer) else 1.0
     worth = (gain > _LEAST_GAIN) & np.isfinite(price)
     return np.where(worth, gain / np.maximum(np.where(worth, price, 1.0), least), -np.inf)
 
 
-def _draw_back(ask: Ask, steps: StepsFromRow, shelf: BestPerLevel) -> None:
-    """Draw back what is on the shelf, changes one by one and then several together, until little is saved."""
+def _shrink_changes(score: Score, steps: StepsFromRow, best: BestPerLevel) -> None:
+    """Shrink the points kept, by single changes and then by several together, until little is saved."""
     joined = np.zeros((0, len(steps.x0)))
     known: set[bytes] = set()
     for _ in range(_MAX_ROUNDS):
-        before, highest = shelf.cost.copy(), shelf.highest
+        before, highest = best.cost.copy(), best.highest
         start = [x for x in highest if x not in known]
         known.update(start)
-        points = _points(start, len(steps.x0))
-        back = steps.draw_back(points)
-        if len(back.x) + len(joined) == 0:
+        points = _unpack_points(start, len(steps.x0))
+        shrunk = steps.draw_back(points)
+        if len(shrunk.x) + len(joined) == 0:
             return
         try:
-            said = ask(np.vstack([back.x, joined, steps.exchange(points)]))
-        except BudgetSpentError:  # what can be drawn back comes first
-            said = ask(np.vstack([back.x, joined]))
+            scored = score(np.vstack([shrunk.x, joined, steps.exchange(points)]))
+        except BudgetSpentError:  # shrinking comes before trading
+            scored = score(np.vstack([shrunk.x, joined]))
         there = np.isfinite(before)
-        if (before[there] - shelf.cost[there] <= _LEAST_SAVING * before[there]).all():
+        if (before[there] - best.cost[there] <= _LEAST_SAVING * before[there]).all():
             return
-        joined = _combine_drawn_back(steps, points, [highest[x] for x in start], back, said)
+        joined = _combine_shrunk(steps, points, [highest[x] for x in start], shrunk, scored)
 
 
-def _combine_drawn_back(steps: StepsFromRow, points: Array, levels: list[float], back: Back, said: Asked) -> Array:
-    """Return points ``(n, d)`` in which changes that could each be drawn back alone are drawn back together."""
+def _combine_shrunk(steps: StepsFromRow, points: Array, levels: list[float], shrunk: Shrunk, scored: Scored) -> Array:
+    """Return points ``(n, d)`` in which changes that could each be shrunk alone are shrunk together."""
     found = [np.zeros((0, len(steps.x0)))]
     for number, (x, level) in enumerate(zip(points, levels, strict=True)):
-        own = np.flatnonzero((back.parent == number) & (said.reliability[: len(back.x)] >= level - _ROUNDING))
-        own = own[np.argsort(said.cost[own], kind="stable")]  # what saves most comes first
-        _, first = np.unique(back.feature[own], return_index=True)
+        own = np.flatnonzero((shrunk.parent == number) & (scored.reliability[: len(shrunk.x)] >= level - _ROUNDING))
+        own = own[np.argsort(scored.cost[own], kind="stable")]  # the largest savings first
+        _, first = np.unique(shrunk.feature[own], return_index=True)
         own = own[np.sort(first)]
-        found.append(steps.combine(x, back.x[own], back.feature[own]))
+        found.append(steps.combine(x, shrunk.x[own], shrunk.feature[own]))
     return np.vstack(found)
