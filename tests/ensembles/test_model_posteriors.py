@@ -173,14 +173,14 @@ BAD = {
 FRAME = pd.DataFrame(X, columns=["a", "b"])
 NUDGE = np.random.default_rng(12).normal(size=80)
 DEPENDENT = {
-    "a copy": (FRAME.assign(c=FRAME.a), "'a', 'c' depend"),
-    "a copy in another unit": (FRAME.assign(c=1e9 * FRAME.a), "'a', 'c' depend"),
-    "a copy but for the eighth digit": (FRAME.assign(c=FRAME.a * (1 + 1e-8 * NUDGE)), "'a', 'c' depend"),
-    "a sum": (FRAME.assign(c=0.1 * NUDGE, d=FRAME.a + FRAME.b), "'a', 'b', 'd' depend"),
-    "a constant": (FRAME.assign(c=0.1), "'c', the intercept depend"),
+    "a copy": (FRAME.assign(c=FRAME.a), "'a', 'c' are lin"),
+    "a copy in another unit": (FRAME.assign(c=1e9 * FRAME.a), "'a', 'c' are lin"),
+    "a copy but for the eighth digit": (FRAME.assign(c=FRAME.a * (1 + 1e-8 * NUDGE)), "'a', 'c' are lin"),
+    "a sum": (FRAME.assign(c=0.1 * NUDGE, d=FRAME.a + FRAME.b), "'a', 'b', 'd' are lin"),
+    "a constant": (FRAME.assign(c=0.1), "'c', the intercept are lin"),
     "nothing": (FRAME.assign(c=0.0), "'c' is zero in every row"),
-    "two copies": (FRAME.assign(c=FRAME.a, d=FRAME.b), "'a', 'b', 'c', 'd' depend"),
-    "more columns than rows": (pd.DataFrame(np.random.default_rng(13).normal(size=(80, 90))), "and 85 more depend"),
+    "two copies": (FRAME.assign(c=FRAME.a, d=FRAME.b), "'a', 'b', 'c', 'd' are lin"),
+    "more columns than rows": (pd.DataFrame(np.random.default_rng(13).normal(size=(80, 90))), "and 85 more are lin"),
 }  # fmt: skip
 
 
